@@ -273,7 +273,7 @@ async def test_prompt_and_schema_of_a_request_show_the_form_that_the_model_takes
         await chat.send("four")
     (strict, *_), (loose, *_) = asked, scripted.requests
     assert (strict.schema.form, loose.schema.form) == ("list", "object")
-    update = strict.schema.schema["properties"]["transition"]["properties"]["context_update"]
+    update = strict.schema.schema["properties"]["context_update"]
     assert update["type"] == "array"
-    assert '"context_update":[' in strict.messages[0].content
-    assert '"context_update":{' in loose.messages[0].content
+    assert '"context_update": [' in strict.messages[0].content
+    assert '"context_update": {' in loose.messages[0].content

@@ -100,7 +100,15 @@ def test_a_reply_takes_the_form_that_the_provider_s_schemas_take(name):
 
 
 def test_an_address_that_nobody_knows_gets_the_form_that_every_strict_schema_takes():
-    assert form_of(resolve("m", base_url="http://127.0.0.1:1/v1", environ={}), None) == "list"
+    assert form_of(resolve("m", base_url="https://models.example.org/v1", environ={}), None) == "list"
+
+
+NEAR = ["http://127.0.0.1:1/v1", "http://localhost:8000/v1", "http://10.0.0.3/v1", "http://gpu/v1"]
+
+
+@pytest.mark.parametrize("address", NEAR)
+def test_a_server_of_the_own_network_gets_optional_keys(address):
+    assert form_of(resolve("m", base_url=address, environ={}), None) == "object"
     assert form_of(object(), None) == "list"
 
 

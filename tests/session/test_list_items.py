@@ -92,6 +92,6 @@ def test_no_other_item_is_touched(before: list[str], added: list[str], removed: 
 def test_the_schema_of_a_reply_offers_changes_by_items_in_both_forms() -> None:
     request = talk(PARTY, "m", reply("a")).requests[0]
     assert request.schema is not None
-    update = request.schema.schema["properties"]["transition"]["properties"]["context_update"]
+    update = request.schema.schema["properties"]["context_update"]
     assert {"guests", "+guests", "-guests", "+tags", "-tags"} <= update["properties"].keys()
     assert update["properties"]["-guests"] == {"type": "array", "items": {"type": "string"}}

@@ -104,7 +104,7 @@ def test_the_list_form_has_the_quote_beside_the_value() -> None:
     sent = [{"key": "name", "value": "Ada", "quote": "I'm Ada"}, {"key": "note", "value": "x"}]
     assert updates(sent) == {"name": "Ada", "_quotes": {"name": "I'm Ada"}, "note": "x"}
     schema = reply_schema(targets=["a"], keys=KEYS, reasoning="none", name="m", form="list")
-    items = schema.schema["properties"]["transition"]["properties"]["context_update"]["items"]["anyOf"]
+    items = schema.schema["properties"]["context_update"]["items"]["anyOf"]
     with_quote = [item["properties"]["key"]["enum"] for item in items if "quote" in item["required"]]
     assert with_quote == [["name"]]
 

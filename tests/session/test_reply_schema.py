@@ -81,7 +81,7 @@ KEYS = {
 
 def update_schema(form: Any, **more: Any) -> Any:
     made = reply_schema(name="", targets=["a"], keys=KEYS, reasoning="none", form=form, **more)
-    return made.schema["properties"]["transition"]["properties"]["context_update"]
+    return made.schema["properties"]["context_update"]
 
 
 def test_a_list_gives_each_key_the_type_of_its_value_and_no_key_a_null() -> None:
@@ -143,9 +143,10 @@ def test_order_of_a_reply_names_the_move_before_the_words() -> None:
         schema = json.loads(reply_schema(name="a", targets=["a"], keys={}, reasoning=reasoning).text)
         return list(schema["properties"])
 
-    assert order("none") == ["transition", "message"]
-    assert order("first") == ["reasoning", "transition", "message"]
-    assert order("last") == ["transition", "message", "reasoning"]
+    move = ["target_state", "context_update"]
+    assert order("none") == [*move, "message"]
+    assert order("first") == ["reasoning", *move, "message"]
+    assert order("last") == [*move, "message", "reasoning"]
 
 
 @pytest.mark.parametrize(
@@ -169,11 +170,11 @@ def test_key_schemas_leave_words_and_bounds_to_the_prompt(
 def test_further_states_are_named_after_the_others_once_and_the_schema_is_made_once() -> None:
     schema = reply_schema(name="", targets=("a", "b"), keys={}, reasoning="none")
     wider = with_targets(schema, ("b", "c"))
-    assert wider.schema["properties"]["transition"]["properties"]["target_state"]["enum"] == ["a", "b", "c"]
+    assert wider.schema["properties"]["target_state"]["enum"] == ["a", "b", "c"]
     assert json.loads(wider.text) == wider.schema
     assert with_targets(schema, iter(("b", "c"))) is wider
     assert with_targets(schema, ()) is schema
-    assert json.loads(schema.text)["properties"]["transition"]["properties"]["target_state"]["enum"] == ["a", "b"]
+    assert json.loads(schema.text)["properties"]["target_state"]["enum"] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,14 @@ async def play(
     return Played(chat, machine, model.requests, turn)
 
 
-TIMES = {"now": "2026-11-20T15:09 (UTC)", "today": "Friday, 2026-11-20"}
+TIMES = {
+    "now": "2026-11-20T15:09 (UTC)",
+    "today": "Friday, 2026-11-20",
+    "next_days": (
+        "Sat 21, Sun 22, Mon 23, Tue 24, Wed 25, Thu 26, Fri 27, Sat 28, Sun 29, Mon 30; "
+        "2026-12: Tue 01, Wed 02, Thu 03, Fri 04"
+    ),
+}
 
 
 def prompt_text(block: Block, requests: Sequence[LLMRequest]) -> str:

@@ -152,18 +152,18 @@ def test_what_branches_far_away_have_in_common_is_said_once() -> None:
     }
     _, (item,) = looked(machine(states), Session(conversation_id="c", state="ask", context={}))
     assert item["there"] == {
-        "instructions": style,
+        "notes": style,
         "leads_on_to": [
             {"to": "bill", "if": "bills", "purpose": "Which bill?"},
             {"to": "card", "if": "cards", "purpose": "Which card?"},
-            {"to": "loan", "if": "loans", "purpose": "How much?", "instructions": "In euros."},
+            {"to": "loan", "if": "loans", "purpose": "How much?", "notes": "In euros."},
             {"to": "bill", "if": "invoices"},
         ],
     }
     plain = {**states, "loan": {"purpose": "How much?", "transitions": [{"target_state": "end"}]}}
     _, (item,) = looked(machine(plain), Session(conversation_id="c", state="ask", context={}))
-    assert "instructions" not in item["there"]  # a loan has none
-    assert [branch.get("instructions") for branch in item["there"]["leads_on_to"]] == [style, style, None, None]
+    assert "notes" not in item["there"]  # a loan has none
+    assert [branch.get("notes") for branch in item["there"]["leads_on_to"]] == [style, style, None, None]
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() ->
     assert (left.usage.calls, left.session.summary) == (2, "Somebody came")
 
 
-BOTH = 'also what a state tells that goes "then back to what was asked"'
+BOTH = 'also with what a state tells that goes "then back"'
 
 
 def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_words_can_tell_what_was_asked() -> None:
@@ -212,7 +212,7 @@ def test_what_a_digression_of_the_caller_answers_from_is_told_at_length(number: 
     }
     outer = {"name": "outer", "initial_state": "call", "states": states, "global_transitions": ASIDE[:1]}
     done = talk(nested(outer, inner=inner), "m", reply("q"))
-    told = f'"there":{{"purpose":"Hours","instructions":"{facts} Ask which shop.","then_back_to"'
+    told = f'"there":{{"purpose":"Hours","notes":"{facts} Ask which shop.","then_back_to"'
     assert (told in done.prompt) is whole
     assert (" …" in done.prompt) is not whole
 
@@ -328,7 +328,7 @@ def test_naming_what_was_left_open_is_no_transition_of_the_definition_and_still_
     assert done.requests[0].schema is not None
     assert (
         "name"
-        in done.requests[0].schema.schema["properties"]["transition"]["properties"]["target_state"]["enum"]
+        in done.requests[0].schema.schema["properties"]["target_state"]["enum"]
     )
 
 

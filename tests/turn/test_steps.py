@@ -404,7 +404,7 @@ def test_decide_picks_by_conditions_and_the_one_call_speaks_for_the_arrival(age:
     done = talk(machine(DECIDE), "m", reply("route", "words", age=age))
     assert (done.session.state, done.usage.calls, done.text) == (state, 1, "words")
     assert [event.by for event in done.of(ev.StateEntered)] == ["model", "decide"]
-    (item,) = json.loads(done.prompt.partition("<transitions>\n")[2].partition("\n")[0])
+    item, _ = json.loads(done.prompt.partition("<transitions>\n")[2].partition("\n")[0])
     adult, child = ({"conditions": [{"logic": {sign: [{"var": "age"}, 18]}}]} for sign in (">=", "<"))
     assert item["there"]["leads_on_to"] == [{"to": "adult", **adult}, {"to": "child", **child}]
 
@@ -524,7 +524,7 @@ def test_reply_schema_of_a_state_is_the_same_bytes_in_every_turn() -> None:
     third = say(made, second.session, "m", reply("ask"))
     assert first.requests[0].schema is not None
     assert first.requests[0].schema.text == third.requests[0].schema.text  # type: ignore[union-attr]
-    enum = json.loads(first.requests[0].schema.text)["properties"]["transition"]["properties"][
+    enum = json.loads(first.requests[0].schema.text)["properties"][
         "target_state"
     ]["enum"]
     assert enum == ["ask", "route", "adult", "child"]
@@ -710,7 +710,7 @@ def test_secrets_that_people_typed_do_not_come_back_in_the_history() -> None:
     first = talk(TYPED, "my pin is 4711, yes 4711", reply("hello", "Noted 4711", pin="4711"))
     assert first.text == "Noted 4711"
     second = say(TYPED, first.session, "m", reply("hello"))
-    assert '[{"user":"my pin is •••, yes •••"},{"system":"Noted •••"}]' in second.prompt
+    assert '[{"user":"my pin is •••, yes •••"},{"you":"Noted •••"}]' in second.prompt
 
 
 @pytest.mark.parametrize(
@@ -940,7 +940,7 @@ def test_a_reply_that_was_cut_off_is_on_record_with_its_reason_and_the_model_is_
     first, second = done.of(ev.ModelReplied)
     assert first.finish_reason == (finish_reason if finish_reason in {"length", "content_filter"} else "")
     assert second.finish_reason == ""
-    at_limit = "in the middle of its transition, at its limit of tokens"
+    at_limit = "cut off at its limit of tokens"
     assert (at_limit in done.of(ev.ReplyRejected)[0].reason) is (finish_reason == "length")
     assert (at_limit in done.requests[1].messages[-1].content) is (finish_reason == "length")
 

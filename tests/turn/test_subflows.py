@@ -104,7 +104,7 @@ def test_the_history_has_no_hole_around_a_flow_and_the_next_prompt_begins_with_i
     first = say(SHOP, start(SHOP, reply("cart", "Hello!"), greet=True).session, "hi", reply("cart", "What?"))
     inside = say(SHOP, first.session, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
     assert inside.requests[1].messages[1].content.startswith(
-        '<conversation_history>\n[{"system":"Hello!"},{"user":"hi"},{"system":"What?"}]'
+        '<conversation_history>\n[{"you":"Hello!"},{"user":"hi"},{"you":"What?"}]'
     )
     back = say(SHOP, inside.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
     prompt = say(SHOP, back.session, "pears", reply("cart")).prompt

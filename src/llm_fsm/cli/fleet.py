@@ -10,6 +10,7 @@ from pathlib import Path
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.options import turn_time
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import NoDefinitionError, definition_paths, definitions
@@ -29,6 +30,7 @@ class Brought:
     paths: tuple[str, ...] = ()
     model: str | None = None
     base_url: str | None = None
+    timeout: float | None = None
     tools: tuple[str, ...] = ()
     mcp: str | None = None
     sinks: tuple[str, ...] = ()
@@ -146,6 +148,7 @@ class Fleet:
             mcp=self._servers,
             sinks=self._sinks,
             file=path,
+            **turn_time(self.brought.timeout),
         )
         for name, function in self._host.functions.items():
             machine.function(function, name=name)

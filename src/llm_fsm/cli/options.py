@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 
@@ -45,6 +45,24 @@ def base_url_option(function: F) -> F:
     """`--base-url URL`: an OpenAI-compatible server."""
     text = "An OpenAI-compatible server; its key is LLM_FSM_API_KEY."
     return click.option("--base-url", metavar="URL", help=text)(function)
+
+
+def timeout_option(function: F) -> F:
+    """`--timeout SECONDS`: the time of a turn."""
+    text = "Seconds for a turn, from the last sign of life of a reply that arrives; 0: no limit.  [default: 120]"
+    kind = click.FloatRange(min=0)
+    return click.option("--timeout", metavar="SECONDS", type=kind, help=text)(function)
+
+
+class TurnTime(TypedDict, total=False):
+    """The setting of a machine that `--timeout` gives, if it was given."""
+
+    timeout: float | None
+
+
+def turn_time(timeout: float | None) -> TurnTime:
+    """Return the setting for `--timeout`: 0 is no limit, and without the option a machine has its own time."""
+    return {} if timeout is None else {"timeout": timeout or None}
 
 
 def context_option(function: F) -> F:

@@ -12,6 +12,7 @@ from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.validation import checked_message
+from llm_fsm.session.events import MessageDelta
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 _CHUNK = 65_536
@@ -180,12 +181,16 @@ def _taken(talk: Talk, text: str) -> Turn | None:
     if talk.ended:
         return None
     if talk.paused is None:
-        return talk.send(text)
+        return talk.send(text, _listen)
     try:
         value = answers.piped(talk.paused, text)
     except ValueError as error:
         raise _NoAnswer(str(error)) from error
-    return talk.answer(value)
+    return talk.answer(value, _listen)
+
+
+def _listen(_: MessageDelta) -> None:
+    """Take words while they arrive. A pipe gets them whole, but they show that a slow model is alive."""
 
 
 def _unread(lines: PipeLines) -> str:

@@ -17,7 +17,8 @@ from llm_fsm._json import plain, read
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, UnreadableError, told
 from llm_fsm.llm.base import LLM, Listener, listened
-from llm_fsm.session.messages import ModelReply
+from llm_fsm.llm.retry import LONGER
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.tools.executor import called
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn.effects import AskModel
@@ -54,23 +55,24 @@ async def ask(
         LLMFSMError: The adapter raised it.
     """
     request = effect.request if left is None else replace(effect.request, timeout=left)
+    keeps_time = getattr(llm, "keeps_time", False)
     if getattr(llm, "reads_view", False):
         request = replace(request, view=effect.view())
+    reply: object
     try:
-        work = (
-            llm.complete(request)
-            if listener is None
-            else listened(llm, request, listener)
-        )
-        if left is None or (listener is None and getattr(llm, "keeps_time", False)):
-            reply = await work
+        if listener is None:
+            work = llm.complete(request)
+            reply = await work if left is None or keeps_time else await in_time(work, left)
+        elif left is None or keeps_time:
+            reply = await listened(llm, request, listener)
         else:
-            reply = await in_time(work, left)
+            reply = await _heard_in_time(llm, request, listener, left)
     except DeadlineExceeded as error:
         seconds = in_words(whole or left or 0.0)
         where = getattr(llm, "where", "the model")
         raise ModelError(
-            f"{where} did not answer within {seconds} seconds", retryable=True
+            f"{where} did not answer within {seconds} seconds; {LONGER}",
+            retryable=True,
         ) from error
     except TimeoutError as error:
         raise _fault(llm, error, retryable=True) from error
@@ -103,6 +105,43 @@ async def summarised(
         raise ModelError(f"the summarizer failed: {told(error):.500}") from error
     reply = {"summary": made} if isinstance(made, str) else made
     return ModelReply(text=json.dumps(reply), model="summarizer", mode="function")
+
+
+class _Postponing:
+    """A listener that lets a time-out begin anew with each piece."""
+
+    def __init__(self, listener: Listener, timer: asyncio.Timeout, seconds: float) -> None:
+        self._listener = listener
+        self._timer = timer
+        self._seconds = seconds
+
+    @property
+    def shown(self) -> bool:
+        return self._listener.shown
+
+    @shown.setter
+    def shown(self, value: bool) -> None:
+        self._listener.shown = value
+
+    async def take(self, piece: str) -> None:
+        self._timer.reschedule(asyncio.get_running_loop().time() + self._seconds)
+        await self._listener.take(piece)
+
+    def give_up(self) -> None:
+        self._listener.give_up()
+
+
+async def _heard_in_time(
+    llm: LLM, request: LLMRequest, listener: Listener, seconds: float
+) -> object:
+    """Return a streamed reply. Raises DeadlineExceeded if nothing arrives for some seconds."""
+    try:
+        async with asyncio.timeout(seconds) as timer:
+            return await listened(llm, request, _Postponing(listener, timer, seconds))
+    except TimeoutError as error:
+        if timer.expired():
+            raise DeadlineExceeded from error
+        raise
 
 
 def is_counted(limits: Limits) -> bool:

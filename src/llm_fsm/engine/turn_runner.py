@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from llm_fsm._async import DeadlineExceeded, in_time
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.engine.journal import (
     Entry,
@@ -358,9 +359,20 @@ class TurnRunner:
     ) -> Awaitable[ModelReply] | Awaitable[ModelReply | OutOfTime]:
         """Get the model's reply within the time that is left for the turn and for the run."""
         left = self.left()
-        if effect.left is None:
-            return self.host.ask(effect, left, listener)
-        return self._asked_in_time(effect, effect.left, left, listener)
+        if effect.left is not None:
+            return self._asked_in_time(effect, effect.left, left, listener)
+        if listener is not None:
+            return self._heard(effect, left, listener)
+        return self.host.ask(effect, left, listener)
+
+    async def _heard(
+        self, effect: AskModel, left: float | None, listener: ReplyListener
+    ) -> ModelReply:
+        """Get a streamed reply. Its end is a sign of life, so the time of the turn begins anew."""
+        reply = await self.host.ask(effect, left, listener)
+        if self._deadline is not None and self.host.timeout is not None:
+            self._deadline = time.monotonic() + self.host.timeout
+        return reply
 
     async def _asked_in_time(
         self,
@@ -370,10 +382,11 @@ class TurnRunner:
         listener: ReplyListener | None,
     ) -> ModelReply | OutOfTime:
         began = time.monotonic()
+        asked = self.host.ask(effect, limit if left is None else min(left, limit), listener)
         try:
-            reply = await self.host.ask(
-                effect, limit if left is None else min(left, limit), listener
-            )
+            reply = await in_time(asked, limit)  # a stream does not prolong the time of a run
+        except DeadlineExceeded:
+            return OutOfTime(seconds=time.monotonic() - began)
         except ModelError:
             waited = time.monotonic() - began
             if waited < limit - TICK:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final
 
@@ -24,25 +25,35 @@ class Provider:
         base_url: The address before `/chat/completions`; "" if only litellm can ask it.
         keys: Environment variables that may hold the key, in order. There are none for a local server, or if the
             provider needs several settings or any one of many variables.
+        gateways: Environment variables that may hold another address, as its own SDK reads them.
         prices: The provider's name in the list of prices.
         first_mode: The reply form to begin with.
         optional_keys: True if a strict schema may have optional properties.
         schema_beside_tools: True if a schema is also enforced when tools are offered.
+        narrow: True if each request gets a schema of what it can pick. Providers that cache schemas get one for all.
     """
 
     base_url: str = ""
     keys: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
     prices: str = ""
     first_mode: Mode = "schema"
     optional_keys: bool = False
     schema_beside_tools: bool = False
+    narrow: bool = False
 
+
+UNKNOWN: Final = Provider(narrow=True)
+"""The habits of a server with an unknown address."""
+LOCAL: Final = Provider(optional_keys=True, narrow=True)
+"""The habits of a server on this machine or in this network: a grammar holds the model to the schema."""
 
 PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
     {
         "openai": Provider(
             base_url="https://api.openai.com/v1",
             keys=("OPENAI_API_KEY",),
+            gateways=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
             prices="openai",
             schema_beside_tools=True,
         ),
@@ -80,10 +91,10 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             prices="gemini",
             optional_keys=True,
         ),
-        "ollama": Provider(base_url="http://localhost:11434/v1", optional_keys=True),
-        "ollama_chat": Provider(base_url="http://localhost:11434/v1", optional_keys=True),
-        "hosted_vllm": Provider(base_url="http://localhost:8000/v1", optional_keys=True),
-        "lm_studio": Provider(base_url="http://localhost:1234/v1", optional_keys=True),
+        "ollama": Provider(base_url="http://localhost:11434/v1", optional_keys=True, narrow=True),
+        "ollama_chat": Provider(base_url="http://localhost:11434/v1", optional_keys=True, narrow=True),
+        "hosted_vllm": Provider(base_url="http://localhost:8000/v1", optional_keys=True, narrow=True),
+        "lm_studio": Provider(base_url="http://localhost:1234/v1", optional_keys=True, narrow=True),
     }
 )
 """Name before the slash to provider, for those that are asked directly."""
@@ -118,6 +129,16 @@ def direct(name: str) -> Provider | None:
     return PROVIDERS.get(ALIASES.get(name, name))
 
 
+def is_local(host: str) -> bool:
+    """Return true for a host on this machine or in a private network."""
+    if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
+        return True
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return "." not in host
+
+
 def known_provider(name: str) -> Provider | None:
     """Return the provider of this name; None if it is not listed here."""
     return PROVIDERS.get(name) or BEHIND_LITELLM.get(name)
@@ -150,6 +171,19 @@ def has_key(provider: str, environ: Mapping[str, str]) -> bool:
 def key_of(provider: Provider, environ: Mapping[str, str]) -> str | None:
     """Return the first key that the environment holds for a provider."""
     return next((environ[name] for name in provider.keys if environ.get(name)), None)
+
+
+def gateway_of(provider: Provider, environ: Mapping[str, str]) -> str:
+    """Return the address that the environment gives for a provider; "" for its own."""
+    found = (environ.get(name, "").strip() for name in provider.gateways)
+    return next(filter(None, found), "")
+
+
+def local_provider_of(model: str) -> str:
+    """Return the provider of a model whose name begins with one that runs on the user's own machine; else ""."""
+    name = provider_of(model)
+    provider = direct(name)
+    return name if provider is not None and "/" in model and provider.narrow else ""
 
 
 def missing_key(provider: str) -> str:

@@ -30,9 +30,11 @@ from llm_fsm.llm.providers import (
     BEHIND_LITELLM,
     PROVIDERS,
     direct,
+    gateway_of,
     has_key,
     key_of,
     known_provider,
+    local_provider_of,
     missing_key,
     owner_of,
     provider_of,
@@ -82,7 +84,7 @@ def resolve(
     address = (base_url if base_url is not None else environ.get("LLM_FSM_BASE_URL", "")).strip()
     if address:
         key = api_key or environ.get("LLM_FSM_API_KEY") or None
-        return _load(COMPAT)(name, base_url=address, api_key=key)
+        return _load(COMPAT)(name, base_url=address, api_key=key, provider=local_provider_of(name))
     if name.startswith(_BY_LITELLM):
         return _by_litellm(name.removeprefix(_BY_LITELLM), api_key, environ)
     installed = _installed(name)
@@ -129,9 +131,12 @@ def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
     provider = direct(provider_of(name))
     if provider is None:
         return _by_litellm(name, api_key, environ)
-    _check_key(name, api_key, environ)
+    gateway = gateway_of(provider, environ)
+    if not gateway:  # a gateway may have the key itself
+        _check_key(name, api_key, environ)
     key = api_key or key_of(provider, environ)
-    return _load(COMPAT)(name, base_url=provider.base_url, api_key=key, provider=provider_of(name))
+    address = gateway or provider.base_url
+    return _load(COMPAT)(name, base_url=address, api_key=key, provider=provider_of(name))
 
 
 def _by_litellm(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:

@@ -1,7 +1,7 @@
 """The rules for sending a request to a provider again, and for the wait before that.
 
 Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015). A provider's
-Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the deadline. tenacity runs the loop.
+Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from email.utils import parsedate_to_datetime
 from typing import NoReturn, TypeVar
 
 from msgspec.structs import replace
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from llm_fsm._async import in_words
 from llm_fsm.errors import ModelError
@@ -27,6 +26,8 @@ T = TypeVar("T")
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 UNLIMITED_ATTEMPT = 60.0
 """Seconds for one request by default."""
+LONGER = "timeout= gives it longer (--timeout on the command line)"
+"""The advice for a model that is too slow."""
 MAX_RETRY_AFTER = 60.0
 """The longest wait, in seconds, that a provider may ask for if the caller gave no limit."""
 
@@ -50,8 +51,14 @@ class RetryPolicy:
 
     @property
     def idle_timeout(self) -> float:
-        """Seconds to wait for the next piece of a stream."""
+        """Seconds to wait for an answer if nobody gave a limit."""
         return UNLIMITED_ATTEMPT if self.attempt_timeout is None else self.attempt_timeout
+
+    def idle_for(self, timeout: float | None) -> float:
+        """Return the seconds to wait for the next piece of a stream. `timeout`: the time of the request, if limited."""
+        if timeout is None or self.attempt_timeout is not None:
+            return self.idle_timeout
+        return timeout
 
     def wait(self, failures: int, retry_after: float | None, chance: float) -> float:
         """Return the seconds to wait after this many failures; `chance` is a random number of [0, 1)."""
@@ -135,31 +142,31 @@ class Retries:
         with self:
             if self._left() <= 0:
                 raise self._out_of_time(None)
-            return await AsyncRetrying(
-                sleep=self._pacing.sleep,
-                retry=retry_if_exception(_may_pass),
-                wait=self._wait,
-                stop=self._is_over,
-                retry_error_callback=self._give_up,
-            )(once)
+            failures = 0
+            while True:
+                try:
+                    return await once()
+                except ModelError as error:
+                    failures += 1
+                    if not error.retryable:
+                        raise
+                    wait = self._policy.wait(failures, error.retry_after, self._pacing.chance())
+                    if self._is_over(error, failures, wait):
+                        self._give_up(error, failures)
+                await self._pacing.sleep(wait)
 
     def _left(self) -> float:
         return self._deadline - self._pacing.now()
 
-    def _wait(self, state: RetryCallState) -> float:
-        return self._policy.wait(state.attempt_number, _failure(state).retry_after, self._pacing.chance())
-
-    def _is_over(self, state: RetryCallState) -> bool:
-        too_often = state.attempt_number >= self._policy.attempts
-        return too_often or self._asks_too_much(_failure(state)) or state.upcoming_sleep >= self._left()
+    def _is_over(self, last: ModelError, failures: int, wait: float) -> bool:
+        return failures >= self._policy.attempts or self._asks_too_much(last) or wait >= self._left()
 
     def _asks_too_much(self, last: ModelError) -> bool:
         most = max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
         return (last.retry_after or 0.0) > most
 
-    def _give_up(self, state: RetryCallState) -> NoReturn:
-        last = _failure(state)
-        if state.attempt_number >= self._policy.attempts:
+    def _give_up(self, last: ModelError, failures: int) -> NoReturn:
+        if failures >= self._policy.attempts:
             raise _again(f"{last} (after {self._count()})", last) from last
         if self._asks_too_much(last) and last.retry_after:
             said = f"{last}; it asks to wait {last.retry_after:.0f} s, longer than may be waited"
@@ -169,21 +176,13 @@ class Retries:
     def _out_of_time(self, last: ModelError | None) -> ModelError:
         limit = self._deadline - self._started
         reason = f"; the last one failed: {last}" if last else ""
-        message = f"the model did not answer within the {in_words(limit)} s left for it ({self._count()}{reason})"
+        message = (
+            f"the model did not answer within the {in_words(limit)} s left for it ({self._count()}{reason}); {LONGER}"
+        )
         return _again(message, last)
 
     def _count(self) -> str:
         return f"{self.sent} attempt{'' if self.sent == 1 else 's'}"
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, ModelError) and error.retryable
-
-
-def _failure(state: RetryCallState) -> ModelError:
-    error = None if state.outcome is None else state.outcome.exception()
-    assert isinstance(error, ModelError)
-    return error
 
 
 def _again(message: str, last: ModelError | None) -> ModelError:

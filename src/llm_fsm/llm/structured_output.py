@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.refusals import FORM_STATUS, STEPS, claims
-from llm_fsm.session.messages import ModelReply, ReplySchema
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplySchema
 
 T = TypeVar("T")
 Mode: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]
@@ -38,6 +38,7 @@ _ANOTHER_PARAMETER = re.compile(
     r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type|\bstream(ing|ed)?\b"
 )
 _WORD = re.compile(r"\w+")
+_LIMIT = re.compile(r"max_(completion_|output_|new_)?tokens")
 _BROKEN_STREAM = re.compile(r"\bstream (error|id\b|closed|reset|ended|interrupted)", re.IGNORECASE)
 _NO_TEMPERATURE = re.compile(
     r"deprecated|incompatible|not (compatible|(a )?permitted)|cannot be used|is fixed"
@@ -95,20 +96,67 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
     return {"response_format": {"type": "json_object"}}
 
 
+THOUGHT_TOKENS = 8192
+"""Tokens for the thoughts of a model before its reply."""
+_THINKING = re.compile(
+    r"(?:^|[/:])(?:o[1-9]\b|gpt-5|gpt-oss|deepseek-(?:r[0-9]|reasoner)|qwq|qwen3|magistral|minimax-m[0-9]"
+    r"|gemini-(?:2\.5|[3-9])|grok-(?:3-mini|[4-9])|glm-(?:4\.[5-9]|z[0-9]))|thinking|reason",
+    re.IGNORECASE,
+)
+"""Names of models that think before they reply."""
+_UNTEMPERED = re.compile(r"(?:^|[/:])(?:o[1-9]\b|gpt-5|gemini-[3-9])", re.IGNORECASE)
+"""Names of models that refuse a temperature, or that repeat themselves without their own."""
+
+
+def thinks_aloud(model: str) -> bool:
+    """Return true for the name of a model whose thoughts count as tokens of a reply."""
+    return _THINKING.search(model) is not None
+
+
+def has_own_temperature(model: str) -> bool:
+    """Return true for the name of a model that takes only its own temperature."""
+    return _UNTEMPERED.search(model) is not None
+
+
+def rejects_limit(error: ModelError) -> bool:
+    """Return true if an error means that the limit of tokens does not fit, for example into the model's context."""
+    said = str(error).lower()
+    return error.status in FORM_STATUS and _LIMIT.search(said) is not None
+
+
+def _is_thought(text: str) -> bool:
+    """Return true for a reply that has only a thought, or nothing."""
+    said = text.strip()
+    return not said or (said.startswith("<think") and "</think" not in said)
+
+
 class ReplyModes:
     """The request forms that the models of one endpoint accept, as far as they are known.
 
-    `both`: it takes schemas beside tools. `counts`: it takes a request for token counts in a stream. `untempered`:
-    models that get no temperature. `plain`: models that refuse parts of their own messages. `unsystemed`: models
-    without a system role.
+    A setting is in one of these sets after a first request showed it, and no request tries it again.
+
+    Attributes:
+        counts: It takes a request for token counts in a stream.
+        untempered: Models that get no temperature.
+        plain: Models that refuse parts of their own messages.
+        unsystemed: Models without a system role.
+        renamed: Models that take the limit of tokens by its newer name, such as OpenAI's reasoning models.
+        unlimited: Models that refuse a limit of tokens that no author set.
+        thinking: Models whose thoughts count as tokens of a reply.
     """
 
     __slots__ = (
         *("_both", "_failing", "_first", "_known", "_unstreamed"),
-        *("counts", "plain", "unsystemed", "untempered"),
+        *("counts", "plain", "renamed", "thinking", "unlimited", "unsystemed", "untempered"),
     )
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
+        """Make the habits of an endpoint.
+
+        Args:
+            first: The mode to begin with.
+            both: True if the endpoint takes schemas beside tools.
+        """
         self._first = first
         self._both = both
         self._known: dict[tuple[str, bool], Mode] = {}
@@ -118,6 +166,9 @@ class ReplyModes:
         self.untempered: set[str] = set()
         self.plain: set[str] = set()
         self.unsystemed: set[str] = set()
+        self.renamed: set[str] = set()
+        self.unlimited: set[str] = set()
+        self.thinking: set[str] = set()
 
     async def settle(
         self,
@@ -193,6 +244,31 @@ class ReplyModes:
         if error.refusal or error.system_rejected:
             return False
         return error.status == 500 and len(modes) > 1 and self._known.get((model, tools)) != modes[0]
+
+    def limit_of(self, request: LLMRequest, model: str) -> int | None:
+        """Return the most tokens of a reply as the model counts them; None for no limit.
+
+        A bound that no author set leaves room for thoughts.
+        """
+        if request.max_tokens is None or "max_tokens" not in request.defaults:
+            return request.max_tokens
+        if model in self.unlimited:
+            return None
+        thinks = model in self.thinking or thinks_aloud(model)
+        return request.max_tokens + (THOUGHT_TOKENS if thinks else 0)
+
+    def learn_thinking(self, request: LLMRequest, model: str, reply: ModelReply) -> bool:
+        """Return true if thoughts took all tokens of a reply for the first time, and remember the model.
+
+        The same request then has room for them.
+        """
+        known = model in self.thinking or thinks_aloud(model)
+        if known or "max_tokens" not in request.defaults or reply.finish_reason != "length":
+            return False
+        if reply.tool_calls or not _is_thought(reply.text):
+            return False
+        self.thinking.add(model)
+        return True
 
     async def settle_stream(
         self,

@@ -26,6 +26,7 @@ from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import normalised
+from llm_fsm.session.placeholders import placeholder_in
 from llm_fsm.session.quotes import KINDS, NOT_SAID, QUOTES, SAID, UserWords, digits_of, proof, quotes_of
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.reply_schema import from_strict, pairs
@@ -498,7 +499,7 @@ def accept_reply(
         update: The reply's values by key.
         begun: Parts of incomplete objects from earlier replies.
         names: The system names, which the rules of `x-valid` may read.
-        words: The words of the user, for keys with `x-said`. None: the values need no proof.
+        words: The words of the user. None: the values need no proof, and nobody looks for placeholders.
 
     Returns:
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
@@ -518,6 +519,8 @@ def accept_reply(
             continue
         if key.startswith("_"):
             sorted_.refuse(key, "names that begin with _ belong to the system")
+        elif words is not None and placeholder_in(value, keys.schema(key), words.messages) is not None:
+            sorted_.refuse(key, _MADE_UP, told=True)
         elif keys.writable(key):
             sorted_.take(key, value)
         else:
@@ -563,6 +566,9 @@ def _proved(
         else:
             places[key] = place
     return places
+
+
+_MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"
 
 
 def _unproved(kind: str) -> str:

@@ -205,19 +205,29 @@ class PlainTurn(Struct, frozen=True, kw_only=True):
 
 
 class LLMRequest(Struct, frozen=True, kw_only=True):
-    """One question to a model. `timeout` is the time left for it, in seconds; None: no limit."""
+    """One question to a model.
+
+    `timeout`: seconds without a sign of life; None: no limit. `defaults`: the settings that no author
+    chose, among "temperature" and "max_tokens". An adapter may change them for a model: it adds room
+    for thoughts, and leaves out a temperature that the model does not take.
+    """
 
     messages: tuple[LLMMessage, ...]
     schema: ReplySchema | None = None
     model: str | None = None
     temperature: float | None = None
     max_tokens: int | None = None
+    defaults: frozenset[str] = frozenset()
     timeout: float | None = None
     tools: tuple[ToolSpec, ...] = ()
     """Tools that the model may call instead of replying in the form of `schema`."""
     conversation_id: str = ""
     state: str = ""
     """Id of the current state, for adapters that record or replay."""
+    targets: tuple[str, ...] = ()
+    """States and patterns that this reply may name, of those in `schema`; () for a task."""
+    clearable: tuple[str, ...] = ()
+    """Keys whose values this reply may take back."""
     sizes: Mapping[str, int] = {}
     """Estimated tokens of the prompt's parts without tools: system, schema, and sections of the
     user message."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from llm_fsm._json import in_unicode
@@ -144,6 +144,7 @@ def reply_schema(
     name: str,
     form: ReplyForm = "object",
     declared: bool = True,
+    facts: bool = True,
 ) -> ReplySchema:
     """Make the schema of a reply.
 
@@ -154,19 +155,17 @@ def reply_schema(
         name: Part of the schema's own name.
         form: The form of `context_update`.
         declared: False if it may write further keys.
+        facts: True if it may keep facts that have no key, under `_extra`.
     """
-    transition = {
-        "type": "object",
-        "properties": {
-            "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
-            "context_update": _as_object(keys)
-            if form == "object"
-            else _as_list(keys, declared=declared),
-        },
-        "required": ["target_state", "context_update"],
-        "additionalProperties": False,
+    as_object = partial(_as_object, keys, facts=facts)
+    as_list = partial(_as_list, keys, declared=declared, facts=facts)
+    update = as_object() if form == "object" else as_list()
+    # Words come last, because they tell of the move and of the values.
+    properties: dict[str, Any] = {
+        "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
+        "context_update": update,
+        "message": _TEXT,
     }
-    properties: dict[str, Any] = {"transition": transition, "message": _TEXT}
     if reasoning == "first":
         properties = {"reasoning": _TEXT, **properties}
     elif reasoning == "last":
@@ -181,14 +180,12 @@ def reply_schema(
     return ReplySchema(name=own, schema=schema, text=in_unicode(schema), form=form)
 
 
-def _as_object(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    properties = dict(_writable(keys, "object"))
-    clear = {"type": "array", "items": _TEXT}
-    return {
-        "type": "object",
-        "properties": {**properties, **_quotes(keys), "_extra": _FACTS, "_clear": clear},
-        "additionalProperties": False,
-    }
+def _as_object(keys: Mapping[str, Mapping[str, Any]], *, facts: bool) -> dict[str, Any]:
+    properties = {**dict(_writable(keys, "object")), **_quotes(keys)}
+    if facts:
+        properties["_extra"] = _FACTS
+    properties["_clear"] = {"type": "array", "items": _TEXT}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def quoted_keys(keys: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -206,7 +203,7 @@ def _quotes(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _as_list(
-    keys: Mapping[str, Mapping[str, Any]], *, declared: bool
+    keys: Mapping[str, Mapping[str, Any]], *, declared: bool, facts: bool
 ) -> dict[str, Any]:
     """Return the schema of updates of one key each; keys that take the same values share a
     branch."""
@@ -214,7 +211,7 @@ def _as_list(
         return {"type": "array", "items": _update(_TEXT, _any(null=False))}
     quoted = quoted_keys(keys)
     branches: dict[tuple[str, bool], tuple[list[str], dict[str, Any]]] = {}
-    for key, value in _values(keys):
+    for key, value in _values(keys, facts=facts):
         branch = (in_unicode(value), key_of(key) in quoted)
         branches.setdefault(branch, ([], value))[0].append(key)
     items = [
@@ -251,11 +248,12 @@ def _item_name(schema: Mapping[str, Any], form: ReplyForm) -> dict[str, Any]:
 
 
 def _values(
-    keys: Mapping[str, Mapping[str, Any]],
+    keys: Mapping[str, Mapping[str, Any]], *, facts: bool
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _writable(keys, "list")
     yield "_clear", dict(_TEXT)
-    yield "_extra", dict(_PAIR)
+    if facts:
+        yield "_extra", dict(_PAIR)
 
 
 def _update(
@@ -289,9 +287,65 @@ def _with_targets(
     """Return the schema with these target states, cached because it takes half of a turn's own
     time."""
     whole = json.loads(text)
-    target = whole["properties"]["transition"]["properties"]["target_state"]
+    target = whole["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]
     return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
+
+
+def narrowed(
+    schema: ReplySchema, targets: Iterable[str], clearable: Iterable[str]
+) -> ReplySchema:
+    """Return the schema of one reply, for servers that make a grammar of it and cache none.
+
+    Args:
+        schema: The schema of all replies.
+        targets: What this reply may name. If there is only the current state, it names nothing.
+        clearable: The keys whose values it may take back.
+    """
+    return _narrowed(
+        schema.name, schema.text, schema.form, tuple(targets), tuple(clearable)
+    )
+
+
+MOST_ITEMS = 40
+"""Items of a list in one reply. A small model may repeat an item without end."""
+
+
+@lru_cache(maxsize=256)
+def _narrowed(
+    name: str,
+    text: str,
+    form: ReplyForm,
+    targets: tuple[str, ...],
+    clearable: tuple[str, ...],
+) -> ReplySchema:
+    whole = json.loads(text)
+    properties = whole["properties"]
+    if len(targets) > 1:
+        properties["target_state"]["enum"] = list(targets)
+    elif targets:
+        del properties["target_state"]
+        whole["required"].remove("target_state")
+    update = properties["context_update"]
+    if form == "object" and not clearable:
+        del update["properties"]["_clear"]
+    elif form == "object":
+        names = {"type": "string", "enum": list(clearable)}
+        update["properties"]["_clear"]["items"] = names
+    _bound_lists(whole)
+    return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
+
+
+def _bound_lists(schema: Any) -> None:
+    """Give every list in a schema a longest length."""
+    if isinstance(schema, list):
+        for item in schema:
+            _bound_lists(item)
+    elif isinstance(schema, dict):
+        if schema.get("type") in ("array", ["array", "null"]):
+            schema.setdefault("maxItems", MOST_ITEMS)
+        for item in schema.values():
+            _bound_lists(item)
 
 
 def pairs(value: object) -> dict[str, Any] | None:

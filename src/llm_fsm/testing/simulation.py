@@ -89,13 +89,14 @@ async def simulate(
     *,
     users: Sequence[User] | None,
     host: CaseHost | None,
+    timeout: float | None = TIMEOUT,
 ) -> tuple[Rate, ...]:
     """Let each user of a file talk to its machine this many times. `human` plays the users and
     judges.
 
     The file gives tools, functions, handlers, context and time; `host` gives the rest.
     """
-    player = Player(loaded, host=host, timeout=TIMEOUT)
+    player = Player(loaded, host=host, timeout=timeout)
     setup = merged(loaded.shared, Case())
     try:
         rates = []

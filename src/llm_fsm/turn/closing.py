@@ -177,6 +177,9 @@ def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) 
 def _words_in(turn: TurnState, reply: ModelReply) -> str:
     """Return the words of a reply; "" if it cannot be read, which is recorded."""
     try:
+        cut_off = model.unreadable(reply)
+        if cut_off is not None:
+            raise cut_off
         return parse_words(reply.text)
     except ReplyError as error:
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))

@@ -31,7 +31,7 @@ from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveIte
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
 from llm_fsm.turn.localized import has_words
-from llm_fsm.turn.prompt.examples import ExampleState, example_replies
+from llm_fsm.turn.prompt.limit import reply_limit
 from llm_fsm.turn.prompt.regions import Region, demanded, regions
 from llm_fsm.turn.prompt.render import (
     DAY_TOKENS,
@@ -269,7 +269,7 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
             ):
                 everywhere[move.pointer] = _open_item(move)
     for text, ids in sharing.items():
-        lines.append(escaped({"states": ids, "instructions": text}))
+        lines.append(escaped({"states": ids, "notes": text}))
     if everywhere:
         lines.append(
             f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}'
@@ -477,13 +477,6 @@ def _can_close(guard: Guard, keys: Keys) -> bool:
     return not all(map(keys.is_free, (*guard.keys, *reads)))
 
 
-def _shown(state: CompiledState, listed: Mapping[str, Any]) -> ExampleState:
-    """Return a state for example replies."""
-    targets = [move.target for move in state.own if not move.auto]
-    asks = tuple(key for key in state.collects if key in listed)
-    return ExampleState(state.id, asks, targets[0] if targets else "")
-
-
 _CLOCK = re.compile(r"\b[0-2]?[0-9][:.h][0-5][0-9]\b|\bHH|:MM", re.ASCII)
 """A time of day in the texts of a definition, or the form of one."""
 
@@ -500,10 +493,33 @@ def _tells_time(definition: Definition, keys: Keys) -> bool:
     return any(map(_CLOCK.search, texts))
 
 
+def _names_facts(definition: Definition) -> bool:
+    """Return True if a definition uses facts that have no key. Else a model would keep whatever it likes."""
+    return "_extra" in definition.model_dump_json()
+
+
+_DATE_WORDS = re.compile(r"YYYY-MM-DD", re.IGNORECASE)
+
+
+def _tells_dates(keys: Keys) -> bool:
+    """Return True if a key is a date, so that the weekdays ahead help."""
+    return any(map(_has_date, keys.offered.values()))
+
+
+def _has_date(schema: Mapping[str, Any]) -> bool:
+    """Return True if a value, or a part of it, is a date."""
+    if schema.get("format") in ("date", "date-time") or _DATE_WORDS.search(str(schema.get("description", ""))):
+        return True
+    properties = schema.get("properties")
+    parts = list(properties.values()) if isinstance(properties, Mapping) else []
+    return any(isinstance(part, Mapping) and _has_date(part) for part in (*parts, schema.get("items")))
+
+
 def _question(
-    state: CompiledState, system: LLMMessage, schema: ReplySchema
+    state: CompiledState, system: LLMMessage, schema: ReplySchema, limit: int
 ) -> LLMRequest:
-    """Return the common part of all questions in a state."""
+    """Return the common part of all questions in a state. `limit`: the default of the most tokens."""
+    own_limit, temperature = state.model.max_tokens, state.model.temperature
     sizes = {
         "system": estimate(system.content) + DAY_TOKENS,
         "schema": estimate(schema.text),
@@ -512,8 +528,13 @@ def _question(
         messages=(system,),
         schema=schema,
         model=state.model.name,
-        temperature=state.model.temperature,
-        max_tokens=state.model.max_tokens,
+        temperature=0.0 if temperature is None else temperature,
+        max_tokens=limit if own_limit is None else own_limit,
+        defaults=frozenset(
+            name
+            for name, value in (("temperature", temperature), ("max_tokens", own_limit))
+            if value is None
+        ),
         state=state.id,
         sizes=sizes,
     )
@@ -595,6 +616,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         bounds_told={key: lines[key].removeprefix(key) for key in bounded},
         question=_questions(parts),
         tells_time=_tells_time(definition, keys),
+        tells_dates=_tells_dates(keys),
         worded=frozenset(
             key
             for key, shape in keys.shapes.items()
@@ -636,6 +658,7 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
     if not spoken.persona:
         spoken = spoken.model_copy(update={"persona": parts.above.persona})
     facts = _facts(parts)
+    facts_kept = not keys.declared or _names_facts(parts.definition)
     region_of: dict[str, Region] = {}
     for region in parts.regions:
         region_of |= dict.fromkeys(region.states, region)
@@ -654,6 +677,7 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
             reasoning=reasoning,
             form=form,
             declared=keys.declared,
+            facts=facts_kept,
         )
         return with_targets(schema, parts.names)
 
@@ -661,19 +685,11 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
     def system_of(region: Region, reasoning: str, form: ReplyForm) -> LLMMessage:
         listed = {key: keys.offered[key] for key in region.keys}
         key_lines = [parts.key_lines[key] for key in region.keys]
-        shown = [states[state_id] for state_id in region.states]
-        examples = example_replies(
-            [_shown(state, listed) for state in shown if state.kind == "converse"],
-            listed,
-            form=form,
-            reasoning=reasoning,
-            correct="correct" in parts.patterns,
-        )
         texts = SystemParts(
             keys=("\n" if keys.declared else ", ").join(key_lines),
             patterns=pattern_lines(parts.patterns),
             states=_states_text(parts, region),
-            examples=examples,
+            facts=facts_kept,
             reasoning=reasoning,
             form=form,
             quoted=", ".join(key for key in listed if keys.said.get(key) == "quote"),
@@ -687,7 +703,9 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
         region, state = region_of[state_id], states[state_id]
         reasoning = state.model.reasoning or "none"
         system = system_of(region, reasoning, form)
-        return _question(state, system, schema_of(region, reasoning, form))
+        schemas = [keys.offered[key] for key in region.keys]
+        limit = reply_limit((*schemas, *earlier.values()), state.definition)
+        return _question(state, system, schema_of(region, reasoning, form), limit)
 
     return question
 

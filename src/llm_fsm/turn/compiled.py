@@ -152,6 +152,8 @@ class CompiledMachine:
     """Keys with values that are shown in other words than their own."""
     tells_time: bool = False
     """True if a key or the definition's texts need the minute of a message."""
+    tells_dates: bool = False
+    """True if a key is a date, so that prompts list the days ahead."""
     bounds: tuple[tuple[str, float], ...] = ()
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool = False

@@ -7,6 +7,7 @@ fails.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,13 +30,31 @@ _REASON_CHARS = 2000
 Verdict = tuple[bool, str]
 
 
+_FENCED = re.compile(r"(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<inside>.*?)(?:\n[ \t]*(?P=mark)[`~]*|(?P=mark))?\Z", re.DOTALL)
+_FENCE_LINE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.MULTILINE)
+
+
 def output_of(text: str) -> Any:
-    """Return the output in a model's answer: the JSON value if all of it is JSON, else the text."""
-    stripped = text.strip()
+    """Return the output in a model's answer: the JSON value if all of it is JSON, else the text.
+
+    Models put code fences around what they hand in. The output is what is inside.
+    """
+    output = _unfenced(text.strip())
     try:
-        return to_json_value(_decode(stripped))
+        return to_json_value(_decode(output))
     except (ValueError, ValueFault, RecursionError):
-        return mended(stripped)
+        return mended(output)
+
+
+def _unfenced(text: str) -> str:
+    """Return the inside of a text that is one code fence; any other text as it is.
+
+    The closing mark may be missing. Text with several fences is a document of its own.
+    """
+    fenced = _FENCED.match(text)
+    if fenced is None or _FENCE_LINE.search(fenced["inside"]):
+        return text
+    return fenced["inside"].strip()
 
 
 def _refuse(constant: str) -> Any:

@@ -29,11 +29,13 @@ from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt import render
+from llm_fsm.turn.reply.parser import is_cut
 from llm_fsm.turn.response import own_words
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
 
 T = TypeVar("T")
 _UNFINISHED = ("length", "content_filter")
+_CUT = "it was cut off at its limit of tokens; send a shorter one, with a message of one or two sentences"
 
 
 def request(
@@ -56,6 +58,16 @@ def request(
         state=state.id,
         tools=tools,
     )
+
+
+def unreadable(reply: ModelReply) -> ReplyError | None:
+    """Return the fault of a reply that ended at its limit of tokens before its JSON did; None for any other reply.
+
+    Half a message would read as a whole one, and half a list as all of it.
+    """
+    if reply.finish_reason != "length" or not is_cut(reply.text):
+        return None
+    return ReplyError("cut-off", _CUT)
 
 
 def no_moves(turn: TurnState) -> AvailableMoves:
@@ -165,12 +177,14 @@ def ask(
         reply = yield from call(turn, asked_for, request, menu, about=about)
         if reply is None:
             return None
+        fault = unreadable(reply)
         try:
-            return read(reply.text)
+            if fault is None:
+                return read(reply.text)
         except ReplyError as error:
             fault = error
-            turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            request = second_try(turn, request, reply.text, str(error))
+        turn.emit(ev.ReplyRejected(fault=fault.fault, reason=str(fault)))
+        request = second_try(turn, request, reply.text, str(fault))
     return fault
 
 

@@ -14,10 +14,11 @@ from typing import Any
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import CLEAR
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.quotes import NOT_SAID, speaks_of
-from llm_fsm.turn import assignments, closing, handlers, response, transitions
+from llm_fsm.turn import assignments, closing, handlers, model, response, transitions
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
@@ -103,12 +104,20 @@ def take_reply(
         What came of it. Nothing was said, and only values were kept, unless it is `Taken`.
     """
     try:
-        reply = parse(raw.text)
+        cut_off = model.unreadable(raw)
+        if cut_off is not None:
+            raise cut_off
+        reply = parse(raw.text, stay=_only_state(available))
     except ReplyError as error:
-        reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
-        turn.emit(ev.ReplyRejected(fault=error.fault, reason=reason))
-        return Unreadable(reason)
+        turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+        return Unreadable(str(error))
     return (yield from take(turn, reply, reply.message, available))
+
+
+def _only_state(available: AvailableMoves) -> str:
+    """Return the current state if a reply can name nothing else; else ""."""
+    is_only = len(available.valid) == 1 and not available.patterns
+    return available.valid[0] if is_only else ""
 
 
 def take(
@@ -190,10 +199,11 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         return
     turn.emit(ev.ModelReplied(asked_for=asked_for, text=head))
     try:
-        reply = parse(head)
+        available = available_here(turn)
+        reply = parse(head, stay=_only_state(available))
     except ReplyError:
         return
-    run = take(turn, reply, None, available_here(turn))
+    run = take(turn, reply, None, available)
     result: Result | None = None
     while True:
         try:
@@ -218,11 +228,38 @@ def _keep_values(
     theirs: Mapping[str, Any] = {}
     if named.aside is not None:
         mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
+    mine = _without_harm(turn, mine, named)
     if mine:
         if turn.session.flow and turn.has("correct"):
             mine = corrections.change_answers(turn, mine)
         yield from transitions.apply_update(turn, mine)
     return theirs
+
+
+def _without_harm(turn: TurnState, update: Mapping[str, Any], named: Named) -> Mapping[str, Any]:
+    """Return an update that takes back nothing that the move of the same reply needs; the rest is refused.
+
+    Small models empty a form with the "yes" that sends it. A move to a state that asks for a value again needs it not.
+    """
+    names = update.get(CLEAR)
+    if not isinstance(names, list) or not named.is_own or named.here:
+        return update
+    keys, known = turn.machine.keys, turn.session.context
+    taken_back = [name for name in names if isinstance(name, str)]
+    whole = {name for name in taken_back if name in known}
+    asked_again = {name.partition(".")[0] for name in turn.machine.states[named.target].collects}
+    needed = {key for key in whole if any(reads(move, (key,)) for move in named.moves)}
+    is_all = len(whole) > 1 and whole.issuperset(key for key in known if keys.is_free(key))
+    if is_all and whole.isdisjoint(asked_again):
+        needed |= whole
+    needed -= asked_again
+    refused = [name for name in taken_back if name in needed or name.partition(".")[0] in needed]
+    if not refused:
+        return update
+    for name in refused:
+        reason = f"the move to {named.target} needs it; stay to take it back"
+        turn.emit(ev.ContextRefused(key=cut(name, 200), reason=reason, source="model"))
+    return {**update, CLEAR: [name for name in taken_back if name not in refused]}
 
 
 def _keep(turn: TurnState, theirs: Mapping[str, Any]) -> Run:

@@ -18,7 +18,7 @@ from llm_fsm.turn import tool_loop
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.next_step import lacking
-from llm_fsm.turn.prompt.menu import menu_items
+from llm_fsm.turn.prompt.menu import menu_items, stay_item
 from llm_fsm.turn.prompt.render import history_text, is_whole, moment, section, turn_prompt, with_day
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.tool_results import shortened
@@ -37,7 +37,8 @@ def turn_request(
     further_states = _further(turn) if words_only and session.stack else available.further
     asked = machine.question(state.id, turn.host.form_of(state.model.name))
     zone = session.timezone or turn.root.definition.timezone
-    system = LLMMessage("system", with_day(asked.messages[0].content, session.time, zone))
+    told = with_day(asked.messages[0].content, session.time, zone, calendar=machine.tells_dates)
+    system = LLMMessage("system", told)
     heard = heard or tool_loop.Heard(session.user_input, session.window)
     shown = _sections(turn, heard, available, words_only=words_only)
     shown["now"] = moment(session.time, zone) if machine.tells_time else ""
@@ -61,7 +62,21 @@ def turn_request(
         conversation_id=session.conversation_id,
         tools=() if words_only else tool_loop.offered(turn),
         sizes=sizes,
+        targets=(state.id,) if words_only else (*available.valid, *available.patterns),
+        clearable=() if words_only else _clearable(turn),
     )
+
+
+def _clearable(turn: TurnState) -> tuple[str, ...]:
+    """Return the keys that a reply may write and that have a value."""
+    keys, session = turn.machine.keys, turn.session
+    known = [key for key in session.context if keys.is_free(key) and not key.startswith("_")]
+    parts: list[str] = []
+    for key in known:
+        value = session.context[key]
+        if isinstance(value, Mapping):
+            parts += [f"{key}.{part}" for part in value]
+    return (*known, *parts)
 
 
 def _to_collect(turn: TurnState) -> tuple[str, ...]:
@@ -109,6 +124,8 @@ def _sections(
 def _transitions(turn: TurnState, available: AvailableMoves) -> str:
     """Return the options of a reply as a JSON list; "" if there is nothing to show."""
     items = menu_items(turn.machine, turn.state, available, turn.session.data())
+    if items and not turn.machine.prompts.whole:
+        items = (*items, stay_item(turn.state, has_patterns=bool(available.patterns)))
     return f"[{','.join(items)}]" if items else ""
 
 

@@ -245,7 +245,7 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
         update,
         session.begun,
         names=session.system_names(),
-        words=session.user_words() if turn.machine.keys.said else None,
+        words=session.user_words(),
     ):
         turn.emit(event)
         if isinstance(event, ev.ContextSet):

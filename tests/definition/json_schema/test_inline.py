@@ -110,7 +110,7 @@ def test_keys_made_of_a_pydantic_model_are_shown_asked_for_and_kept() -> None:
     assert "$ref" not in keys[2]
     schema = done.requests[0].schema
     assert schema is not None
-    asked = schema.schema["properties"]["transition"]["properties"]["context_update"]["properties"]
+    asked = schema.schema["properties"]["context_update"]["properties"]
     assert asked["room"] == {"type": "string", "enum": ["single", "double"]}
     assert list(asked["guests"]["items"]["properties"]) == ["full_name", "age"]
 

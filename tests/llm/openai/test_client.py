@@ -79,7 +79,7 @@ async def test_without_a_key_no_authorization_is_sent(monkeypatch):
     ("model", "asked", "sent"),
     [
         ("m", None, "m"),
-        ("openai/gpt-4o", None, "gpt-4o"),
+        ("openai/gpt-4o", None, "openai/gpt-4o"),
         ("org/m:8b", None, "org/m:8b"),
         ("m", "other", "other"),
     ],

@@ -48,7 +48,7 @@ def schemas(played: list[Played]) -> list[str]:
 
 
 def targets(schema: str) -> list[str]:
-    found: list[str] = json.loads(schema)["properties"]["transition"]["properties"]["target_state"]["enum"]
+    found: list[str] = json.loads(schema)["properties"]["target_state"]["enum"]
     return found
 
 
@@ -63,7 +63,7 @@ def test_what_many_states_are_told_alike_makes_a_small_machine_no_larger() -> No
     done = talk(machine({**onward, "s20": {"purpose": "Thank"}}), "m", reply("s1"))
     system = done.requests[0].messages[0].content
     assert system.count(office.strip()) == 1
-    assert "\ns19: Ask 19. Note 19 down.\n" in system
+    assert "\ns19: Ask 19.\n  notes: Note 19 down.\n" in system
 
 
 def test_a_small_machine_has_one_schema_and_one_system_message() -> None:
@@ -86,14 +86,15 @@ def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region()
     assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 12 + [12] * 4
     first, second = systems[0], systems[12]
     assert [line.partition(" ")[0] for line in lines(first, "context_keys")] == [f"answer_{n}" for n in range(13)]
-    assert [line.partition(":")[0] for line in lines(second, "states")] == [f"step_{n}" for n in range(12, 24)]
+    begins = [line.partition(":")[0] for line in lines(second, "states") if line[0] != " "]
+    assert begins == [f"step_{n}" for n in range(12, 24)]
     assert targets(schemas(played)[12]) == [f"step_{number}" for number in range(12, 25)]
 
 
 def test_what_is_known_elsewhere_stands_once_before_the_history_of_a_large_machine() -> None:
     played = walked(72, 16)
     assert "further_context_keys" not in names(played[0].prompt)
-    further = [f'answer_{number} = "an answer" (string, maxLength {50 - number % 2})' for number in range(12)]
+    further = [f'answer_{number} = "an answer" (maxLength {50 - number % 2})' for number in range(12)]
     assert lines(played[13].prompt, "further_context_keys") == further
     assert names(played[13].prompt)[:2] == ["further_context_keys", "conversation_history"]
     assert lines(played[13].prompt, "current_context") == ['{"answer_12":"an answer"}']
@@ -105,7 +106,7 @@ def test_a_correction_of_what_is_known_elsewhere_changes_its_line() -> None:
     made, before = chain(72), walked(72, 13)[-1].session
     after = say(made, before, "m", reply("step_13", answer_3="another <b>")).session
     shown = lines(say(made, after, "m", reply("step_13")).prompt, "further_context_keys")
-    assert shown[3] == r'answer_3 = "another \u003cb\u003e" (string, maxLength 49)'
+    assert shown[3] == r'answer_3 = "another \u003cb\u003e" (maxLength 49)'
     assert len(shown) == 12
 
 
@@ -173,9 +174,9 @@ def asking(*targets: str) -> dict[str, Any]:
 def test_a_transition_into_another_region_tells_what_its_target_asks() -> None:
     made = chain(30)
     asked = talk(made, "m", reply("step_10", answer_9="x"), state="step_9").prompt
-    [onward] = json.loads(lines(asked, "transitions")[0])
+    onward, _ = json.loads(lines(asked, "transitions")[0])
     assert "step_10" not in made.states["step_9"].around
-    assert (onward["to"], onward["there"]) == ("step_10", "Ask question 10. Collects answer_10.")
+    assert (onward["to"], onward["there"]) == ("step_10", "Ask question 10. (collect: answer_10)")
 
 
 def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() -> None:
@@ -204,9 +205,10 @@ def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None
     assert all("help" in made.states[name].around for name in long)
     assert "terms" not in made.states["s0"].around
     system = made.question("s0", "object").messages[0].content
-    assert "\n".join(lines(system, "states")).endswith(f"\nhelp (then back to what was asked): {facts.strip()}")
+    told = f"\nhelp (then back to what was asked):\n  notes: {facts.strip()}"
+    assert "\n".join(lines(system, "states")).endswith(told)
     prompt = talk(made, "m", reply("s0")).prompt
-    first, second = json.loads(lines(prompt, "transitions")[0])
+    first, second, _ = json.loads(lines(prompt, "transitions")[0])
     assert first == {"to": "help", "desc": "A question"}
     assert second["there"]["purpose"].startswith("y y")
 
@@ -236,8 +238,8 @@ def test_a_list_that_is_read_out_stands_in_the_schema_of_that_state_among_many_k
     made = machine(states, context_schema={"properties": keys})
     asked = talk(made, "m", reply("check"), context={"debts": ["a"], "goods": ["b"], "day": 1}).requests[0]
     assert asked.schema is not None
-    update = json.loads(asked.schema.text)["properties"]["transition"]["properties"]["context_update"]["properties"]
-    assert list(update) == ["debts", "+debts", "-debts", "_extra", "_clear"]
+    update = json.loads(asked.schema.text)["properties"]["context_update"]["properties"]
+    assert list(update) == ["debts", "+debts", "-debts", "_clear"]
     assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["debts"]
     shown = asked.messages[1].content
     assert lines(shown, "further_context_keys") == ['goods = ["b"] (array, items {"type":"string"})', "day = 1"]
@@ -263,7 +265,7 @@ def test_a_turn_takes_the_same_tokens_among_ten_states_and_among_hundreds(declar
         texts = [message.content for turn in played for message in turn.requests[0].messages]
         return sum(map(estimate, [*texts, *schemas(played)])) / len(played)
 
-    assert average(300) == pytest.approx(average(10), rel=0.1)
+    assert average(300) == pytest.approx(average(10), rel=0.15)
 
 
 def test_the_record_holds_the_tokens_of_each_section() -> None:
@@ -312,7 +314,7 @@ def test_the_whole_machine_can_stand_in_the_system_message() -> None:
     assert first.requests[0].schema == second.requests[0].schema
     shown = system.content.split("<states>\n")[1].split("\n</states>")[0].splitlines()
     assert [json.loads(line) for line in shown] == [
-        {"id": "a", "purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"to": "b"}]},
+        {"id": "a", "purpose": "Ask A", "notes": "Be kind.", "transitions": [{"to": "b"}]},
         {"id": "b", "purpose": "Ask B", "transitions": [{"to": "a", "desc": "Back"}]},
     ]
     assert names(user.content) == ["current_state", "valid_states", "user_input"]
@@ -328,7 +330,7 @@ def test_keys_behind_global_transitions_are_listed_where_there_is_room() -> None
     keys = {f"k{number}": {"type": "string"} for number in range(40)} | {"firm": {"type": "string", "maxLength": 60}}
     made = machine(states, context_schema={"properties": keys}, global_transitions=[{"target_state": "bill"}])
     asked = talk(made, "m", reply("s1")).requests[0]
-    assert "\nfirm (string, maxLength 60)\n" in asked.messages[0].content
+    assert "\nfirm (maxLength 60)\n" in asked.messages[0].content
     assert asked.schema is not None
     assert '"firm"' in asked.schema.text
 
@@ -403,10 +405,10 @@ def test_instructions_of_several_states_stand_once_where_the_whole_machine_is_sh
     system = talk(machine(states, whole=True), "m", reply("b")).requests[0].messages[0].content
     shown = system.split("<states>\n")[1].split("\n</states>")[0].splitlines()
     assert [json.loads(line) for line in shown] == [
-        {"id": "a", "purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"to": "b"}]},
+        {"id": "a", "purpose": "Ask A", "notes": "Be kind.", "transitions": [{"to": "b"}]},
         {"id": "b", "purpose": "Ask B", "transitions": [{"to": "end"}]},
         {"id": "end", "purpose": "Goodbye", "final": True},
-        {"states": ["a", "b"], "instructions": style},
+        {"states": ["a", "b"], "notes": style},
     ]
 
 
@@ -448,4 +450,4 @@ def test_it_is_said_how_a_part_of_an_object_is_taken_back(schema: dict[str, Any]
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {}}
     program = machine(states, context_schema={"properties": {"home": schema}})
     system = talk(program, "m", reply("a")).requests[0].messages[0].content
-    assert ('such as "home.city": null there changes nothing' in system) is told
+    assert ('of a part of an object, its name, such as "home.city"' in system) is told

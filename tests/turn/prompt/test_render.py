@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -58,12 +59,12 @@ def test_system_message_is_the_same_in_every_turn_of_every_state() -> None:
     second = say(made, first.session, "n", reply("ask", time="19:30"))
     assert first.requests[0].messages[0] == second.requests[0].messages[0]
     names = [section.name for section in sections(first.requests[0].messages[0].content)]
-    assert names == ["task", "fsm", "persona", "context_keys", "response", "examples", "states", "today"]
+    assert names == ["task", "fsm", "persona", "context_keys", "states", "response", "today"]
 
 
 def test_types_formats_and_descriptions_of_keys_are_passed_on_and_host_keys_are_not() -> None:
     system = talk(program(RICH), "m", reply("ask")).requests[0].messages[0].content
-    assert "\ntime (string, pattern ^[0-2][0-9]:[0-5][0-9]$): Time as HH:MM\n" in system
+    assert "\ntime (pattern ^[0-2][0-9]:[0-5][0-9]$): Time as HH:MM\n" in system
     assert "\nvip" not in system
 
 
@@ -93,6 +94,7 @@ def test_transitions_show_their_conditions_and_what_is_closed() -> None:
             "conditions": [{"keys": ["time"]}],
         },
         {"to": "done", "open": False},
+        {"to": "ask", "desc": "stay: the user asks or changes something, or something is missing"},
     ]
 
 
@@ -104,8 +106,8 @@ def states_shown(states: dict[str, Any], **options: Any) -> str:
 
 def test_all_states_of_a_small_machine_stand_in_the_system_message() -> None:
     assert states_shown(RICH["states"]) == (
-        "ask: Asking. Ask for the time. Collects time, vip. One.\n  Two.\n  Round to quarters.\n"
-        "done (final): Confirm. Repeat the time."
+        "ask: Asking. Ask for the time.\n  collect: time, vip\n  notes: One.\n  Two.\n  Round to quarters.\n"
+        "done (final): Confirm.\n  notes: Repeat the time."
     )
 
 
@@ -123,7 +125,7 @@ def test_conditions_are_shown_in_words_where_there_are_any() -> None:
     conditions = [rule, {"description": "The user sounds sure"}, {"requires_context_keys": ["n"]}]
     states = {"a": {"transitions": [{"target_state": "b", "conditions": conditions}]}, "b": {}}
     done = talk(machine(states), "m", reply("a"))
-    (item,) = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
+    item, _ = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
     assert item["conditions"] == [
         {"desc": "Over ten"},
         {"desc": "The user sounds sure"},
@@ -135,7 +137,7 @@ def test_conditions_are_shown_in_words_where_there_are_any() -> None:
 def test_a_model_is_told_not_to_say_what_fixed_replies_add(words: dict[str, Any], told: bool) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": words}
     system = talk(machine(states), "m", reply("a")).requests[0].messages[0].content
-    assert ("A state that says a text by itself does so right after your message" in system) is told
+    assert ('A state that "says" a text adds it after your message' in system) is told
 
 
 _ASIDE = {"target_state": "c", "return": True}
@@ -165,8 +167,9 @@ def test_a_list_within_a_list_of_instructions_is_shown_as_one() -> None:
     spaced = "Say hello.\n        If it rains:\n          - Offer a lift.\n        Be brief."
     onward = {"transitions": [{"target_state": "b"}]}
     states = {"a": {"instructions": ["Rules:", *rules], **onward}, "b": {"instructions": spaced}}
-    listed = "a: Rules:\n  - If it rains:\n    - Offer a lift.\n      Say when.\n  - Be brief."
-    assert states_shown(states) == f"{listed}\nb (final): Say hello.\n  If it rains:\n    - Offer a lift.\n  Be brief."
+    listed = "a:\n  notes: Rules:\n  - If it rains:\n    - Offer a lift.\n      Say when.\n  - Be brief."
+    other = "b (final):\n  notes: Say hello.\n  If it rains:\n    - Offer a lift.\n  Be brief."
+    assert states_shown(states) == f"{listed}\n{other}"
 
 
 def test_a_list_of_instructions_begins_on_a_line_of_its_own() -> None:
@@ -174,31 +177,33 @@ def test_a_list_of_instructions_begins_on_a_line_of_its_own() -> None:
     asked = {"purpose": "Ask", "instructions": rules, "transitions": [{"target_state": "b"}]}
     shown = states_shown({"a": asked, "b": {"purpose": "Thank", "instructions": ["Smile.", "- Be kind."]}})
     assert shown == (
-        "a: Ask.\n  - If it rains:\n    - Offer a lift.\n  - Be brief.\nb (final): Thank. Smile.\n  - Be kind."
+        "a: Ask.\n  notes: - If it rains:\n    - Offer a lift.\n  - Be brief.\n"
+        "b (final): Thank.\n  notes: Smile.\n  - Be kind."
     )
 
 
 def test_a_heading_of_instructions_stands_on_a_line_of_its_own() -> None:
     asked = {"purpose": "Ask", "instructions": "## Rules\n\nBe brief.", "transitions": [{"target_state": "b"}]}
-    assert states_shown({"a": asked, "b": {}}) == "a: Ask.\n  ## Rules\n  Be brief.\nb (final)"
+    assert states_shown({"a": asked, "b": {}}) == "a: Ask.\n  notes: ## Rules\n  Be brief.\nb (final)"
 
 
-def test_a_key_that_the_description_names_is_not_named_again() -> None:
+def test_every_state_that_collects_says_so_in_the_same_way() -> None:
     asked = {"purpose": "Where to?", "required_context_keys": ["to_city"], "transitions": [{"target_state": "b"}]}
     described = {"a": {**asked, "description": "Collects the to city"}, "b": {}}
-    assert states_shown(described) == "a: Collects the to city. Where to?\nb (final)"
-    assert states_shown({"a": asked, "b": {}}) == "a: Where to? Collects to_city.\nb (final)"
+    assert states_shown(described) == "a: Collects the to city. Where to?\n  collect: to_city\nb (final)"
+    assert states_shown({"a": asked, "b": {}}) == "a: Where to?\n  collect: to_city\nb (final)"
 
 
 def test_a_line_has_the_full_stops_of_its_script() -> None:
     asked = {"purpose": "お名前を聞く", "required_context_keys": ["name"], "transitions": [{"target_state": "b"}]}
-    assert states_shown({"a": asked, "b": {"purpose": "ลาก่อน"}}) == "a: お名前を聞く。 Collects name.\nb (final): ลาก่อน"
+    shown = states_shown({"a": asked, "b": {"purpose": "ลาก่อน"}})
+    assert shown == "a: お名前を聞く。\n  collect: name\nb (final): ลาก่อน"
 
 
 def test_no_full_stop_follows_a_sentence_that_is_quoted() -> None:
     asked = {"instructions": 'Ask: "Shall I?"', "transitions": [{"target_state": "b"}]}
     shown = states_shown({"a": asked, "b": {"purpose": "「さようなら。」"}})
-    assert shown == 'a: Ask: "Shall I?"\nb (final): 「さようなら。」'
+    assert shown == 'a:\n  notes: Ask: "Shall I?"\nb (final): 「さようなら。」'
 
 
 def test_instructions_that_states_share_are_said_once() -> None:
@@ -281,33 +286,36 @@ LONG = "word " * 40
 
 
 @pytest.mark.parametrize(
-    ("state", "line"),
+    ("state", "said"),
     [
         (
             {"purpose": "Go on.", "reply": "Well, go on."},
-            'x (final): Says by itself: "Well, go on."',
+            ["x (final):", '  says: "Well, go on."'],
         ),
-        ({"purpose": "Help", "reply": "One."}, 'x (final): Help. Says by itself: "One."'),
+        ({"purpose": "Help", "reply": "One."}, ["x (final): Help.", '  says: "One."']),
         (
             {"purpose": "All right?", "reply": f"{LONG} All right?"},
-            f'x (final): All right? Says by itself: "{LONG[:159]} …"',
+            ["x (final):", f'  says: "[…] {LONG[:145]}All right?"'],
         ),
         (
-            {"reply": f"{LONG[:150]}{{{{ name_of_the_guest }}}} …"},
-            f'x (final): Says by itself: "{LONG[:149]} …"',
+            {"reply": "{{ guest.name }}, {% if n > 1 %}{{ n }} guests{% endif %}: right?"},
+            ["x (final):", '  says: "[guest.name], [n] guests: right?"'],
         ),
-        ({"reply": "注 文" + "。" * 200}, f'x (final): Says by itself: "注 文{"。" * 157} …"'),
-        ({"reply": f"{'注' * 159}{{{{ name }}}}"}, f'x (final): Says by itself: "{"注" * 159} …"'),
+        (
+            {"reply": "News: {{ 'yes' if news else 'no' }}. Right?"},
+            ["x (final):", '  says: "News: [news]. Right?"'],
+        ),
+        ({"reply": "注 文" + "。" * 200}, ["x (final):", f'  says: "[…] {"。" * 160}"']),
         ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"},
-         "x: Work. Works and says its result by itself."),
-        ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
+         ["x: Work.", "  the program works there, and then speaks by itself"]),
+        ({"kind": "decide", "transitions": [{"target_state": "a"}]}, []),
     ],
 )  # fmt: skip
-def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], line: str | None) -> None:
+def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], said: list[str]) -> None:
     lines = states_shown(
         {"a": {"purpose": "Ask", "transitions": [{"target_state": "x"}]}, "x": state}
     ).splitlines()
-    assert lines == ["a: Ask.", *([line] if line else [])]
+    assert lines == ["a: Ask.", *said]
 
 
 def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str, Any]]:
@@ -321,7 +329,7 @@ def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str,
     items: list[dict[str, Any]] = json.loads(
         done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0]
     )
-    return items
+    return items[:-1]  # the last one is for staying
 
 
 LEAVES = {"transitions": [{"target_state": "here"}]}
@@ -333,21 +341,21 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
         ({"purpose": "Learn the size", "required_context_keys": ["size"]}, "Learn the size."),
         (
             {"purpose": "When?", "required_context_keys": ["date", "time"], "instructions": "Be brief"},
-            "When? Collects date, time. Be brief.",
+            "When? (collect: date, time; notes: Be brief.)",
         ),
         (
             {"purpose": "Ask the date", "required_context_keys": ["date", "time"]},
-            "Ask the date. Collects date, time.",
+            "Ask the date. (collect: date, time)",
         ),
         ({"purpose": "Your phone number?", "required_context_keys": ["phone_number"]}, "Your phone number?"),
-        ({"purpose": "Go on.", "reply": "Well, go on."}, {"says_by_itself": "Well, go on."}),
-        ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "says_by_itself": "One."}),
+        ({"purpose": "Go on.", "reply": "Well, go on."}, {"says": "Well, go on."}),
+        ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "says": "One."}),
         (
             {"purpose": "All right?", "reply": f"{LONG} All right?"},
-            {"purpose": "All right?", "says_by_itself": f"{LONG[:159]} …"},
+            {"says": f"[…] {LONG[:145]}All right?"},
         ),
-        ({"kind": "task", "purpose": "Work"}, {"purpose": "Work", "says_by_itself": True}),
-        ({"description": "First", "reply": "One."}, {"says_by_itself": "One."}),
+        ({"kind": "task", "purpose": "Work"}, {"purpose": "Work", "says": True}),
+        ({"description": "First", "reply": "One."}, {"says": "One."}),
     ],
 )
 def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:
@@ -366,7 +374,8 @@ def test_an_end_of_instructions_that_the_state_left_has_too_is_not_said_behind_a
     }
     done = talk(machine(states), "m", reply("here"))
     shown = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
-    assert [item["there"] for item in shown] == ["How many? Say 10-15.", f"Which? {_OFFICE} Be brief."]
+    there = ["How many? (notes: Say 10-15.)", f"Which? (notes: {_OFFICE} Be brief.)"]
+    assert [item["there"] for item in shown[:-1]] == there
 
 
 def test_what_lies_behind_two_transitions_is_shown_with_the_first() -> None:
@@ -397,7 +406,7 @@ def test_history_is_append_only_between_trims() -> None:
         )
     for before, after in pairwise(histories):
         assert after.startswith(before[:-1])
-    assert histories[1] == '[{"system":"Hi"},{"user":"m0"},{"system":"r0"}]'
+    assert histories[1] == '[{"you":"Hi"},{"user":"m0"},{"you":"r0"}]'
 
 
 def test_long_messages_are_cut_in_the_history_and_not_in_the_input() -> None:
@@ -406,7 +415,7 @@ def test_long_messages_are_cut_in_the_history_and_not_in_the_input() -> None:
     assert "x" * 50 in first.prompt
     second = say(made, first.session, "m", reply("hello"))
     assert f'"user":"{"x" * 10}... [truncated]"' in second.prompt
-    assert f'"system":"{"y" * 10}... [truncated]"' in second.prompt
+    assert f'"you":"{"y" * 10}... [truncated]"' in second.prompt
 
 
 @given(st.text())
@@ -437,9 +446,9 @@ def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, r
     hello = {**GREETER["states"]["hello"], "model": {"reasoning": reasoning}}
     made = program({**GREETER, "model": {"reasoning": others}, "states": {**GREETER["states"], "hello": hello}})
     (request,) = talk(made, "m", reply("hello")).requests
-    example = request.messages[0].content.partition("<examples>\n")[2].splitlines()[1]
+    form = request.messages[0].content.partition("Reply with one JSON object only: ")[2].splitlines()[0]
     assert request.schema is not None
-    assert list(json.loads(example)) == list(request.schema.schema["properties"])
+    assert re.findall(r'"(\w+)": ', form) == list(request.schema.schema["properties"])
 
 
 GUEST = {"type": "object", "properties": {"called": {"type": "string"}, "age": {"type": "integer"}}}
@@ -533,5 +542,5 @@ def test_a_prompt_that_not_every_conversation_needs_is_compiled_when_it_is_first
 
 def test_a_prompt_shows_who_said_what() -> None:
     assert history_text(()) == ""
-    said = '[{"system":"Hi"},{"user":"a \\u003cb\\u003e"},{"system":"c"}]'
+    said = '[{"you":"Hi"},{"user":"a \\u003cb\\u003e"},{"you":"c"}]'
     assert history_text(((None, "Hi"), ("a <b>", "c"))) == said

@@ -218,3 +218,25 @@ def test_a_list_of_updates_is_complete_before_the_first_word() -> None:
     assert said == "Four."
     assert reader.head is not None
     assert parse(reader.head).update == {"guests": 4, "_clear": ["phone"]}
+
+
+FLAT = {"context_update": {"x": 'a"}', "y": [1, "]"]}, "target_state": "a", "message": "Hello, you."}
+
+
+@pytest.mark.parametrize("order", [list(FLAT), ["target_state", "context_update", "message"]])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_reply_on_one_level_is_read_ahead(order: list[str], size: int) -> None:
+    text = json.dumps({name: FLAT[name] for name in order})
+    reader = ReplyReader()
+    words = "".join(reader.feed(text[start : start + size]) for start in range(0, len(text), size))
+    assert words == "Hello, you."
+    assert reader.head is not None
+    assert parse(reader.head)[:2] == parse(text)[:2] == ("a", FLAT["context_update"])
+
+
+def test_an_update_beside_a_transition_is_not_read_ahead() -> None:
+    reader = ReplyReader()
+    move = {"transition": {"target_state": "a"}, "context_update": {}, "message": "Hello"}
+    assert reader.feed(json.dumps(move)) == ""
+    twice = '{"target_state": "a", "target_state": "b", "message": "Hello"}'
+    assert ReplyReader().feed(twice) == ""

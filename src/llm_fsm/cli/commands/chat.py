@@ -29,7 +29,9 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    timeout_option,
     tools_option,
+    turn_time,
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
@@ -58,6 +60,7 @@ class ChatOptions:
     file: str | None
     model: str | None
     base_url: str | None
+    timeout: float | None = None
     db: str | None
     context: Mapping[str, Any] | None
     id: str | None
@@ -79,6 +82,7 @@ class ChatOptions:
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @model_option
 @base_url_option
+@timeout_option
 @db_option
 @context_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
@@ -100,6 +104,7 @@ def chat(
     fsm: str | None,
     model: str | None,
     base_url: str | None,
+    timeout: float | None,
     db: str | None,
     context: str | None,
     conversation_id: str | None,
@@ -139,6 +144,7 @@ def chat(
         file=file if file is not None else fsm,
         model=model,
         base_url=base_url,
+        timeout=timeout,
         db=db,
         context=None if context is None else context_of(context),
         id=conversation_id,
@@ -285,7 +291,15 @@ def _machine(wanted: ChatOptions, definition: Definition, store: Store, path: Pa
     """The machine with what the host brings. Raises Failure, ConfigurationError."""
     brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
     llm = _model(wanted, definition)
-    machine = AsyncMachine(definition, model=llm, store=store, tools=brought.tools, mcp=servers, file=path)
+    machine = AsyncMachine(
+        definition,
+        model=llm,
+        store=store,
+        tools=brought.tools,
+        mcp=servers,
+        file=path,
+        **turn_time(wanted.timeout),
+    )
     for name, function in brought.functions.items():
         machine.function(function, name=name)
     return machine
@@ -353,7 +367,8 @@ def resume_command(wanted: ChatOptions, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
     parts = [console.program(), "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
-    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
+    timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
+    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url), ("--timeout", timeout)]
     for name, value in (*options, *(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)):
         if value is not None:
             parts += [name, value]

@@ -16,6 +16,7 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    timeout_option,
     tools_option,
     verbose_option,
 )
@@ -27,6 +28,7 @@ from llm_fsm.cli.stores import open_store
 @db_option
 @model_option
 @base_url_option
+@timeout_option
 @tools_option
 @mcp_option
 @verbose_option
@@ -39,6 +41,7 @@ def mcp(
     db: str | None,
     model: str | None,
     base_url: str | None,
+    timeout: float | None,
     tools: tuple[str, ...],
     mcp: str | None,
 ) -> None:
@@ -52,7 +55,7 @@ def mcp(
     missing = [name for name in ("mcp", "fastapi", "sse_starlette") if find_spec(name) is None]
     if missing:
         raise Failure(f"this needs {', '.join(missing)}: pip install 'llm-fsm[mcp,server]'", exits.USAGE)
-    brought = Brought(paths=paths, model=model, base_url=base_url, tools=tools, mcp=mcp)
+    brought = Brought(paths=paths, model=model, base_url=base_url, timeout=timeout, tools=tools, mcp=mcp)
     asyncio.run(_serve(Fleet(brought, open_store(db))))
     ctx.exit(exits.OK)
 

@@ -27,7 +27,9 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    timeout_option,
     tools_option,
+    turn_time,
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
@@ -65,6 +67,7 @@ class RunOptions:
     input: Any
     model: str | None
     base_url: str | None
+    timeout: float | None = None
     db: str | None
     context: Mapping[str, Any] | None
     background: Mapping[str, Any] | None
@@ -184,7 +187,8 @@ class RunSession:
         """The command that goes on with this run. An address with a password is left out."""
         wanted = self.wanted
         base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
-        options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
+        timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
+        options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url), ("--timeout", timeout)]
         options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
         parts = [console.program(), command, wanted.file, "--resume", self.id]
         if command == "run" and not wanted.summaries:
@@ -207,6 +211,7 @@ class RunSession:
 )
 @model_option
 @base_url_option
+@timeout_option
 @db_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new run.")
 @click.option("--resume", metavar="ID", help="Go on with a run that was parked or waits; its id, or how it begins.")
@@ -228,6 +233,7 @@ def run(
     background: str | None,
     model: str | None,
     base_url: str | None,
+    timeout: float | None,
     db: str | None,
     conversation_id: str | None,
     resume: str | None,
@@ -262,6 +268,7 @@ def run(
         input=host.input_of(given),
         model=model,
         base_url=base_url,
+        timeout=timeout,
         db=db,
         context=None if context is None else context_of(context),
         background=None if background is None else host.object_of(background, "--background"),
@@ -341,6 +348,7 @@ def _machine(
         definition,
         model=wanted.model,
         base_url=wanted.base_url,
+        **turn_time(wanted.timeout),
         store=store,
         tools=brought.tools,
         mcp=servers,

@@ -30,6 +30,7 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    timeout_option,
     tools_option,
     verbose_option,
 )
@@ -78,6 +79,7 @@ class ServeOptions:
 @db_option
 @model_option
 @base_url_option
+@timeout_option
 @tools_option
 @mcp_option
 @click.option("--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server.")
@@ -124,6 +126,7 @@ def serve(
     paths: tuple[str, ...],
     model: str | None,
     base_url: str | None,
+    timeout: float | None,
     tools: tuple[str, ...],
     mcp: str | None,
     add_token: str | None,
@@ -164,6 +167,7 @@ def serve(
             paths=paths,
             model=model,
             base_url=base_url,
+            timeout=timeout,
             tools=tools,
             mcp=mcp,
             sinks=sinks,

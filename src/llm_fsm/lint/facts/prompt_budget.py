@@ -19,7 +19,7 @@ from llm_fsm.lint.graph import Arc, global_arcs, offers_globals, own_arcs_from
 BUDGET = 4000
 """Tokens that the prompt of a state may take by default."""
 
-FRAME = 520
+FRAME = 385
 """Tokens of the fixed text in `prompts/system.j2` and `prompts/turn.j2`."""
 _GLIMPSE_CHARS = 160
 _KEY_WORDS = (

@@ -13,6 +13,7 @@ from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError, told
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.clients.messages import LLMResponse, asked_calls, from_engine
 from llm_fsm.llm.registry import resolve
+from llm_fsm.llm.structured_output import THOUGHT_TOKENS
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolSpec
 from llm_fsm.tools.formats import to_openai
 
@@ -56,7 +57,9 @@ async def _chat(client: Any, request: LLMRequest) -> ModelReply:
     if request.temperature is not None:
         given["temperature"] = request.temperature
     if request.max_tokens is not None:
-        given["max_tokens"] = request.max_tokens
+        # Nobody knows here if the model thinks, so a bound that no author set has room for thoughts.
+        more = THOUGHT_TOKENS if "max_tokens" in request.defaults else 0
+        given["max_tokens"] = request.max_tokens + more
     messages = [from_engine(message) for message in request.messages]
 
     async def ask() -> Any:

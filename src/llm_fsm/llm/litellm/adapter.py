@@ -146,6 +146,8 @@ class LiteLLM:
             fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
             settings = ReplySettings(model, mode, tools)
             answer = await retries.run(lambda seconds: self._send(litellm, fields, settings, seconds))
+            if modes.learn_thinking(request, model, answer):
+                return await ask(mode)
             return structs.replace(
                 answer, attempts=retries.sent, seconds=retries.seconds, native=_signed(answer, model)
             )
@@ -182,7 +184,7 @@ class LiteLLM:
         with retries:
             try:
                 with self._told(arriving.asked, "stopped in the middle of its reply"):
-                    async for piece in arriving.pieces(self._retry.idle_timeout):
+                    async for piece in arriving.pieces(self._retry.idle_for(request.timeout)):
                         yield piece
             finally:
                 await arriving.close()
@@ -191,6 +193,9 @@ class LiteLLM:
             yield await whole()
             return
         reply = read_completion(gathered, arriving.asked, attempts=retries.sent, seconds=retries.seconds)
+        if modes.learn_thinking(request, model, reply):
+            yield await whole()
+            return
         cost = _cost(litellm, model, gathered["usage"]) or reply.cost
         yield structs.replace(reply, cost=cost, native=_signed(reply, model))
 
@@ -335,8 +340,9 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
 def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:
     fields = request_fields(request, model, mode, marks=takes_marks(model), modes=modes, by=_author(model))
     fields = dict(copied(fields))  # litellm changes what it is given
-    if request.max_tokens is not None:
-        fields["max_tokens"] = request.max_tokens
+    limit = modes.limit_of(request, model)
+    if limit is not None:
+        fields["max_tokens"] = limit
     if request.tools:
         fields["_skip_mcp_handler"] = True  # else litellm imports the package mcp to look for its own tools
     return fields

@@ -20,7 +20,7 @@ from msgspec import structs
 from yarl import URL
 
 from llm_fsm._async import in_words
-from llm_fsm._json import in_unicode
+from llm_fsm._json import in_bytes
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.completion import (
@@ -36,7 +36,7 @@ from llm_fsm.llm.openai.request import request_fields, signed_keys, takes_marks
 from llm_fsm.llm.openai.response import MAX_ANSWER, ArrivingReply
 from llm_fsm.llm.openai.stream import gathered
 from llm_fsm.llm.prices import cost_of
-from llm_fsm.llm.providers import Provider, direct, provider_of
+from llm_fsm.llm.providers import LOCAL, UNKNOWN, direct, is_local, provider_of
 from llm_fsm.llm.refusals import FORM_STATUS, advice, kind_of, may_pass, rejects_system
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.structured_output import (
@@ -44,10 +44,13 @@ from llm_fsm.llm.structured_output import (
     Mode,
     ReplyModes,
     rejects_form,
+    rejects_limit,
     rejects_stream,
     rejects_tools,
+    thinks_aloud,
 )
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.reply_schema import narrowed
 
 MAX_ERROR = 2**16
 """The most bytes of an error's body that are read."""
@@ -62,7 +65,7 @@ _FAILURES = (aiohttp.ClientError, OSError, ValueError)
 class CompatLLM:
     """A model behind an OpenAI-compatible URL; for the protocol see `llm_fsm.llm.base.LLM`.
 
-    `model` is sent as given, without a leading "openai/". `api_key`: the Bearer token; None sends none. `headers`:
+    `model` is sent as given, without the prefix of `provider`. `api_key`: the Bearer token; None sends none. `headers`:
     further headers of each request. `timeout`: seconds for one request; None: the limit of `retry`. `cache_marks`: mark
     the parts to cache (`cache_control`), for servers that forward that to Claude's providers. `provider`: a name in
     `llm_fsm.llm.providers`, whose features and prices are known. There is one session for each event loop, so await
@@ -70,7 +73,7 @@ class CompatLLM:
     """
 
     keeps_time = True
-    """`complete` ends with the request's `timeout` by itself."""
+    """`complete` ends with the request's `timeout` by itself; `stream` ends so long after its last sign of life."""
 
     def __init__(
         self,
@@ -88,8 +91,8 @@ class CompatLLM:
         self._model = model
         self._marks = cache_marks or (provider == "openrouter" and takes_marks(model))
         self._provider = provider
-        self._habits = direct(provider) or Provider()
         self._url, self.where = _endpoint(base_url)
+        self._habits = direct(provider) or (LOCAL if is_local(self._url.host or "") else UNKNOWN)
         self._proxy = proxy_for(self._url)
         if self._proxy is not None:
             self.where += f" (through the proxy {self._proxy.origin()})"
@@ -99,8 +102,6 @@ class CompatLLM:
         policy = retry or RetryPolicy()
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
-        self._renamed: set[str] = set()
-        """The models that take the limit of tokens by its newer name, such as OpenAI's reasoning models."""
         both = self._habits.schema_beside_tools or self._url.host == "api.openai.com"
         self._modes = ReplyModes(self._habits.first_mode, both=both)
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
@@ -119,7 +120,10 @@ class CompatLLM:
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
         send = partial(self._send, ReplySettings(model, mode, bool(request.tools)), retries)
-        return self._priced(await self._ask(request, retries, model, mode, send), model)
+        reply = await self._ask(request, retries, model, mode, send)
+        if self._modes.learn_thinking(request, model, reply):
+            reply = await self._ask(request, retries, model, mode, send)
+        return self._priced(reply, model)
 
     async def _ask(
         self,
@@ -132,25 +136,27 @@ class CompatLLM:
         stream: bool = False,
     ) -> T:
         """Ask for a reply in one form. Ask once more at once if the server names a better setting."""
+        if self._habits.narrow and request.schema is not None and request.targets:
+            request = structs.replace(request, schema=narrowed(request.schema, request.targets, request.clearable))
         fields = request_fields(request, model, mode, marks=self._marks, modes=self._modes, by=self._author(model))
         while True:
             limit, counts = self._limit(request, model), stream and self._modes.counts
-            more: dict[str, Any] = {limit: request.max_tokens} if limit else {}
+            more: dict[str, Any] = dict(limit)
             if stream:
                 more["stream"] = True
             if counts:
                 more["stream_options"] = {"include_usage": True}
             try:
-                return await retries.run(partial(send, in_unicode({**fields, **more}).encode()))
+                return await retries.run(partial(send, in_bytes({**fields, **more})))
             except ModelError as error:
-                if not self._learnt(error, model, limit, counts=counts):
+                if not self._learnt(error, request, model, limit, counts=counts):
                     raise
 
     def _name(self, request: LLMRequest) -> str:
         """Return the model's name as its provider knows it."""
         name = request.model or self._model
         _, slash, rest = name.partition("/")
-        return rest if slash and provider_of(name) == (self._provider or "openai") else name
+        return rest if slash and self._provider and provider_of(name) == self._provider else name
 
     def _priced(self, reply: ModelReply, model: str) -> ModelReply:
         """Return the reply with its author, and its cost by the price list if the provider reports none."""
@@ -164,13 +170,17 @@ class CompatLLM:
     def _author(self, model: str) -> str:
         return f"{self._url.origin()} {model}"
 
-    def _limit(self, request: LLMRequest, model: str) -> str:
-        """Return the name under which the limit of tokens is sent; "" if there is none."""
-        if request.max_tokens is None:
-            return ""
-        return _NEWER_LIMIT if model in self._renamed else _LIMIT
+    def _limit(self, request: LLMRequest, model: str) -> Mapping[str, int]:
+        """Return the field that has the limit of tokens; {} if there is none."""
+        most = self._modes.limit_of(request, model)
+        if most is None:
+            return {}
+        is_newer = model in self._modes.renamed or (self._provider == "openai" and thinks_aloud(model))
+        return {_NEWER_LIMIT if is_newer else _LIMIT: most}
 
-    def _learnt(self, error: ModelError, model: str, limit: str, *, counts: bool) -> bool:
+    def _learnt(
+        self, error: ModelError, request: LLMRequest, model: str, limit: Mapping[str, int], *, counts: bool
+    ) -> bool:
         """Return true if an error names a better setting, and remember that.
 
         `limit`, `counts`: the settings of this request, because other requests may have changed them since.
@@ -180,8 +190,11 @@ class CompatLLM:
         if counts and "stream_options" in str(error):
             self._modes.counts = False
             return True
-        if limit == _LIMIT and _NEWER_LIMIT in str(error):
-            self._renamed.add(model)
+        if _LIMIT in limit and _NEWER_LIMIT in str(error):
+            self._modes.renamed.add(model)
+            return True
+        if limit and "max_tokens" in request.defaults and rejects_limit(error):
+            self._modes.unlimited.add(model)
             return True
         return False
 
@@ -207,7 +220,7 @@ class CompatLLM:
             return
         with retries:
             try:
-                async for piece in arriving.pieces(self._retry.idle_timeout):
+                async for piece in arriving.pieces(self._retry.idle_for(request.timeout)):
                     yield piece
                 reply = self._priced(arriving.reply(attempts=retries.sent, seconds=retries.seconds), model)
             except ModelError as error:
@@ -217,17 +230,19 @@ class CompatLLM:
                 raise self._broken(error, "stopped in the middle of its reply", arriving) from error
             finally:
                 arriving.close()
+        if self._modes.learn_thinking(request, model, reply):
+            reply = await whole()
         yield reply
 
     async def _open(self, asked: ReplySettings, body: bytes, seconds: float) -> ArrivingReply:
         """Return a reply whose first piece has arrived."""
         arriving: ArrivingReply | None = None
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as timer:
                 response = await self._post().send(body)
                 arriving = ArrivingReply(response, asked)
                 if _is_good(response.status):
-                    await arriving.begin()
+                    await arriving.begin(partial(_postpone, timer, seconds))
                 else:
                     arriving.take(await self._rejected(response, asked))
         except BaseException as error:
@@ -349,6 +364,11 @@ class CompatLLM:
 
     def _hide(self, text: str) -> str:
         return without_keys(text, self._key)
+
+
+def _postpone(timer: asyncio.Timeout, seconds: float) -> None:
+    """Let a time-out begin anew."""
+    timer.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from llm_fsm._json import value_of
 from llm_fsm.llm.openai.completion import MALFORMED
 from llm_fsm.llm.openai.native import with_native
-from llm_fsm.llm.structured_output import Mode, ReplyModes, form_fields
+from llm_fsm.llm.structured_output import Mode, ReplyModes, form_fields, has_own_temperature
 from llm_fsm.session.messages import LLMMessage, LLMRequest, Role, ToolCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
@@ -40,7 +40,9 @@ def request_fields(
     if marks:
         messages[:2] = map(marked, messages[:2])
     fields: dict[str, Any] = {"model": model, "messages": messages}
-    if request.temperature is not None and model not in modes.untempered:
+    is_default = "temperature" in request.defaults
+    untempered = model in modes.untempered or (is_default and has_own_temperature(model))
+    if request.temperature is not None and not untempered:
         fields["temperature"] = request.temperature
     fields |= form_fields(mode, request.schema)
     if request.tools:

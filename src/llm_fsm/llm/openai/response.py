@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -51,8 +51,12 @@ class ArrivingReply:
         self._whole: Any = None
         self._size = 0
 
-    async def begin(self) -> None:
-        """Wait for the first piece of the reply's text. Raises ModelError if the answer has none."""
+    async def begin(self, alive: Callable[[], None] = lambda: None) -> None:
+        """Wait for the first piece of the reply's text. Raises ModelError if the answer has none.
+
+        Args:
+            alive: Called after each piece with more than keep-alive data, such as a thought.
+        """
         received = await self._response.content.readany()
         if not received.startswith(b"data:"):
             while len(received) < BEGINNING and not is_told(received) and not self._response.content.at_eof():
@@ -63,6 +67,8 @@ class ArrivingReply:
                 return
         self._first = await self._read(received)
         while not self._first and not self._over:
+            if self._told:
+                alive()
             self._first = await self._more()
         if self._over:
             self._chunks.completion()

@@ -364,7 +364,7 @@ class _Improviser(Scripted):
                     "verdicts": [{"name": name, "reason": "", "passed": passed} for name in names]
                 }
             }
-        if schema and "transition" not in members:
+        if schema and "target_state" not in members:
             return {"raw": next(iter(samples(schema, schema.get("$defs"))), {})}
         return {"message": _WORDS}
 

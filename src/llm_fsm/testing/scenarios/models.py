@@ -250,6 +250,7 @@ class CaseReply(Written):
         of_openai = any(isinstance(call, dict) and "function" in call for call in listed)
         return (
             "transition" in value
+            or "target_state" in value
             or of_openai
             or (calls is not None and not value.keys().isdisjoint(_OPENAI))
         )

@@ -233,10 +233,14 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
         return event.text
     if not isinstance(document, dict):
         return event.text
-    move = document.get("transition")
+    move: Any = document.get("transition")
+    known = _PARTS
+    if "transition" not in document:
+        move = {name: document[name] for name in _MOVE if name in document}
+        known = _PARTS | _MOVE
     update = move.get("context_update") if isinstance(move, dict) else None
     if not (
-        document.keys() <= _PARTS
+        document.keys() <= known
         and isinstance(move, dict)
         and move.keys() <= _MOVE
         and isinstance(update, dict)

@@ -41,6 +41,7 @@ class PlayOptions:
             `replay` uses recordings only. `record` and `live` call the model.
         model: The live model, as `llm_fsm.llm.registry.resolve` takes it.
         base_url: The URL of an OpenAI-compatible server.
+        timeout: Seconds for a turn with a live model; None: no limit.
         match: `exact` compares a recording by its prompts, `words` by state and message.
         times: The number of runs of each case with a live model.
         threshold: The share of these runs that must pass, from 0 to 1.
@@ -51,6 +52,7 @@ class PlayOptions:
     mode: Mode = "scripted"
     model: str | None = None
     base_url: str | None = None
+    timeout: float | None = TIMEOUT
     match: Match = "exact"
     times: int = 1
     threshold: float = 1.0
@@ -120,7 +122,7 @@ class CaseSession:
         self._events: list[list[Event]] = []
         self._played = 0
         choose = self._live_model() if self._options.asks else _from_files(loaded, self._options)
-        self._player = Player(loaded, choose, host, timeout=TIMEOUT if self._options.asks else None)
+        self._player = Player(loaded, choose, host, timeout=self._options.timeout if self._options.asks else None)
 
     def _live_model(self) -> Callable[[Play], Model]:
         llm = resolve(self._options.model, base_url=self._options.base_url, environ=os.environ)

@@ -52,6 +52,13 @@ def menu_items(
     return tuple(items)
 
 
+def stay_item(state: CompiledState, *, has_patterns: bool) -> str:
+    """Return the entry of the current state, so that each name that a reply may write has a line."""
+    if has_patterns:
+        return escaped({"to": state.id, "desc": "stay: something is missing, or nothing else fits"})
+    return escaped({"to": state.id, "desc": "stay: the user asks or changes something, or something is missing"})
+
+
 def _is_plain(machine: CompiledMachine, state: CompiledState, option: Option) -> bool:
     """Return true if an entry needs to say nothing of what follows on arrival."""
     target = option.target
@@ -76,7 +83,7 @@ def _item(here: CompiledState, option: Option, data: Mapping[str, Any]) -> str:
     there = dict(_target_summary(here, target))
     then = _branch_items(here, option.branches)
     if then:
-        if target.kind == "decide" and "instructions" not in there:
+        if target.kind == "decide" and "notes" not in there:
             there |= _said_once(then)
         there["leads_on_to"] = then
     if option.back_to is not None and target.kind == "final":
@@ -112,14 +119,14 @@ def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
 
     {}: no two branches share any, or one branch shows none. A reader would take the shared ones as its own, too.
     """
-    having = Counter(branch["instructions"] for branch in then if "instructions" in branch)
+    having = Counter(branch["notes"] for branch in then if "notes" in branch)
     words, number = having.most_common(1)[0] if having else ("", 0)
     if number < 2 or having.total() < len({branch["to"] for branch in then}):
         return {}
     for branch in then:
-        if branch.get("instructions") == words:
-            del branch["instructions"]
-    return {"instructions": words}
+        if branch.get("notes") == words:
+            del branch["notes"]
+    return {"notes": words}
 
 
 def _back(state: CompiledState) -> Mapping[str, Any]:
@@ -136,8 +143,8 @@ def _item_beside(option: Option, here: CompiledState) -> str:
         return _open_item(option, there)
     if target.kind == "final":
         there.pop("final", None)
-        if "instructions" in there and estimate(target.words.instructions) <= REGION_TOKENS:
-            there["instructions"] = " ".join(target.words.instructions.split())  # the reply answers from them at once
+        if "notes" in there and estimate(target.words.instructions) <= REGION_TOKENS:
+            there["notes"] = " ".join(target.words.instructions.split())  # the reply answers from them at once
         there["then_back_to"] = _back(here)
     return transition_item(option.move, there, is_open=True)
 

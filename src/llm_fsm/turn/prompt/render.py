@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -39,6 +39,8 @@ _KEY_WORDS = (
 )
 DAY_TOKENS = 9
 """Tokens of <today>, which always has the same form."""
+_DAYS_AHEAD = 14
+_MONTH = len("2030-05")
 _QUOTED_CHARS = 4000
 _FIRST = 2
 """Messages of a question before anything was said about it: the system's and the user's."""
@@ -122,8 +124,8 @@ def transition_item(
         item["needs_yes"] = True
     if not is_open:
         item["open"] = False
-    if speaks and is_open and "says_by_itself" not in (there or {}):
-        item["says_by_itself"] = True
+    if speaks and is_open and "says" not in (there or {}):
+        item["says"] = True
     if there and (said := {name: part for name, part in there.items() if part != move.description}):
         item["there"] = in_words(said)
     return escaped(item)
@@ -163,7 +165,7 @@ def _conditions(
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
     """Return a key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
     kind, inner = schema.get("type"), mapped(schema, lean)
-    parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind else []
+    parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind and kind != "string" else []
     if "enum" in schema:
         parts = [f"one of {','.join(_choice(schema, value) for value in schema['enum'])}"]
     parts += [f"{word} {_plain(inner[word])}" for word in _KEY_WORDS if word in schema]
@@ -199,7 +201,6 @@ class SystemParts:
     Attributes:
         keys: The key list.
         states: The lines of <states>.
-        examples: The example replies.
         patterns: A line for each repair pattern.
         parts: Transitions say more under "there".
         added: Some state has a fixed reply, or works.
@@ -213,13 +214,15 @@ class SystemParts:
         form: The form of a reply.
         quoted: The keys with values that need a quote of the user.
         digits: The keys with values of digits that the user must have said.
+        facts: True if a reply may keep facts that have no key.
     """
+
+    facts: bool
 
     quoted: str
     digits: str
     keys: str
     states: str
-    examples: str
     patterns: str
     parts: bool
     added: bool
@@ -248,7 +251,8 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         list_part=clean(first_property(keys.offered.get(a_list, {}))),
         part=clean(next(declared(keys.offered), "")),
         states=said.states,
-        examples=said.examples,
+        form=_form(said.form, said.reasoning),
+        facts=said.facts,
         patterns=clean(said.patterns),
         parts=said.parts,
         added=said.added,
@@ -264,6 +268,17 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
     )
 
 
+def _form(form: ReplyForm, reasoning: str) -> str:
+    """Return the form of a reply in one line. It has no value that a model could copy."""
+    update = '[{"key": key, "value": value}]' if form == "list" else "{key: value}"
+    parts = ['"target_state": state', f'"context_update": {update}', '"message": text']
+    if reasoning == "first":
+        parts.insert(0, '"reasoning": text')
+    elif reasoning == "last":
+        parts.append('"reasoning": text')
+    return f"{{{', '.join(parts)}}}"
+
+
 def zone_of(name: str) -> tzinfo:
     """Return the time zone of this IANA name; UTC where there is none."""
     try:
@@ -272,9 +287,29 @@ def zone_of(name: str) -> tzinfo:
         return UTC
 
 
-def with_day(system: str, time: float, zone: str) -> str:
-    """Return a system message with the day of a time, in seconds since the epoch, as its last section."""
-    return f"{system}<today>{_local(int(time // 60), zone)[0]}</today>\n"
+def with_day(system: str, time: float, zone: str, *, calendar: bool = False) -> str:
+    """Return a system message with the day of a time, in seconds since the epoch, as its last section.
+
+    `calendar`: the days after it follow, because models count weekdays wrongly.
+    """
+    minute = int(time // 60)
+    days = f"<next_days>{_days_ahead(minute, zone)}</next_days>\n" if calendar else ""
+    return f"{system}<today>{_local(minute, zone)[0]}</today>\n{days}"
+
+
+@lru_cache(maxsize=64)
+def _days_ahead(minute: int, zone: str) -> str:
+    """Return the days after a day with their weekdays, and the name of each further month."""
+    today = datetime.fromtimestamp(minute * 60, UTC).astimezone(zone_of(zone)).date()
+    months: dict[str, list[str]] = {today.isoformat()[:_MONTH]: []}
+    for number in range(1, _DAYS_AHEAD + 1):
+        day = today + timedelta(days=number)
+        named = f"{_DAYS[day.weekday()][:3]} {day.day:02}"
+        months.setdefault(day.isoformat()[:_MONTH], []).append(named)
+    here, *later = months.items()
+    parts = [", ".join(here[1])] if here[1] else []
+    parts += [f"{month}: {', '.join(days)}" for month, days in later]
+    return "; ".join(parts)
 
 
 def moment(time: float, zone: str) -> str:
@@ -297,7 +332,7 @@ def history_text(window: Iterable[Exchange]) -> str:
     for user, system in window:
         if user is not None:
             messages.append({"user": user})
-        messages.append({"system": system})
+        messages.append({"you": system})
     return escaped(messages) if messages else ""
 
 

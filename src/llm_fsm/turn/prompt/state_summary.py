@@ -17,11 +17,15 @@ from llm_fsm.definition.models import Definition, State
 from llm_fsm.turn.fixed_replies import ended, is_ended
 
 _SHORT_CHARS = 160
+_VALUE = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
+_TAG = re.compile(r"\{[%#].*?[%#]\}", re.DOTALL)
+_WORDS = frozenset({"if", "else", "not", "and", "or", "in", "is", "true", "false", "none"})
+_KEY_NAME = re.compile(r"(?<![\w'\"])[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _LONG_WORD = 30
 """Characters before a cut without a space: the script puts none between words."""
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut would divide."""
-_OUTCOME = "Works and says its result by itself."
+_OUTCOME = "the program works there, and then speaks by itself"
 _BACK = "what was asked"
 """The name of the state to which the answer of a digression returns."""
 WORKS = ("task", "subflow")
@@ -126,12 +130,12 @@ def state_line(
     works = kind in WORKS
     texts = {"id": words.id, "description": words.description, "purpose": words.purpose}
     if not works:
-        texts["instructions"] = words.instructions
+        texts["notes"] = words.instructions
     parts: dict[str, Any] = {name: text for name, text in texts.items() if text}
     parts |= {
         name: part
         for name, part in shown.items()
-        if name not in ("purpose", "instructions")
+        if name not in ("purpose", "notes")
     }
     line = escaped(parts).removesuffix("}")
     if words.example:
@@ -301,39 +305,31 @@ def _mark(state_id: str, endings: Endings) -> str:
 def _state_line(
     state: State, words: StateWords, instructions: str, *, mark: str, kind: str
 ) -> str:
-    fixed = "" if state.reply is None else _short(state.reply)
-    text = _indented(_joined(_described(state, words, fixed), instructions))
-    if kind == "decide" and text:
-        return f"{words.id} (leads on): {text}"
+    """Return what a prompt says of a state: what it is there for, then parts with names of their own.
+
+    Words for the user and notes for the model are apart, because small models read out what stands in one line.
+    """
+    fixed = "" if state.reply is None else fixed_text(state.reply)
+    purpose = words.purpose
+    if fixed and purpose and _names_all(fixed, [purpose]):
+        purpose = ""
+    first = " ".join(ended(part.rstrip()) for part in (words.description, purpose) if part)
+    if kind == "decide":
+        text = " ".join(part for part in (first, ended(instructions.rstrip())) if part)
+        return f"{words.id} (leads on): {_indented(text)}" if text else ""
+    parts: list[str] = []
+    if state.required_context_keys:
+        parts.append(f"collect: {', '.join(state.required_context_keys)}")
+    if instructions:
+        parts.append(f"notes: {_indented(instructions.rstrip())}")
     if fixed:
-        text = f"{text} Says by itself: {escaped(fixed)}".lstrip()
+        parts.append(f"says: {escaped(fixed)}")
     elif kind in WORKS:
-        text = f"{text} {_OUTCOME}".lstrip()
-    if text:
-        return f"{words.id}{mark}: {text}"
-    return words.id + mark if mark else ""
-
-
-def _described(state: State, words: StateWords, fixed: str) -> str:
-    """Return description, purpose and keys of a state, without what the others say already."""
-    parts = [words.description]
-    if not fixed or not _names_all(fixed, [words.purpose]):
-        parts.append(words.purpose)
-    keys = state.required_context_keys
-    if not _names_all(f"{words.description} {words.purpose}", keys):
-        parts.append(f"Collects {', '.join(keys)}.")
-    return " ".join(ended(part.rstrip()) for part in parts if part)
-
-
-def _joined(text: str, instructions: str) -> str:
-    """Return a text and the instructions behind it. A list begins on a line of its own."""
-    if not instructions:
-        return text
-    added = ended(instructions.rstrip())
-    if not text:
-        return added
-    is_list = "\n" in instructions and _LISTED.match(instructions)
-    return f"{text}\n{added}" if is_list else f"{text} {added}"
+        parts.append(_OUTCOME)
+    if not (first or parts):
+        return words.id + mark if mark else ""
+    head = f"{words.id}{mark}: {_indented(first)}".rstrip()
+    return "\n  ".join((head, *parts))
 
 
 def _indented(text: str) -> str:
@@ -342,6 +338,28 @@ def _indented(text: str) -> str:
     """
     lines = cleandoc(text).splitlines()
     return "\n  ".join(line.rstrip() for line in lines if line.strip())
+
+
+def fixed_text(reply: str) -> str:
+    """Return the text of a fixed reply for a prompt: names in brackets for values, no code, and its end.
+
+    The end has the question, which the model must not ask, too.
+    """
+    text = _TAG.sub("", _VALUE.sub(_value_name, clean(reply)))
+    line = " ".join(text.split())
+    if len(line) <= _SHORT_CHARS:
+        return line
+    kept = line[-_SHORT_CHARS:]
+    space = kept.find(" ")
+    if 0 <= space < _LONG_WORD:
+        kept = kept[space + 1 :]
+    return f"[…] {kept}"
+
+
+def _value_name(match: re.Match[str]) -> str:
+    """Return the key that an expression shows, in brackets."""
+    names = [name.group() for name in _KEY_NAME.finditer(match.group(1)) if name.group() not in _WORDS]
+    return f"[{names[0]}]" if names else "[value]"
 
 
 def _short(text: str) -> str:
@@ -376,23 +394,23 @@ def target_summary(
     if state.purpose or state.description:
         shown["purpose"] = _short(state.purpose or state.description)
     if not _names_all(shown.get("purpose", ""), state.required_context_keys):
-        shown["collects"] = list(state.required_context_keys)
+        shown["collect"] = list(state.required_context_keys)
     works = definition.kind_of(state_id) in WORKS
     instructions = "" if works else state.response_instructions or state.instructions
     if seen_from is not None:
         instructions = _without_end_of(instructions, definition.states[seen_from])
     if state.reply is not None:
-        shown["says_by_itself"] = _short(state.reply)
+        shown["says"] = fixed_text(state.reply)
         if "purpose" in shown and _names_all(
-            shown["says_by_itself"], [shown["purpose"]]
+            shown["says"], [shown["purpose"]]
         ):
             del shown["purpose"]
     elif state.tools_first:
-        shown["says_by_itself"] = "what its tools find"
+        shown["says"] = "what its tools find"
     elif works:
-        shown["says_by_itself"] = True
+        shown["says"] = True
     elif instructions:
-        shown["instructions"] = _short(instructions)
+        shown["notes"] = _short(instructions)
     if state.confirms and state.reply is None:
         shown["reads_back"] = list(state.confirms)
     if state_id in endings.ends:
@@ -426,13 +444,17 @@ def _names_all(text: str, words: Iterable[str]) -> bool:
 
 
 def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a target summary as one text if it has only purpose, instructions and keys; else as it
-    is.
+    """Return a target summary as one text if it has only purpose, instructions and keys; else as it is.
+
+    What the model has to note stays apart from the question, in parentheses, so that nobody reads it out.
     """
-    if not shown.keys() <= {"purpose", "instructions", "collects"}:
+    if not shown.keys() <= {"purpose", "notes", "collect"}:
         return shown
-    parts = [shown.get("purpose", "")]
-    if shown.get("collects"):
-        parts.append(f"Collects {', '.join(shown['collects'])}")
-    parts.append(shown.get("instructions", ""))
-    return " ".join(ended(part.rstrip()) for part in parts if part)
+    notes: list[str] = []
+    if shown.get("collect"):
+        notes.append(f"collect: {', '.join(shown['collect'])}")
+    if shown.get("notes"):
+        notes.append(f"notes: {ended(shown['notes'].rstrip())}")
+    parts = [ended(shown["purpose"].rstrip())] if shown.get("purpose") else []
+    parts += [f"({'; '.join(notes)})"] if notes else []
+    return " ".join(parts)

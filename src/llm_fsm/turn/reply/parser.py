@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
+from llm_fsm.session.placeholders import is_dots
 from llm_fsm.session.reply_schema import updates
 from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
@@ -44,7 +45,10 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)",
     re.DOTALL,
 )
-_TRANSITION = re.compile(r'"transition"\s*:\s*(?=\{)')
+_PLACES = {
+    "transition": re.compile(r'"transition"\s*:\s*(?=\{)'),
+    "context_update": re.compile(r'"context_update"\s*:\s*(?=[\{\[])'),
+}
 _TARGET = re.compile(r"target_state[\"']?\s*:")
 _WORDS = re.compile(r'"message"\s*:\s*"[^"]')
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
@@ -293,6 +297,8 @@ def _uncut(value: Any) -> Any:
         ends_in_message = "context_update" in parts and parts[-1] == "message"
         if not is_last or ends_in_message:
             return value
+    elif _is_flat(value) and list(value)[-1] == "message":
+        return value
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
 
 
@@ -343,14 +349,14 @@ def _with_its_transition(value: Any, text: str) -> Any:
     """Return a repaired reply with its transition as sent, if that is sound: a repair changes no
     value.
     """
-    places = list(_TRANSITION.finditer(text))
-    if len(places) != 1 or not isinstance(value, dict) or "transition" not in value:
-        return value
-    try:
-        transition, _ = _DECODER.raw_decode(text, places[0].end())
-    except (ValueError, RecursionError, ReplyError):
-        return value
-    return {**value, "transition": transition}
+    for name in ("transition", "context_update"):
+        places = list(_PLACES[name].finditer(text))
+        if len(places) != 1 or not isinstance(value, dict) or name not in value:
+            continue
+        with suppress(ValueError, RecursionError, ReplyError):
+            sound, _ = _DECODER.raw_decode(text, places[0].end())
+            return {**value, name: sound}
+    return value
 
 
 def quoted(text: str) -> str:
@@ -460,6 +466,8 @@ def _text(value: object) -> str:
 def _spoken(value: object) -> str:
     """Return a message without a thought before it, or the message of a reply within it."""
     text = _text(value)
+    if is_dots(text):
+        return ""
     if not text.startswith(_ODD):
         return text
     text = unthought(text)
@@ -499,6 +507,16 @@ def _words(reply: Mapping[str, Any]) -> str:
     return _spoken(transition.get("message"))
 
 
+def is_cut(text: str) -> bool:
+    """Return true if a text ends before its JSON object does, or has none."""
+    try:
+        body = after_thoughts(joined(text))
+        start = body.find("{")
+        return start < 0 or (only_object(body) is None and _endings(body[start:]) != [])
+    except (ReplyError, RecursionError):
+        return True
+
+
 def parse_words(text: str) -> str:
     """Return the message of a reply in which nothing else counts. Raises ReplyError."""
     reply = document(text)
@@ -511,19 +529,26 @@ def parse_words(text: str) -> str:
 # -- Replies ---------------------------------------------------------------------------------------
 
 
-def parse(text: str) -> Reply:
-    """Return the reply that a text means: in the form asked for, or with all of it on one level.
+def parse(text: str, *, stay: str = "") -> Reply:
+    """Return the reply that a text means: with all of it on one level, or with a `transition`.
 
-    Raises ReplyError.
+    Args:
+        text: The text.
+        stay: The current state, if the reply need not name a target, because it can only stay.
+
+    Raises:
+        ReplyError: The text is no reply.
     """
     reply = document(text)
+    if stay and "target_state" not in reply and isinstance(reply.get("message"), str):
+        reply = {"target_state": stay, **reply} if "transition" not in reply else reply
     transition = _move(reply)
     if transition is None:
         reply = _held(reply) or reply
         transition = _move(reply)
     if transition is None:
         raise ReplyError(
-            "no-target", 'the reply lacks "transition": {"target_state": "…"}'
+            "no-target", 'the reply lacks "target_state"'
         )
     update, fault = transition.get("context_update"), None
     if not isinstance(update, dict):

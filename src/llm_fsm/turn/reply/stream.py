@@ -1,10 +1,11 @@
 """Read a reply while it arrives: its move as soon as that is complete, then its message piece by
 piece.
 
-Only a reply in the form that was asked for is read ahead: a JSON object with `transition` before
-`message`. Prose, a code fence or a thinking block may precede the object. For all other replies the
-reader returns nothing, and `llm_fsm.turn.reply.parser` reads the whole at the end. The reader
-returns decoded text of `message`, never JSON.
+Only a reply whose move precedes its message is read ahead: a JSON object with `context_update` and
+`target_state`, or with `transition`, before `message`. Prose, a code fence or a thinking block may
+precede the object. For all other replies the reader returns nothing, and
+`llm_fsm.turn.reply.parser` reads the whole at the end. The reader returns decoded text of
+`message`, never JSON.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
 """Half of a surrogate pair whose other half may come with the next piece."""
 _NO_WORDS = re.compile(rf"(?:```[A-Za-z]*\s*)?\{{|{OPENING}", re.IGNORECASE | re.ASCII)
 """Beginnings of a message that may be a reply within the reply, or a thought."""
+_PARTS = frozenset({"context_update", "target_state"})
 _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
 _MARKS = ("<", "[", "◁")
 _ODD = ("{", "`", *_MARKS)
@@ -56,8 +58,8 @@ class ReplyReader:
     """
 
     __slots__ = (
-        *("_at", "_closing", "_depth", "_held", "_kept", "_new"),
-        *("_shown", "_step", "_text", "_value", "head"),
+        *("_at", "_closing", "_depth", "_held", "_kept", "_name", "_new"),
+        *("_parts", "_shown", "_step", "_text", "_value", "head"),
     )
 
     def __init__(self) -> None:
@@ -68,6 +70,9 @@ class ReplyReader:
         self._held: list[str] = []
         self._closing = ANY_END
         self._kept: list[str] | None = None
+        self._name = ""
+        self._parts: dict[str, str] = {}
+        """The parts of the move that stand beside the message, as JSON."""
         self._new: list[str] = []
         self._shown = False
         self._value: Callable[[], bool] = self._over
@@ -180,17 +185,20 @@ class ReplyReader:
         first = self._text[self._at]
         self._value = self._skipped
         if key == "transition":
-            if self.head is not None or first != "{":
+            if self.head is not None or self._parts or first != "{":
                 return self._give_up()
             self._value, self._kept = self._moved, []
         elif key == "message":
+            self._join()
             if self.head is None or first != '"':
                 return self._give_up()
             self._at, self._step = self._at + 1, self._message
             return True
-        elif key == "context_update":
-            # It is beside the transition, so the head alone cannot be checked.
-            return self._give_up()
+        elif key in _PARTS:
+            if self.head is not None or key in self._parts:
+                # It is beside a transition, or twice, so the head alone cannot be checked.
+                return self._give_up()
+            self._value, self._kept, self._name = self._part, [], key
         self._depth = 0
         self._step = self._scalar if first not in '"{[' else self._brackets
         return True
@@ -241,6 +249,23 @@ class ReplyReader:
     def _skipped(self) -> bool:
         self._step = self._key
         return True
+
+    def _part(self) -> bool:
+        self._parts[self._name] = "".join(self._kept or ())
+        self._kept = None
+        self._step = self._key
+        return True
+
+    def _join(self) -> None:
+        """Make the head of a reply that has the parts of its move beside its message."""
+        if self.head is not None or not self._parts:
+            return
+        head = "".join(f'"{name}":{value},' for name, value in self._parts.items())
+        try:
+            json.loads(f'{{{head}"message":""}}')
+        except (ValueError, RecursionError):
+            return
+        self.head = f'{{{head}"message":""}}'
 
     def _moved(self) -> bool:
         move = "".join(self._kept or ())

@@ -129,7 +129,9 @@ async def _talk(loaded: LoadedCases, user: User, options: PlayOptions, human: st
     bot = resolve(options.model, base_url=options.base_url, environ=os.environ)
     person = bot if human is None else resolve(human, base_url=options.base_url, environ=os.environ)
     try:
-        [rate] = await simulate(loaded, bot, person, options.times, users=[user], host=host)
+        [rate] = await simulate(
+            loaded, bot, person, options.times, users=[user], host=host, timeout=options.timeout
+        )
     finally:
         for llm in {id(item): item for item in (bot, person)}.values():
             await let_go(llm)

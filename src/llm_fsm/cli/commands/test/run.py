@@ -23,7 +23,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.commands.test import generate as generation
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.host_code import host_of
-from llm_fsm.cli.options import base_url_option, example, tools_option
+from llm_fsm.cli.options import base_url_option, example, timeout_option, tools_option, turn_time
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.offline.model import OfflineLLM
 from llm_fsm.llm.registry import resolve
@@ -42,6 +42,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "--threshold": _REPEATED,
     "--model": _LIVE,
     "--base-url": _LIVE,
+    "--timeout": _LIVE,
     "--user-model": ("--simulate",),
     "--output": ("--generate",),
 }
@@ -100,6 +101,7 @@ def _codes() -> Iterator[None]:
 @click.option("--user-model", metavar="M", help="The model of the simulated users; by default the same one.")
 @click.option("--model", metavar="M", help="For --live, --record and --simulate: provider/model; else LLM_FSM_MODEL.")
 @base_url_option
+@timeout_option
 @click.option("--coverage", metavar="FILE", help="Report coverage, and write it to a .json file; - writes none.")
 @click.option("--fail-under", metavar="N", type=click.FloatRange(0, 100), help="Fail below N percent coverage.")
 @click.option("--generate", is_flag=True, help="Write tests for definitions, or for what files of tests leave out.")
@@ -120,6 +122,7 @@ def test(
     user_model: str | None,
     model: str | None,
     base_url: str | None,
+    timeout: float | None,
     coverage: str | None,
     fail_under: float | None,
     generate: bool,
@@ -153,6 +156,7 @@ def test(
         mode=mode,
         model=model,
         base_url=base_url,
+        **turn_time(timeout),
         match=match,
         times=times,
         threshold=default if threshold is None else threshold,

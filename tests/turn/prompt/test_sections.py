@@ -1,0 +1,72 @@
+"""What a prompt of one turn shows, and what it leaves out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from machines import machine, reply, say, start, talk
+
+
+def test_a_prompt_names_no_time_where_no_key_and_no_words_need_it() -> None:
+    states = {"a": {"purpose": "Name?", "transitions": [{"target_state": "b"}]}, "b": {}}
+    plain = talk(machine(states), "m", reply("a"))
+    assert "<now>" not in plain.prompt
+    assert plain.requests[0].messages[0].content.endswith("<today>Thursday, 1970-01-01</today>\n")
+    timed = {"context_schema": {"properties": {"at": {"type": "string", "format": "time"}}}}
+    zoned = talk(machine(states, timezone="Asia/Tokyo", **timed), "m", reply("a"))
+    assert "<now>1970-01-01T09:33 (Asia/Tokyo)</now>" in zoned.prompt
+    words = {**states, "a": {**states["a"], "instructions": "We close at 18:00."}}
+    assert "<now>" in talk(machine(words), "m", reply("a")).prompt
+
+
+def test_a_condition_that_is_met_is_no_longer_shown() -> None:
+    rule = {"description": "Over ten", "logic": {">": [{"var": "n"}, 10]}}
+    conditions = [{"requires_context_keys": ["n", "m"]}, rule]
+    made = machine({"a": {"transitions": [{"target_state": "b", "conditions": conditions}]}, "b": {}})
+    first = talk(made, "m", reply("a", n=12))
+    assert '{"to":"b","conditions":[{"keys":["n","m"]},{"desc":"Over ten"}]}' in first.prompt
+    assert '{"to":"b","conditions":[{"keys":["m"]}]}' in say(made, first.session, "m", reply("a")).prompt
+
+
+def test_only_patterns_that_can_do_something_are_open() -> None:
+    states = {"a": {"purpose": "Name?", "required_context_keys": ["name"], "transitions": [{"target_state": "b"}]}}
+    made = machine({**states, "b": {}}, patterns=["correct", "repeat", "restart", "skip"])
+    first = say(made, start(made, greet=False).session, "m", reply("a", "And?", name="Ada"))
+    assert "<open_patterns>skip</open_patterns>" in first.prompt
+    assert "<open_patterns>correct, repeat, skip, restart</open_patterns>" in say(
+        made, first.session, "m", reply("a")
+    ).prompt
+
+
+def test_a_state_that_speaks_by_itself_says_so_where_it_is_offered_and_where_it_is_left() -> None:
+    states = {
+        "a": {"purpose": "Name?", "transitions": [{"target_state": "b"}]},
+        "b": {"reply": "Shall I?", "transitions": [{"target_state": "c"}]},
+        "c": {},
+    }
+    made = machine(states)
+    first = talk(made, "m", reply("b"))
+    assert '[{"to":"b","says":true},' in first.prompt
+    assert "<says>" not in first.prompt
+    assert "<says>This state adds its own text" in say(made, first.session, "m", reply("b")).prompt
+
+
+def test_what_a_transition_leads_on_to_is_shown_up_to_states_that_wait() -> None:
+    def big(target: str) -> dict[str, Any]:
+        return {"logic": {">": [{"var": "n"}, 10]}, "description": f"to {target}"}
+
+    states = {
+        "a": {"required_context_keys": ["n"], "transitions": [{"target_state": "one"}]},
+        "one": {"kind": "decide", "transitions": [
+            {"target_state": "two", "conditions": [big("two")]}, {"target_state": "c", "priority": 200},
+        ]},
+        "two": {"kind": "decide", "transitions": [
+            {"target_state": "b", "conditions": [big("b")]}, {"target_state": "a", "priority": 200},
+        ]},
+        "b": {"purpose": "B?"}, "c": {"purpose": "C?"},
+    }  # fmt: skip
+    item, _ = json.loads(talk(machine(states), "m", reply("a")).prompt.split("<transitions>\n")[1].split("\n</tr")[0])
+    first, second = item["there"]["leads_on_to"]
+    assert (first["to"], [branch["to"] for branch in first["leads_on_to"]]) == ("two", ["b", "a"])
+    assert second == {"to": "c"}

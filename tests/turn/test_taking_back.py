@@ -1,0 +1,54 @@
+"""Values that a reply takes back while it moves: none that the move needs is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_fsm.session import events as ev
+from machines import machine, reply, say, talk
+
+SENT = {"requires_context_keys": ["name", "phone"]}
+STATES: dict[str, Any] = {
+    "ask": {
+        "purpose": "Your name and phone?",
+        "required_context_keys": ["name", "phone"],
+        "transitions": [{"target_state": "check", "conditions": [SENT]}],
+    },
+    "check": {
+        "purpose": "Shall I send it?",
+        "transitions": [{"target_state": "sent"}, {"target_state": "ask", "description": "Begin again"}],
+    },
+    "sent": {"purpose": "It is sent."},
+}
+KEYS = {"properties": {"name": {"type": "string"}, "phone": {"type": "string"}, "town": {"type": "string"}}}
+FORM = machine(STATES, context_schema=KEYS)
+KNOWN = {"name": "Ada", "phone": "030 1"}
+
+
+def checked() -> Any:
+    """A conversation that reads its values back."""
+    return talk(FORM, "Ada, 030 1", reply("check", "Shall I send it?", **KNOWN)).session
+
+
+def test_a_yes_that_empties_the_form_keeps_it() -> None:
+    done = say(FORM, checked(), "yes", reply("sent", "It is sent.", _clear=["name", "phone"]))
+    assert (done.session.state, done.session.context) == ("sent", KNOWN)
+    assert {event.key for event in done.of(ev.ContextRefused)} == {"name", "phone"}
+
+
+def test_a_key_that_the_condition_of_the_move_reads_is_kept() -> None:
+    guarded = {**STATES, "check": {**STATES["check"], "transitions": [{"target_state": "sent", "conditions": [SENT]}]}}
+    made = machine(guarded, context_schema=KEYS)
+    begun = talk(made, "Ada, 030 1, Ulm", reply("check", "Shall I?", **KNOWN, town="Ulm")).session
+    done = say(made, begun, "yes", reply("sent", "Sent.", _clear=["phone", "town"]))
+    assert (done.session.state, done.session.context) == ("sent", KNOWN)
+
+
+def test_a_move_that_asks_again_takes_back() -> None:
+    done = say(FORM, checked(), "no, anew", reply("ask", "Your name and phone?", _clear=["name", "phone"]))
+    assert (done.session.state, done.session.context) == ("ask", {})
+
+
+def test_staying_takes_back_all() -> None:
+    done = say(FORM, checked(), "forget all that", reply("check", "Forgotten.", _clear=["name", "phone"]))
+    assert done.session.context == {}
