@@ -246,7 +246,7 @@ def importers(package: str) -> set[str]:
 
 def test_the_table_of_dependencies_names_who_imports_them() -> None:
     header = "| package | floor | what for | imported by | ms |"
-    modules = {"google-re2": "re2"}
+    modules = {"google-re2": "re2", "tzdata": "zoneinfo"}
     for name, _, _, rooms, _ in rows("docs/dependencies.md", header):
         package = modules.get(name, name.replace("-", "_"))
         found = importers(package) | (importers("pydantic_core") if package == "pydantic" else set())

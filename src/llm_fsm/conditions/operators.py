@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from llm_fsm._zones import zone_of
 from llm_fsm.conditions.coercion import (
     MAX_DEPTH,
     Meter,
@@ -30,6 +31,7 @@ from llm_fsm.conditions.coercion import (
     text_of,
     truthy,
 )
+from llm_fsm.errors import ConfigurationError
 
 ABSENT: Final = object()
 """Marks an argument that was not given. Null is a value."""
@@ -203,13 +205,16 @@ def lower(meter: Meter, value: Any) -> str:
     return text
 
 
-def date(meter: Meter, value: Any) -> Number:  # noqa: ARG001
-    """Return the seconds since the epoch of an ISO 8601 text. Without an offset, it is UTC."""
+def date(meter: Meter, value: Any) -> Number:
+    """Return the seconds since the epoch of an ISO 8601 text.
+
+    A text without an offset is in the time zone `_timezone` of the whole data, else in UTC.
+    """
     if not isinstance(value, str):
         raise OperatorFault(f"it reads {kind_of(value)} as a date; dates are ISO 8601 texts")
     try:
         moment = datetime.fromisoformat(value.strip())
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=_zone(meter))
         return result(aware.timestamp())
     except (ValueError, OverflowError) as error:
         raise OperatorFault("the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z") from error
@@ -221,6 +226,15 @@ def now(meter: Meter) -> Number:
     if isinstance(moment, bool) or not isinstance(moment, (int, float)):
         raise OperatorFault("the time of the turn (_timestamp) is not known")
     return result(moment)
+
+
+def _zone(meter: Meter) -> tzinfo:
+    """Return the time zone of the whole data."""
+    name = meter.root.get("_timezone") if isinstance(meter.root, Mapping) else None
+    try:
+        return zone_of(name if isinstance(name, str) else "")
+    except ConfigurationError as error:
+        raise OperatorFault(str(error)) from error
 
 
 @cache

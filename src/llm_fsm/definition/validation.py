@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from llm_fsm._json import places_of, step
 from llm_fsm._text import listed, nearest
+from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.names import ALIASES, TIMEZONE_PATTERN
@@ -283,13 +282,10 @@ class _Look(NamedTuple):
                 else f"greater than {part.above:g}"
             )
             yield _misfit("bad-value", loc, f"expected a number {bound}, found {describe(value)}")
-        elif part.pattern is not None and not (
-            re.fullmatch(part.pattern, value) and _is_known(part.pattern, value)
-        ):
-            shown = " or ".join(map(json.dumps, part.examples))
-            yield _misfit(
-                "bad-value", loc, f"expected a name such as {shown}, found {describe(value)}"
-            )
+        elif part.pattern is not None:
+            fault = _name_fault(part, value)
+            if fault is not None:
+                yield _misfit("bad-value", loc, fault)
 
     def in_object(self, part: ValueForm, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
         keys, required = shape_of(part.shape)
@@ -322,17 +318,18 @@ class _Look(NamedTuple):
         return finding("missing-key", f'{noun} needs the key "{key}"', pointer=pointer, hint=hint)
 
 
-def _is_known(pattern: str, value: str) -> bool:
-    """Return false for the name of an unknown time zone; true if this machine knows no zones at
-    all.
-    """
-    if pattern != TIMEZONE_PATTERN or not value:
-        return True
-    for name in (value, "UTC"):
-        with suppress(LookupError, ValueError, OSError):
-            ZoneInfo(name)
-            return name == value
-    return True
+def _name_fault(part: ValueForm, value: str) -> str | None:
+    """Return why a text is no name of the expected form; None if it is one."""
+    shown = " or ".join(map(json.dumps, part.examples))
+    expected = f"expected a name such as {shown}, found {describe(value)}"
+    if not re.fullmatch(part.pattern or "", value):
+        return expected
+    if part.pattern != TIMEZONE_PATTERN or not value:
+        return None
+    fault = zone_fault(value)
+    if fault == NO_ZONES:
+        return f"the time zone {value!r} cannot be found: {fault}"
+    return None if fault is None else expected
 
 
 def _has_type(kind: str, value: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from llm_fsm.engine.journal import BEGUN, FAILED, acts
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import Paused
+from llm_fsm.session.session import clock_names
 from llm_fsm.session.turn_record import Kind
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
@@ -122,9 +123,10 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
 
 def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
     """Return the identity of a conversation's start for the journal."""
+    clock = clock_names(opening.time, opening.timezone or program.definition.timezone)
     return {
         "kind": "start",
-        "context": initial_context(program.keys, opening.context, names={"_timestamp": opening.time}),
+        "context": initial_context(program.keys, opening.context, names=clock),
         "state": opening.state,
         "greet": opening.greet,
         "input": opening.input,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from llm_fsm._zones import zone_fault
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.errors import ConversationConflict, ConversationEnded
@@ -98,12 +98,12 @@ def checked_timezone(name: str) -> str:
     Raises:
         ValueError: There is no such time zone.
     """
-    try:
-        return ZoneInfo(name).key if name else ""
-    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
-        raise ValueError(
-            f"timezone= is an IANA name such as Europe/Berlin, not {name!r:.60}"
-        ) from error
+    if not name:
+        return ""
+    fault = zone_fault(name)
+    if fault is not None:
+        raise ValueError(f"timezone={name!r:.60} is not known: {fault}")
+    return name
 
 
 def _pair(said: object) -> tuple[object, object]:

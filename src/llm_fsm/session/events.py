@@ -23,7 +23,7 @@ class Started(Event, frozen=True, kw_only=True):
     definition.
 
     `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars`
-    is as in BotSaid. `timezone` is the user's, as an IANA name; "" is that of the definition.
+    is as in BotSaid. `timezone` is that of the conversation, as an IANA name; "" is UTC.
     `metadata` are labels for listings.
     """
 

@@ -392,7 +392,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "_turns_in_state": max(0, self.turns_in_state - self.asides),
             "_misses": 0 if self.fruitless is None else self.fruitless[0],
             "_refusals": {key: count for key, (count, _) in self.refusals.items()},
-            "_timestamp": self.time,
+            **clock_names(self.time, self.timezone),
         }
 
     def user_words(self) -> UserWords:
@@ -410,6 +410,11 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def surplus(
     window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False
+def clock_names(time: float, timezone: str) -> dict[str, Any]:
+    """Return the system names that tell the time: all that conditions about days read."""
+    return {"_timestamp": time, "_timezone": timezone or "UTC"}
+
+
 ) -> int:
     """Count the oldest exchanges to drop now.
 

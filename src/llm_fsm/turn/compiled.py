@@ -192,12 +192,12 @@ class CompiledMachine:
     identity: str = ""
     """The SHA-256 of `document`; if no other definition is called, that of the definition."""
 
-    def in_words(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return values of keys as fixed replies show them."""
+    def in_words(self, values: dict[str, Any], timezone: str) -> dict[str, Any]:
+        """Return values of keys as fixed replies of a conversation in a time zone show them."""
         language = self.definition.language
         shown = dict(values)
         for key in self.worded & values.keys():
-            shown[key] = localized(self.keys.schema(key), values[key], language)
+            shown[key] = localized(self.keys.schema(key), values[key], language, timezone)
         return shown
 
     def is_secret(self, key: str) -> bool:

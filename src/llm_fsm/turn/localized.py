@@ -13,6 +13,7 @@ from datetime import date, datetime, time
 from functools import cache
 from typing import Any
 
+from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.validator import types_of
 
 LABELS = "x-labels"
@@ -51,25 +52,26 @@ def has_words(schema: Mapping[str, Any], language: str) -> bool:
     return any(has_words(part, language) for part in inner if isinstance(part, Mapping))
 
 
-def localized(schema: Mapping[str, Any], value: Any, language: str) -> Any:
+def localized(schema: Mapping[str, Any], value: Any, language: str, timezone: str = "") -> Any:
     """Return a value that shows in the words of its key's schema.
 
     Args:
         schema: The key's JSON Schema.
         value: The value. Parts of lists and objects are localized, too.
         language: BCP 47 tag; "" leaves dates and times as they are.
+        timezone: IANA name of the zone in which a moment with an offset is shown; "" shows it as written.
     """
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        return [localized(schema["items"], item, language) for item in value]
+        return [localized(schema["items"], item, language, timezone) for item in value]
     parts = schema.get("properties")
     if isinstance(value, dict) and isinstance(parts, Mapping):
         shown_parts: dict[str, Any] = {}
         for name, item in value.items():
             part = parts.get(name)
             inner = part if isinstance(part, Mapping) else {}
-            shown_parts[name] = localized(inner, item, language)
+            shown_parts[name] = localized(inner, item, language, timezone)
         return shown_parts
-    words = _words(schema, value, language)
+    words = _words(schema, value, language, timezone)
     if words is None or not isinstance(value, str | int):
         return value
     shown: _Text | _Number = _Text(value) if isinstance(value, str) else _Number(value)
@@ -77,13 +79,15 @@ def localized(schema: Mapping[str, Any], value: Any, language: str) -> Any:
     return shown
 
 
-def _words(schema: Mapping[str, Any], value: Any, language: str) -> str | None:
+def _words(
+    schema: Mapping[str, Any], value: Any, language: str, timezone: str
+) -> str | None:
     """Return the words that show a value; None if it shows itself."""
     words = label_of(schema, value)
     if words is not None or not language:
         return words
     if isinstance(value, str) and "string" in types_of(schema):
-        return _in_language(str(schema.get("format")), value, language)
+        return _in_language(str(schema.get("format")), value, language, timezone)
     return None
 
 
@@ -114,7 +118,7 @@ def _locale(language: str) -> Any:
     return None
 
 
-def _in_language(form: str, text: str, language: str) -> str | None:
+def _in_language(form: str, text: str, language: str, timezone: str) -> str | None:
     """Return a date or a time in a language; None for other texts, and for an unknown language."""
     if form not in _TIMES:
         return None
@@ -129,6 +133,7 @@ def _in_language(form: str, text: str, language: str) -> str | None:
         if form == "time":
             return str(format_time(time.fromisoformat(text), "short", locale=locale))
         at = datetime.fromisoformat(text)
-    except ValueError:
+        at = at.astimezone(zone_of(timezone)) if at.tzinfo and timezone else at
+    except (ValueError, OverflowError):
         return None
     return f"{format_date(at, 'long', locale)}, {format_time(at.time(), 'short', locale=locale)}"

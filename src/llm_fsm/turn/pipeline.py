@@ -17,7 +17,7 @@ from llm_fsm.session.context import accept_host, initial_context
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import LLMMessage, Paused
 from llm_fsm.session.redaction import without
-from llm_fsm.session.session import Session, Silence, surplus
+from llm_fsm.session.session import Session, Silence, clock_names, surplus
 from llm_fsm.turn import (
     assignments,
     closing,
@@ -165,7 +165,9 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
 
 def opening(turn: TurnState, opening: Opening) -> Run:
     definition = turn.machine.definition
-    context = initial_context(turn.machine.keys, opening.context, names={"_timestamp": opening.time})
+    zone = opening.timezone or definition.timezone
+    clock = clock_names(opening.time, zone)
+    context = initial_context(turn.machine.keys, opening.context, names=clock)
     secrets = turn.machine.keys.secret_values(context)
     turn.emit(
         ev.Started(
@@ -179,7 +181,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             shared=initial_shared(opening.shared),
             history=tuple((role, without(secrets, text) or text) for role, text in opening.history),
             kept_chars=definition.history.max_message_chars,
-            timezone=opening.timezone,
+            timezone=zone,
             metadata=opening.metadata,
         )
     )

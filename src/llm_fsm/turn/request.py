@@ -36,7 +36,7 @@ def turn_request(
     machine, session, state = turn.machine, turn.session, turn.state
     further_states = _further(turn) if words_only and session.stack else available.further
     asked = machine.question(state.id, turn.host.form_of(state.model.name))
-    zone = session.timezone or turn.root.definition.timezone
+    zone = session.timezone
     told = with_day(asked.messages[0].content, session.time, zone, calendar=machine.tells_dates)
     system = LLMMessage("system", told)
     heard = heard or tool_loop.Heard(session.user_input, session.window)

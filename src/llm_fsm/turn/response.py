@@ -67,7 +67,8 @@ def fixed_words(machine: CompiledMachine, state: CompiledState, fixed: FixedRepl
     masked = [key for key in state.definition.confirms if machine.keys.is_secret(key) and has(session.context, key)]
     known |= dict.fromkeys(masked, DOTS)
     visible: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
-    return fixed.render(machine.in_words(visible) | redacted(secrets, session.system_names()))
+    shown = machine.in_words(visible, session.timezone)
+    return fixed.render(shown | redacted(secrets, session.system_names()))
 
 
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:

@@ -17,7 +17,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import redacted
-from llm_fsm.session.session import Exchange, Session, surplus
+from llm_fsm.session.session import Exchange, Session, clock_names, surplus
 from llm_fsm.turn import outcome, pipeline
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.compiled import CompiledMachine
@@ -86,7 +86,8 @@ def request_for(
     capabilities: HostCapabilities = BARE_HOST,
 ) -> LLMRequest:
     """Return what the model would be asked about a message in a state. Raises ValueError for a wrong context."""
-    known = initial_context(machine.keys, context, names={"_timestamp": time})
+    zone = machine.definition.timezone
+    known = initial_context(machine.keys, context, names=clock_names(time, zone))
     session = Session(
         conversation_id="prompt",
         definition=machine.identity,
@@ -97,6 +98,7 @@ def request_for(
         window=window,
         user_input=message,
         time=time,
+        timezone=zone,
     )
     turn = TurnState(machine, session, capabilities)
     return turn_request(turn, available_here(turn), words_only=False)

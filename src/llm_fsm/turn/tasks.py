@@ -18,7 +18,7 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.messages import ToolCall
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, clock_names
 from llm_fsm.turn import handlers, model, tool_loop
 from llm_fsm.turn.agreement import refused_work
 from llm_fsm.turn.compiled import Check
@@ -324,7 +324,8 @@ def _check(
 def _check_data(turn: TurnState, output: Any) -> dict[str, Any]:
     """Return the data that checks and routes read."""
     session = turn.session
-    return {"output": output, "context": dict(session.context), "input": session.input}
+    clock = clock_names(session.time, session.timezone)
+    return {**clock, "output": output, "context": dict(session.context), "input": session.input}
 
 
 def _failures(

@@ -36,6 +36,7 @@ _SYSTEM: Mapping[str, Any] = {
         ("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"
     ),
     **dict.fromkeys(("_turn", "_turns_in_state", "_misses", "_timestamp"), 1),
+    "_timezone": "UTC",
     "_refusals": {},
     "_extra": {},
 }

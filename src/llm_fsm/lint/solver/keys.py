@@ -37,6 +37,7 @@ _SYSTEM: Mapping[str, ValueSet] = {
     "_turns_in_state": _COUNTED,
     "_misses": _COUNTED,
     "_timestamp": NUMBERS,
+    "_timezone": TEXTS,
 }
 
 

@@ -23,6 +23,7 @@ from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.outcomes import is_literal, operation, variable
 from llm_fsm.lint.solver.solver import Reasoning, read_names
+from llm_fsm.session.session import clock_names
 from llm_fsm.testing.generate.values import matching, samples
 from llm_fsm.testing.scenarios.models import BEGINNING
 
@@ -122,7 +123,9 @@ class Solver:
 
     def opens(self, guard: GuardCases, context: Mapping[str, Any]) -> bool:
         """Return true if a guard is true in a test, after as many messages as it asks for."""
-        system = {"_timestamp": BEGINNING, "_user_input": SAID}
+        zone = self.known.document.root.value.get("timezone")
+        clock = clock_names(BEGINNING, zone if isinstance(zone, str) else "")
+        system = {**clock, "_user_input": SAID}
         return any(
             guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns
         )

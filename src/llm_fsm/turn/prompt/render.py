@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jinja2 import Environment, StrictUndefined, Template
 
 from llm_fsm._text import clean, cut, escaped, estimate
+from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys, has
@@ -279,14 +279,6 @@ def _form(form: ReplyForm, reasoning: str) -> str:
     return f"{{{', '.join(parts)}}}"
 
 
-def zone_of(name: str) -> tzinfo:
-    """Return the time zone of this IANA name; UTC where there is none."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC
-
-
 def with_day(system: str, time: float, zone: str, *, calendar: bool = False) -> str:
     """Return a system message with the day of a time, in seconds since the epoch, as its last section.
 
@@ -321,7 +313,7 @@ def moment(time: float, zone: str) -> str:
 def _local(minute: int, zone: str) -> tuple[str, str]:
     """Return the day and the minute in a time zone."""
     at = datetime.fromtimestamp(minute * 60, UTC).astimezone(zone_of(zone))
-    where = zone if zone and at.tzinfo is not UTC else "UTC"
+    where = zone or "UTC"
     day = f"{at.year:04}-{at.month:02}-{at.day:02}"
     return f"{_DAYS[at.weekday()]}, {day}", f"{day}T{at.hour:02}:{at.minute:02} ({where})"
 
