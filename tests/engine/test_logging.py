@@ -34,6 +34,26 @@ def test_logging_shows_events_without_anybodys_words() -> None:
     assert [line.split()[0] for line in lines][:2] == ["INFO", "DEBUG"]
 
 
+def test_logging_that_is_enabled_twice_logs_once_at_the_last_level() -> None:
+    from loguru import logger
+
+    lines: list[str] = []
+    logger.remove()
+    sink = logger.add(lambda message: lines.append(str(message).split()[0]), format="{level}", level=0)
+    stops = [enable_logging("DEBUG"), enable_logging("INFO")]
+    try:
+        stops[0]()  # its place was taken
+        play(GREETER, ["Ada"], replies=[reply("bye", "Bye", name="Ada")])
+    finally:
+        stops[1]()
+    heard = len(lines)
+    play(GREETER, ["Ada"], replies=[reply("bye", "Bye", name="Ada")])
+    logger.remove(sink)
+    assert set(lines) == {"INFO"}
+    assert lines.count("INFO") == heard == len(lines)
+    assert not is_observed()
+
+
 def test_level_is_the_least_that_is_logged() -> None:
     from loguru import logger
 

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from llm_fsm import Machine, ModelError, ModelReply
+from llm_fsm import Machine, ModelError, ModelReply, create_handler
 from llm_fsm.telemetry import instrument, names
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from machines import GREETER
@@ -177,3 +177,156 @@ def test_time_to_the_first_words_of_a_stream(collected: Collected) -> None:
         stop()
     (first,) = collected.metric(names.TIME_TO_FIRST_CHUNK)
     assert first.count == 1
+
+
+SHOP = {
+    "name": "shop",
+    "initial_state": "help",
+    "tools": {"stock": {"registered": "stock"}, "both": {"registered": "both"}},
+    "states": {
+        "help": {
+            "purpose": "Help",
+            "tools": ["stock", "both"],
+            "transitions": [{"target_state": "bye", "description": "done"}],
+        },
+        "bye": {"reply": "Bye"},
+    },
+}
+
+
+def parents(collected: Collected) -> dict[str, str | None]:
+    """Name of a span to the name of the span that it lies in."""
+    spans = collected.spans_kept.get_finished_spans()
+    known = {span.context.span_id: span.name for span in spans}
+    return {span.name: known.get(span.parent.span_id) if span.parent else None for span in spans}
+
+
+def test_spans_of_the_hosts_code_lie_in_the_span_of_what_runs_it(collected: Collected) -> None:
+    mine = collected.tracers.get_tracer("application")
+
+    def stock(item: str) -> int:
+        """How many there are."""
+        with mine.start_as_current_span("plain tool"):
+            return len(item)
+
+    async def both() -> int:
+        """An async one."""
+        with mine.start_as_current_span("async tool"):
+            return 1
+
+    class Asked:
+        """A model that sends a request of its own."""
+
+        def __init__(self) -> None:
+            self.replies = ScriptedLLM(
+                [calls(("stock", {"item": "lamp"})), calls(("both", {})), reply("bye", "Three.", seen=True)]
+            )
+
+        async def complete(self, request: Any) -> ModelReply:
+            with mine.start_as_current_span("request of the model"):
+                return await self.replies.complete(request)
+
+    keys = {"properties": {"seen": {"type": "boolean", "description": "Seen"}}}
+    machine = Machine.from_dict({**SHOP, "context_schema": keys}, model=Asked(), tools=[stock, both])
+    points = ("pre_processing", "post_transition", "context_update", "post_processing", "end_conversation")
+    for point in points:
+        machine.add_handler(
+            create_handler(point).at(point).do(lambda _, name=point: mine.start_span(f"at {name}").end())
+        )
+    talk(collected, machine, "lamps?")
+    found = parents(collected)
+    turn = "invoke_agent shop"
+    assert found == {
+        "plain tool": "execute_tool stock",
+        "async tool": "execute_tool both",
+        "execute_tool stock": turn,
+        "execute_tool both": turn,
+        "request of the model": turn,
+        "chat scripted": turn,
+        **{f"at {point}": turn for point in points},
+        turn: None,
+    }
+
+
+def test_spans_of_tasks_checks_and_routes_lie_in_the_turn(collected: Collected) -> None:
+    mine = collected.tracers.get_tracer("application")
+    task = {
+        "kind": "task",
+        "execute": "work",
+        "tools": ["stock"],
+        "key_results": [{"name": "good", "check": {"registered": "good"}}],
+        "route": "way",
+        "transitions": [{"target_state": "bye", "on": "on"}],
+    }
+    end = {"kind": "final"}
+    document = {**SHOP, "tools": {"stock": {"registered": "stock"}}, "states": {"help": task, "bye": end}}
+
+    def stock() -> int:
+        """How many there are."""
+        mine.start_span("in the tool").end()
+        return 3
+
+    machine = Machine.from_dict(document, model=ScriptedLLM([calls(("stock", {})), "Three."]), tools=[stock])
+
+    @machine.function
+    def work(ctx: Any) -> Any:
+        with mine.start_as_current_span("in the task"):
+            return ctx.llm.run_with_tools("Count.", "lamps")
+
+    @machine.function
+    def good(output: Any) -> bool:
+        mine.start_span("in the check").end()
+        return output == "Three."
+
+    @machine.function
+    def way(output: Any) -> str:
+        mine.start_span("in the route").end()
+        return "on"
+
+    stop = instrument(tracer_provider=collected.tracers, meter_provider=collected.meters)
+    try:
+        with machine:
+            machine.run()
+    finally:
+        stop()
+    turn = "invoke_agent shop"
+    assert parents(collected) == {
+        **dict.fromkeys(("in the task", "in the check", "in the route"), turn),
+        **dict.fromkeys(("execute_tool stock", "chat scripted"), turn),
+        "in the tool": "execute_tool stock",
+        turn: None,
+    }
+
+
+class Down:
+    """A model that is overloaded."""
+
+    name = "openai/gpt-x"
+
+    async def complete(self, request: Any) -> ModelReply:
+        raise ModelError("overloaded", status=529)
+
+
+def test_a_model_call_that_fails_is_a_span_and_counts(collected: Collected) -> None:
+    with pytest.raises(ModelError):
+        talk(collected, Machine.from_dict(GREETER, model=Down()), "Ada")
+    span = collected.spans["chat gpt-x"]
+    assert span.attributes["error.type"] == "ModelError"
+    assert not span.status.is_ok
+    [point] = collected.metric(names.OPERATION_DURATION)
+    assert (point.count, point.attributes["error.type"]) == (1, "ModelError")
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_instrumenting_twice_counts_nothing_twice(collected: Collected, times: int) -> None:
+    providers = {"tracer_provider": collected.tracers, "meter_provider": collected.meters}
+    stops = [instrument(**providers) for _ in range(times)]
+    with Machine.from_dict(GREETER, model=Model()) as machine:
+        machine.start(greet=False).send("Ada")
+        assert [span.name for span in collected.spans_kept.get_finished_spans()].count("invoke_agent greeter") == 2
+        stops[0]()  # its place was taken
+        machine.start(greet=False)
+        assert len(collected.spans_kept.get_finished_spans()) == 4
+        stops[-1]()
+        machine.start(greet=False)
+        assert len(collected.spans_kept.get_finished_spans()) == 4

@@ -12,6 +12,7 @@ from llm_fsm.engine.handlers.registry import ErrorMode, Handler, check_states
 from llm_fsm.engine.handlers.runner import run_point
 from llm_fsm.engine.journal import Journal
 from llm_fsm.engine.model_call import ask, is_counted, summarised, unmeasured
+from llm_fsm.engine.observers import HostWork, around, is_surrounded
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher, outgoing
 from llm_fsm.engine.task_functions import execute
 from llm_fsm.engine.turn_runner import TurnRunner
@@ -202,8 +203,15 @@ class Deployment:
         summarizer = self._services.summarizer
         if effect.asked_for == "summary" and summarizer is not None:
             return summarised(summarizer, effect, left)
-        asked = ask(self._services.llm(), effect, left, self.timeout, listener)
-        return self._measured(asked) if self._is_counted else asked
+        llm = self._services.llm()
+        asked = ask(llm, effect, left, self.timeout, listener)
+        if self._is_counted:
+            asked = self._measured(asked)
+        if not is_surrounded():
+            return asked
+        request = effect.request
+        name = request.model or getattr(llm, "name", "")
+        return _within(HostWork("model", request.conversation_id, str(name)), asked)
 
     async def _measured(self, asked: Awaitable[ModelReply]) -> ModelReply:
         reply = await asked
@@ -220,9 +228,10 @@ class Deployment:
     ) -> HandlerResults:
         """Run the handlers of one point in order; `ahead` of their turn in the journal."""
         services = self._services
-        return await run_point(
-            services.handlers, effect, services.error_mode, left, journal, ahead=ahead
-        )
+        with around(HostWork("handlers", effect.session.conversation_id, effect.point.value)):
+            return await run_point(
+                services.handlers, effect, services.error_mode, left, journal, ahead=ahead
+            )
 
     async def execute(self, effect: Execute, running: TurnRunner) -> Executed:
         """Run the function of a task."""
@@ -251,3 +260,8 @@ class Deployment:
     def committed(self, conversation_id: str) -> None:
         """Deliver the outbox rows of a committed turn."""
         self._services.dispatcher.deliver(conversation_id)
+
+
+async def _within(work: HostWork, waiting: Awaitable[ModelReply]) -> ModelReply:
+    with around(work):
+        return await waiting

@@ -63,7 +63,8 @@ def _line(event: ev.Event) -> str:
 def enable_logging(level: str = "INFO") -> Callable[[], None]:
     """Log events of all machines through loguru.
 
-    Sinks and formats belong to the program: configure loguru as usual.
+    Sinks and formats belong to the program: configure loguru as usual. A second call changes the
+    level, and logs nothing twice.
 
     Args:
         level: The lowest level to log, by its name in loguru.
@@ -85,4 +86,4 @@ def enable_logging(level: str = "INFO") -> Callable[[], None]:
             bound = logger.bind(conversation_id=conversation_id, event=kind)
             bound.log(name, "{} {} {}", conversation_id, kind, _line(event))
 
-    return observe(log)
+    return observe(log, key="logging")

@@ -1,14 +1,15 @@
 """Observers: functions that receive every event of every machine in this process.
 
-The list of observers is global to the process (see docs/architecture.md). It is empty until a
-function subscribes, as `enable_logging` does.
+The lists of observers and surroundings are global to the process (see docs/architecture.md). They
+are empty until a function subscribes, as `enable_logging` does.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from llm_fsm._async import is_async
 from llm_fsm.errors import told
@@ -18,7 +19,56 @@ from llm_fsm.session.messages import Usage
 Observer = Callable[[str, Event], None]
 T = TypeVar("T")
 
-_observers: list[Observer] = []
+
+class Subscriptions(Generic[T]):
+    """Functions that subscribed, in order. Of those with equal keys, only the last one counts."""
+
+    def __init__(self) -> None:
+        self._functions: list[T] = []
+        self._keyed: dict[object, T] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._functions)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(tuple(self._functions))
+
+    def add(self, function: T, key: object = None) -> Callable[[], None]:
+        """Add a function, and return one that removes it."""
+        self._functions.append(function)
+        if key is not None:
+            former = self._keyed.get(key)
+            if former in self._functions:
+                self._functions.remove(former)
+            self._keyed[key] = function
+
+        def stop() -> None:
+            if function in self._functions:
+                self._functions.remove(function)
+            if key is not None and self._keyed.get(key) is function:
+                del self._keyed[key]
+
+        return stop
+
+
+_observers: Subscriptions[Observer] = Subscriptions()
+
+
+class HostWork(NamedTuple):
+    """Work of the host's code that a turn waits for.
+
+    `name` is that of the tool, the model, the point or the function; `key` the key of a tool's call.
+    """
+
+    kind: Literal["model", "tool", "handlers", "function"]
+    conversation_id: str
+    name: str = ""
+    key: str = ""
+
+
+Surrounding = Callable[[HostWork], AbstractContextManager[object]]
+
+_surroundings: Subscriptions[Surrounding] = Subscriptions()
 
 
 class TurnSaved(Event, frozen=True, kw_only=True):
@@ -102,13 +152,14 @@ async def observed(
         raise failed[0] from None
 
 
-def observe(observer: Observer) -> Callable[[], None]:
+def observe(observer: Observer, *, key: object = None) -> Callable[[], None]:
     """Call a function for every event of every machine in this process.
 
     If the function raises, the turn continues, with a RuntimeWarning.
 
     Args:
         observer: A plain function of (conversation id, event).
+        key: If given, the function takes the place of an earlier one with an equal key.
 
     Returns:
         A function that ends the subscription.
@@ -116,13 +167,38 @@ def observe(observer: Observer) -> Callable[[], None]:
     Raises:
         TypeError: The observer is async, or no function.
     """
-    _observers.append(plain(observer))
+    return _observers.add(plain(observer), key)
 
-    def stop() -> None:
-        if observer in _observers:
-            _observers.remove(observer)
 
-    return stop
+def surround(surrounding: Surrounding, *, key: object = None) -> Callable[[], None]:
+    """Put a context manager around all work of hosts in this process: models, tools, handlers.
+
+    Args:
+        surrounding: Makes the context manager for one piece of work. It runs in the task that waits
+            for the work, so that context variables reach the host's code.
+        key: As in `observe`.
+
+    Returns:
+        A function that ends it.
+    """
+    return _surroundings.add(surrounding, key)
+
+
+@contextmanager
+def around(work: HostWork) -> Generator[None]:
+    """Surround one piece of work by everything that `surround` was given."""
+    if not _surroundings:
+        yield
+        return
+    with ExitStack() as stack:
+        for surrounding in _surroundings:
+            stack.enter_context(surrounding(work))
+        yield
+
+
+def is_surrounded() -> bool:
+    """Return true if something surrounds the work of hosts."""
+    return bool(_surroundings)
 
 
 def is_observed() -> bool:
@@ -133,7 +209,7 @@ def is_observed() -> bool:
 def publish(conversation_id: str, event: Event) -> None:
     """Call all observers."""
     if _observers:
-        for observer in tuple(_observers):
+        for observer in _observers:
             try:
                 observer(conversation_id, event)
             except Exception as error:

@@ -25,9 +25,11 @@ from llm_fsm.engine.journal import (
     without_kind,
 )
 from llm_fsm.engine.observers import (
+    HostWork,
     Observer,
     TurnAborted,
     TurnSaved,
+    around,
     is_observed,
     publish,
 )
@@ -400,12 +402,16 @@ class TurnRunner:
         """Run a batch of calls, or these of it. Calls whose results the journal has are not made
         again."""
 
-        async def around(call: PlannedCall, perform: Perform) -> ToolResult:
-            if self.journal is None:
+        async def performed(call: PlannedCall, perform: Perform) -> ToolResult:
+            with around(HostWork("tool", self.id, call.name, call.key)):
                 return await perform()
 
+        async def kept(call: PlannedCall, perform: Perform) -> ToolResult:
+            if self.journal is None:
+                return await performed(call, perform)
+
             async def fetch() -> Mapping[str, Any]:
-                return result_entry(await perform())
+                return result_entry(await performed(call, perform))
 
             def lost() -> Mapping[str, Any]:
                 return result_entry(
@@ -425,15 +431,16 @@ class TurnRunner:
             conversation_id=self.id,
             agreed=effect.agreed,
             timeout=self.time_left(effect.left),
-            around=around,
+            around=kept,
         )
 
     async def _checks(self, effect: CheckKeyResults) -> Verdicts:
         async def fetch() -> Mapping[str, Any]:
             began = time.monotonic()
-            found = await self.host.functions.verdicts(
-                effect.checks, effect.data, self.time_left(effect.left)
-            )
+            with around(HostWork("function", self.id, "checks")):
+                found = await self.host.functions.verdicts(
+                    effect.checks, effect.data, self.time_left(effect.left)
+                )
             return {"verdicts": found, "seconds": time.monotonic() - began}
 
         entry = (
@@ -450,9 +457,10 @@ class TurnRunner:
     async def _route(self, effect: PickRoute) -> Routed:
         async def fetch() -> Mapping[str, Any]:
             began = time.monotonic()
-            label, error = await self.host.functions.route(
-                effect.function, effect.data, self.time_left(effect.left)
-            )
+            with around(HostWork("function", self.id, effect.function)):
+                label, error = await self.host.functions.route(
+                    effect.function, effect.data, self.time_left(effect.left)
+                )
             return {"label": label, "error": error, "seconds": time.monotonic() - began}
 
         entry = (
@@ -465,11 +473,15 @@ class TurnRunner:
         )
 
     async def _function(self, effect: Execute) -> Executed:
+        async def executed() -> Executed:
+            with around(HostWork("function", self.id, effect.function)):
+                return await self.host.execute(effect, self)
+
         async def fetch() -> Mapping[str, Any]:
-            return executed_entry(await self.host.execute(effect, self))
+            return executed_entry(await executed())
 
         if self.journal is None:
-            return await self.host.execute(effect, self)
+            return await executed()
         return entry_executed(await self.journal.keyed(effect.key, fetch))
 
     async def nested(self, key: str, fetch: Any) -> Entry:

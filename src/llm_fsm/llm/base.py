@@ -6,7 +6,7 @@ An adapter is any object with `complete`, and with `stream` if it can give a rep
 
 `stream` yields the reply's text in pieces, in order, and the `ModelReply` last. After the first piece, it never sends
 the request again. `aclose` frees connections, if there are any. `reply_form` returns the form of a reply that the
-model's schemas take; see `form_of`.
+model's schemas take; see `form_of`. `name`, if there is one, is the model's name in the trace of a call that fails.
 """
 
 from __future__ import annotations

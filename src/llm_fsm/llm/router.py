@@ -23,6 +23,7 @@ class Router:
     """
 
     def __init__(self, name: str, *, owner: Callable[[str], str], make: Callable[[str], LLM]) -> None:
+        self.name = name
         self._owner = owner
         self._make = make
         self._home = owner(name)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from llm_fsm import __version__, observe
+from llm_fsm import __version__
 from llm_fsm import events as ev
-from llm_fsm.engine.observers import TurnAborted, TurnSaved
+from llm_fsm.engine.observers import HostWork, TurnAborted, TurnSaved, observe, surround
 from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.telemetry import names
 
@@ -26,6 +28,9 @@ def instrument(
     *, tracer_provider: Any = None, meter_provider: Any = None, content: bool = False
 ) -> Callable[[], None]:
     """Make spans and metrics of every turn of this process.
+
+    While a tool runs, its span is the current one. While a model, a handler or another function works, that of the
+    turn is. A second call with the same providers takes the place of the first, so that nothing is counted twice.
 
     Args:
         tracer_provider: The provider of spans; None: the global one.
@@ -42,7 +47,15 @@ def instrument(
     """
     tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
     meter = metrics.get_meter(_SCOPE, __version__, meter_provider)
-    return observe(_Instrument(tracer, _Meters(meter), content=content).take)
+    made = _Instrument(tracer, _Meters(meter), content=content)
+    key = ("telemetry", tracer_provider, meter_provider)
+    stops = (observe(made.take, key=key), surround(made.around, key=key))
+
+    def stop() -> None:
+        for end in stops:
+            end()
+
+    return stop
 
 
 class _Meters:
@@ -93,6 +106,21 @@ class _Turn:
     spoke: bool = False
     contents: list[_Content] = field(default_factory=list)
     ended: list[tuple[Any, int]] = field(default_factory=list)
+    calls: dict[str, _Call] = field(default_factory=dict)
+    """Calls of tools that ran, and are not on record yet, by their keys."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of a tool that ran. `ended`: nanoseconds since the epoch."""
+
+    name: str
+    span: Any
+    ended: int = 0
+
+
+_last: ContextVar[tuple[str, _Turn] | None] = ContextVar("llm_fsm_last_turn", default=None)
+"""The conversation and its turn that this task saved last. END_CONVERSATION handlers run after that."""
 
 
 class _Instrument:
@@ -125,6 +153,65 @@ class _Instrument:
                 self._aborted(conversation_id, turn, event)
             case _:
                 self._note(turn, event)
+
+    @contextmanager
+    def around(self, work: HostWork) -> Generator[None]:
+        """Make the span that the work belongs to the current one."""
+        turn = self._turns.get(work.conversation_id)
+        last = _last.get()
+        if turn is None and last is not None and last[0] == work.conversation_id:
+            turn = last[1]
+        if turn is None:
+            yield
+            return
+        match work.kind:
+            case "tool":
+                surrounding = self._calling(turn, work)
+            case "model":
+                surrounding = self._asking(turn, work)
+            case _:
+                surrounding = _current(turn.span)
+        with surrounding:
+            yield
+
+    @contextmanager
+    def _calling(self, turn: _Turn, work: HostWork) -> Generator[None]:
+        """Begin the span of a call. `_tool` ends it, with the result."""
+        span = self._child(turn, f"{names.EXECUTE_TOOL} {work.name}", SpanKind.INTERNAL, 0.0, {})
+        call = turn.calls[work.key] = _Call(work.name, span)
+        try:
+            with _current(span):
+                yield
+        finally:
+            call.ended = time.time_ns()
+
+    @contextmanager
+    def _asking(self, turn: _Turn, work: HostWork) -> Generator[None]:
+        """Make a span of a request that fails. `_chat` makes those of replies."""
+        began = time.monotonic()
+        try:
+            with _current(turn.span):
+                yield
+        except BaseException as error:
+            self._chat_failed(turn, work.name, time.monotonic() - began, type(error).__name__)
+            raise
+
+    def _chat_failed(self, turn: _Turn, model: str, seconds: float, error: str) -> None:
+        shared = {**self._model(model), names.ERROR_TYPE: error}
+        name = f"{names.CHAT} {shared[names.REQUEST_MODEL]}".strip()
+        span = self._child(turn, name, SpanKind.CLIENT, seconds, dict(shared))
+        span.set_status(Status(StatusCode.ERROR))
+        span.end()
+        self._meters.operation.record(seconds, shared)
+
+    def _model(self, full: str) -> dict[str, Any]:
+        """Return the attributes that name a model."""
+        provider, _, model = full.rpartition("/")
+        return {
+            names.OPERATION: names.CHAT,
+            self._names.provider: provider or "llm_fsm",
+            names.REQUEST_MODEL: model or full,
+        }
 
     def _begin(self, conversation_id: str) -> _Turn:
         span = self._tracer.start_span(
@@ -167,13 +254,8 @@ class _Instrument:
         )
 
     def _chat(self, turn: _Turn, event: ev.ModelReplied) -> None:
-        provider, _, model = event.model.rpartition("/")
-        shared = {
-            names.OPERATION: names.CHAT,
-            self._names.provider: provider or "llm_fsm",
-            names.REQUEST_MODEL: model or event.model,
-            names.RESPONSE_MODEL: model or event.model,
-        }
+        shared = self._model(event.model)
+        model = shared[names.RESPONSE_MODEL] = shared[names.REQUEST_MODEL]
         attributes: dict[str, Any] = {
             **shared,
             names.INPUT_TOKENS: event.input_tokens,
@@ -184,7 +266,7 @@ class _Instrument:
         }
         if event.finish_reason:
             attributes[names.FINISH_REASONS] = (event.finish_reason,)
-        span = self._child(turn, f"{names.CHAT} {model or event.model}", SpanKind.CLIENT, event.seconds, attributes)
+        span = self._child(turn, f"{names.CHAT} {model}", SpanKind.CLIENT, event.seconds, attributes)
         if self._content:
             turn.contents.append(_Content(span, self._names.output_messages, event.text, "assistant"))
         turn.ended.append((span, time.time_ns()))
@@ -196,8 +278,13 @@ class _Instrument:
         attributes: dict[str, Any] = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
         if event.key:
             attributes[names.TOOL_CALL_ID] = event.key
-        name = f"{names.EXECUTE_TOOL} {event.name}"
-        span = self._child(turn, name, SpanKind.INTERNAL, event.seconds, attributes)
+        call = _call_of(turn, event)
+        if call is None:  # the journal had its result, so it did not run now
+            name = f"{names.EXECUTE_TOOL} {event.name}"
+            span = self._child(turn, name, SpanKind.INTERNAL, event.seconds, attributes)
+        else:
+            span = call.span
+            span.set_attributes(attributes)
         if event.error is not None:
             span.set_attribute(names.ERROR_TYPE, "ToolError")
             span.set_status(Status(StatusCode.ERROR))
@@ -205,7 +292,7 @@ class _Instrument:
             result = event.error or _json(event.result)
             turn.contents.append(_Content(span, self._names.tool_arguments, event.arguments))
             turn.contents.append(_Content(span, self._names.tool_result, result))
-        turn.ended.append((span, time.time_ns()))
+        turn.ended.append((span, time.time_ns() if call is None else call.ended or time.time_ns()))
 
     def _words(self, turn: _Turn) -> None:
         if not turn.spoke:
@@ -213,7 +300,8 @@ class _Instrument:
             self._meters.first_chunk.record(time.monotonic() - turn.began, {names.OPERATION: names.CHAT})
 
     def _saved(self, conversation_id: str, turn: _Turn, event: TurnSaved) -> None:
-        del self._turns[conversation_id]
+        self._over(conversation_id, turn)
+        _last.set((conversation_id, turn))
         span = turn.span
         for content in turn.contents:
             content.span.set_attribute(content.attribute, content.told(event.secrets))
@@ -238,8 +326,13 @@ class _Instrument:
         if event.usage.cost:
             self._meters.cost.add(event.usage.cost, shared)
 
-    def _aborted(self, conversation_id: str, turn: _Turn, event: TurnAborted) -> None:
+    def _over(self, conversation_id: str, turn: _Turn) -> None:
         del self._turns[conversation_id]
+        for call in turn.calls.values():  # calls of a function that failed are not on record
+            turn.ended.append((call.span, call.ended or time.time_ns()))
+
+    def _aborted(self, conversation_id: str, turn: _Turn, event: TurnAborted) -> None:
+        self._over(conversation_id, turn)
         _end(turn)
         turn.span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
         turn.span.set_attributes({names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error})
@@ -254,6 +347,20 @@ def _end(turn: _Turn) -> None:
     """End the spans within a turn."""
     for span, at in turn.ended:
         span.end(at)
+
+
+def _current(span: Any) -> Any:
+    """Make a span the current one, without ending it or noting errors."""
+    return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
+
+
+def _call_of(turn: _Turn, event: ev.ToolReturned) -> _Call | None:
+    """Take the call that an event is about; None if it did not run in this turn."""
+    if event.key in turn.calls:
+        return turn.calls.pop(event.key)
+    # A function that runs again makes its calls under other keys than those on record.
+    key = next((key for key, call in turn.calls.items() if call.ended and call.name == event.name), None)
+    return None if key is None else turn.calls.pop(key)
 
 
 def _message(role: str, text: str) -> str:

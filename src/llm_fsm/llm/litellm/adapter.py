@@ -120,7 +120,7 @@ class LiteLLM:
         retry: RetryPolicy | None = None,
         pacing: Pacing | None = None,
     ) -> None:
-        self._model = self.where = model
+        self._model = self.where = self.name = model
         self._key = api_key
         self._options = {
             name: value for name, value in (("api_key", api_key), ("api_base", api_base)) if value is not None

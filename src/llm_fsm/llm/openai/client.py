@@ -88,7 +88,7 @@ class CompatLLM:
         cache_marks: bool = False,
         provider: str = "",
     ) -> None:
-        self._model = model
+        self._model = self.name = model
         self._marks = cache_marks or (provider == "openrouter" and takes_marks(model))
         self._provider = provider
         self._url, self.where = _endpoint(base_url)
