@@ -39,6 +39,7 @@ from llm_fsm.stores.base import (
     Listed,
     ListQuery,
     Order,
+    Store,
     checked_id,
     checked_metadata,
     every_line,
@@ -67,6 +68,29 @@ class _Start(NamedTuple):
     state: str | None = None
     shared: Mapping[str, Any] | None = None
     memory: Mapping[str, str] | None = None
+
+
+class Closing(NamedTuple):
+    """All that a machine must close.
+
+    It does not refer to the machine, nor to tools, functions and handlers of the host. They often
+    refer to the machine, which would then never be freed by itself.
+    """
+
+    store: Store
+    servers: McpServers
+    llm: Any
+    dispatcher: OutboxDispatcher | None
+
+    async def close(self) -> None:
+        """Close everything, whatever is raised meanwhile: first the sinks, at last the store."""
+        async with AsyncExitStack() as last:
+            last.push_async_callback(self.store.close)
+            last.push_async_callback(self.servers.aclose)
+            if self.llm is not None:
+                last.push_async_callback(self.llm.aclose)
+            if self.dispatcher is not None:
+                last.push_async_callback(self.dispatcher.close)
 
 
 class AsyncMachine:
@@ -129,6 +153,12 @@ class AsyncMachine:
             summarizer=chosen["summarizer"],
             now=self._now,
             dispatcher=OutboxDispatcher(self.store, sinks, storable(definition.name)),
+        )
+        self.closing = Closing(
+            store=self.store,
+            servers=self._toolbox.servers,
+            llm=self.llm if hasattr(self.llm, "aclose") else None,
+            dispatcher=services.dispatcher if sinks else None,
         )
         policy = read_policy(chosen["on_change"])
         self._engine = Engine(program=self.program, services=services, policy=policy)
@@ -435,14 +465,7 @@ class AsyncMachine:
 
     async def close(self) -> None:
         """As `Machine.close`, awaited. There is no thread to end."""
-        async with (
-            AsyncExitStack() as last
-        ):  # closes all, the last first, whatever is raised
-            last.push_async_callback(self.store.close)
-            last.push_async_callback(self._toolbox.aclose)
-            if hasattr(self.llm, "aclose"):
-                last.push_async_callback(self.llm.aclose)
-            last.push_async_callback(self._engine.services.dispatcher.close)
+        await self.closing.close()
 
     async def __aenter__(self) -> Self:
         return self

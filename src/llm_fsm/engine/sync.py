@@ -18,7 +18,7 @@ from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.engine.handlers.registry import Function, Handler
 from llm_fsm.engine.listing import Filter
-from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.machine import AsyncMachine, Closing
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.portal import Portal
 from llm_fsm.engine.settings import MachineSettings, check_names
@@ -361,8 +361,8 @@ class Conversation:
         self._portal.run(self._conversation.undo())
 
 
-def _close(machine: AsyncMachine, portal: Portal) -> None:
-    portal.stop(machine.close())
+def _close(closing: Closing, portal: Portal) -> None:
+    portal.stop(closing.close())
 
 
 class Machine:
@@ -404,7 +404,7 @@ class Machine:
         check_names(settings, "Machine.__init__")
         self._machine = AsyncMachine(definition, file=file, **settings)
         self._portal = Portal()
-        self._closing = weakref.finalize(self, _close, self._machine, self._portal)
+        self._closing = weakref.finalize(self, _close, self._machine.closing, self._portal)
 
     @classmethod
     def from_file(cls, path: str | Path, **settings: Unpack[MachineSettings]) -> Self:

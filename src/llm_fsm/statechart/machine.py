@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 from llm_fsm._async import is_async, played
 from llm_fsm._text import suggestion
@@ -28,7 +28,6 @@ from llm_fsm.llm.clients.base import needs
 from llm_fsm.llm.clients.messages import AnyMessage, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Memory
-from llm_fsm.session.messages import LLMRequest
 from llm_fsm.session.values import to_json_or_text
 from llm_fsm.statechart.memory import PersistentMemory
 from llm_fsm.statechart.refinement import judged, refine
@@ -210,6 +209,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         self._summarizer: Callable[[Any], Any] | None = None
         self._store = resolve_store(store)
         self._hosts: dict[Any, WorkflowHost] = {}
+        self._is_closed = False
         self._asked: dict[str, _Asked] = {}
         self._parked: dict[str, str] = {}
         self._depth = 0
@@ -315,6 +315,39 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             ModelError: The model failed.
         """
         return played(judged(validation_llm or self.llm_client, objective, output, self.memory.to_context(3)))
+
+    # -- the end
+
+    def close(self) -> None:
+        """Close all connections and files, and end the threads of the machine.
+
+        A machine that is dropped closes itself, and a `with` block closes one at its end, also if an event of yours is
+        called `close`. Closing twice does nothing.
+        """
+        self._close()
+
+    async def aclose(self) -> None:
+        """As `close`, in an event loop."""
+        self._is_closed = True
+        for host in self._hosts.values():
+            await host.aclose()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        for host in self._hosts.values():
+            host.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await LLMStateMachine.aclose(self)
 
     # -- running states
 
@@ -440,22 +473,22 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def _host(self, asked: _Asked) -> WorkflowHost:
         summaries = self.enable_summarization and not asked.raw
         key = (summaries, self._summarizer, tuple((tool.name, id(tool)) for tool in self.tool_registry))
+        if self._is_closed:
+            raise RuntimeError("this machine is closed; make another one")
         host = self._hosts.get(key)
         if host is None:
+            me = weakref.proxy(self)
             document, functions = self._definition()
             host = self._hosts[key] = WorkflowHost(
                 document,
                 functions,
                 self.tool_registry,
-                self._model_for,
+                lambda _request: me._client,
                 self._store,
                 summaries=summaries,
                 summarizer=self._summarizer,
             )
         return host
-
-    def _model_for(self, _request: LLMRequest) -> Any:
-        return self._client
 
     def _definition(self) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
         ids = self._ids()

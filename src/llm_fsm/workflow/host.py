@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
-from llm_fsm._async import is_async
+from llm_fsm._async import in_thread, is_async
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.sync import Machine
 from llm_fsm.errors import LLMFSMError
@@ -33,6 +33,9 @@ LIMITS = {"auto_steps": 1000, "llm_calls": 1000, "tool_calls": 1000}
 
 class WorkflowHost:
     """Runs one definition for callers with and without an event loop. Each kind has its own machine, made on first use.
+
+    `functions` and `model` must not refer to the object that holds the host, but by a weak reference. Then the
+    machines are closed as soon as that object is dropped.
 
     Args:
         document: The definition as JSON data.
@@ -72,6 +75,18 @@ class WorkflowHost:
         except OwnError as error:
             raise error.error from error.error.__cause__
 
+    def close(self) -> None:
+        """Close the machine for callers without an event loop; see `Machine.close`."""
+        if "_sync" in self.__dict__:
+            self._sync.close()
+
+    async def aclose(self) -> None:
+        """Close both machines, in an event loop."""
+        if "_async" in self.__dict__:
+            await self._async.close()
+        if "_sync" in self.__dict__:
+            await in_thread(self._sync.close, "llm_fsm close")
+
     @cached_property
     def _sync(self) -> Machine:
         return self._registered(Machine.from_dict(self._document, **self._options))
@@ -104,7 +119,10 @@ def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelR
 
     functions = {"execute": task_function(body, None, "once")}
     host = WorkflowHost(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory")
-    turn = host.wait(lambda machine: machine.run())
+    try:
+        turn = host.wait(lambda machine: machine.run())
+    finally:
+        host.close()
     if turn.paused is not None:
         raise ExecutionBreak.of(turn.paused.what, turn.paused.call)
     return found[0]

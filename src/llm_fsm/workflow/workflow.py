@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
@@ -82,6 +83,7 @@ class Workflow:
         if run_id is not None:
             self._context.run_id = run_id
         self._begun = False
+        self._closed = False
         self._met: dict[str, dict[str, bool]] = {}  # by the host's validator
         self._contexts: dict[str, ExecutionContext] = {}  # of the last attempt in each state
 
@@ -204,6 +206,35 @@ class Workflow:
             self._pause(turn, await machine.export(turn.conversation_id))
         return self._settle(turn)
 
+    # -- the end
+
+    def close(self) -> None:
+        """Close all connections and files, and end the thread of the workflow.
+
+        A workflow that is dropped closes itself. Closing twice does nothing.
+        """
+        self._closed = True
+        if "_host" in self.__dict__:
+            self._host.close()
+
+    async def aclose(self) -> None:
+        """As `close`, in an event loop."""
+        self._closed = True
+        if "_host" in self.__dict__:
+            await self._host.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
     # -- calls to the engine
 
     @cached_property
@@ -220,9 +251,16 @@ class Workflow:
     @cached_property
     def _host(self) -> WorkflowHost:
         made = self._compiled
-        return WorkflowHost(made.document, made.functions, made.tools, self._model, self._store)
+        me = weakref.proxy(self)
+
+        def model(request: LLMRequest) -> Any:
+            return me._model(request)
+
+        return WorkflowHost(made.document, made.functions, made.tools, model, self._store)
 
     def _prepared(self) -> WorkflowHost:
+        if self._closed:
+            raise WorkflowError("the workflow is closed; make another one")
         if self._context.finished:
             raise WorkflowError("the workflow has already finished")
         if len(self._context.history) >= self._max_steps:
@@ -279,21 +317,22 @@ class Workflow:
     # -- called by the engine
 
     def _execute(self, spec: StateSpec) -> Callable[[Workbench], Any]:
-        work = spec.execute
+        me, name = weakref.proxy(self), spec.name
+        return task_function(lambda ctx: me._work(name, ctx), spec.execute, name)
 
-        def body(ctx: Workbench) -> Any:
-            given = self._contexts[spec.name] = ExecutionContext(
-                input=ctx.input,
-                shared=ctx.shared,
-                history=list(self._context.history),
-                llm=BoundLLM(self.llm, ctx.llm, spec.name),
-                retry_count=ctx.retry_count,
-                feedback=_feedback(ctx.feedback),
-                task=ctx,
-            )
-            return ctx.input if work is None else work(given)
-
-        return task_function(body, work, spec.name)
+    def _work(self, state: str, ctx: Workbench) -> Any:
+        """Do the work of a state."""
+        work = self.states[state].execute
+        given = self._contexts[state] = ExecutionContext(
+            input=ctx.input,
+            shared=ctx.shared,
+            history=list(self._context.history),
+            llm=BoundLLM(self.llm, ctx.llm, state),
+            retry_count=ctx.retry_count,
+            feedback=_feedback(ctx.feedback),
+            task=ctx,
+        )
+        return ctx.input if work is None else work(given)
 
     def _checks(self, spec: StateSpec) -> list[tuple[dict[str, Any], Callable[..., Any] | None]]:
         own = self.validator
@@ -309,13 +348,16 @@ class Workflow:
             return {**row, "check": {"judge": result.description or result.name}}, None
         if result.check is None:
             return row, lambda _output: (False, UNJUDGED)
-        return row, lambda output: verdict(result, output, self._contexts.get(spec.name))
+        me, name = weakref.proxy(self), spec.name
+        return row, lambda output: verdict(result, output, me._contexts.get(name))
 
     def _by_validator(self, spec: StateSpec, validator: Validator) -> Callable[[Any], tuple[bool, str]]:
+        me = weakref.proxy(self)
+
         def judged(output: Any) -> tuple[bool, str]:
-            given = self._contexts.get(spec.name) or ExecutionContext(None, SharedContext(), [])
+            given = me._contexts.get(spec.name) or ExecutionContext(None, SharedContext(), [])
             found = validator.validate(spec, output, given)
-            self._met[spec.name] = dict(found.key_results)
+            me._met[spec.name] = dict(found.key_results)
             return found.passed is True, found.feedback or ""
 
         return judged

@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_fsm._async import in_thread, in_words
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError, told
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.clients.messages import LLMResponse, asked_calls, from_engine
 from llm_fsm.llm.registry import resolve
 from llm_fsm.llm.structured_output import THOUGHT_TOKENS
@@ -46,6 +46,12 @@ class ClientModel:
             reply: ModelReply = await client.complete(request)
             return reply
         return await _chat(client, request)
+
+    async def aclose(self) -> None:
+        """Close the models that were made from names. Clients of the host are the host's to close."""
+        named, self._named = self._named, {}
+        for model in named.values():
+            await let_go(model)
 
 
 async def _chat(client: Any, request: LLMRequest) -> ModelReply:
