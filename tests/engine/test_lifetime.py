@@ -128,7 +128,7 @@ DOORS = {
 def test_a_thousand_of_each_leave_no_thread_and_no_file():
     rows = ["doors = {}"]
     for name, source in DOORS.items():
-        rows += [source, f"doors[{name!r}] = (door, {1000 if name in OFTEN else 60})"]
+        rows += [source, f"doors[{name!r}] = (door, {1000 if name in OFTEN else 25})"]
     code = _HEAD % (DEFINITION,) + "\n".join(rows) + _TAIL
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.splitlines() == [f"{name} 0 0" for name in DOORS], run.stderr[-2000:]
@@ -146,12 +146,15 @@ def test_a_closed_workflow_says_so():
         workflow.run("Ada")
 
 
-async def test_a_closed_workflow_says_so_in_a_loop():
-    async with greeting() as workflow:
-        await workflow.arun("Ada")
-    await workflow.aclose()
-    with pytest.raises(WorkflowError, match="is closed; make another one"):
-        await workflow.astep("Ben")
+def test_a_closed_workflow_says_so_in_a_loop():
+    async def use() -> None:
+        async with greeting() as workflow:
+            await workflow.arun("Ada")
+        await workflow.aclose()
+        with pytest.raises(WorkflowError, match="is closed; make another one"):
+            await workflow.astep("Ben")
+
+    asyncio.run(use())
 
 
 def test_a_machine_whose_tools_refer_to_it_is_freed():

@@ -164,7 +164,7 @@ def test_a_turn_that_fails_is_a_span_with_an_error(collected: Collected) -> None
         talk(collected, Machine.from_dict(GREETER, model=ScriptedLLM([ModelError("down")])), "x")
     span = collected.spans["invoke_agent greeter"]
     failed = [one for one in collected.spans_kept.get_finished_spans() if one.status.status_code.name == "ERROR"]
-    assert [one.attributes[names.ERROR_TYPE] for one in failed] == ["ModelError"]
+    assert [one.attributes[names.ERROR_TYPE] for one in failed] == ["ModelError"] * 2  # the call and its turn
     assert span is not None
 
 

@@ -106,12 +106,12 @@ class _Turn:
     spoke: bool = False
     contents: list[_Content] = field(default_factory=list)
     ended: list[tuple[Any, int]] = field(default_factory=list)
-    calls: dict[str, _Call] = field(default_factory=dict)
+    calls: dict[str, _ToolSpan] = field(default_factory=dict)
     """Calls of tools that ran, and are not on record yet, by their keys."""
 
 
 @dataclass(slots=True)
-class _Call:
+class _ToolSpan:
     """A call of a tool that ran. `ended`: nanoseconds since the epoch."""
 
     name: str
@@ -178,7 +178,7 @@ class _Instrument:
     def _calling(self, turn: _Turn, work: HostWork) -> Generator[None]:
         """Begin the span of a call. `_tool` ends it, with the result."""
         span = self._child(turn, f"{names.EXECUTE_TOOL} {work.name}", SpanKind.INTERNAL, 0.0, {})
-        call = turn.calls[work.key] = _Call(work.name, span)
+        call = turn.calls[work.key] = _ToolSpan(work.name, span)
         try:
             with _current(span):
                 yield
@@ -354,7 +354,7 @@ def _current(span: Any) -> Any:
     return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
 
 
-def _call_of(turn: _Turn, event: ev.ToolReturned) -> _Call | None:
+def _call_of(turn: _Turn, event: ev.ToolReturned) -> _ToolSpan | None:
     """Take the call that an event is about; None if it did not run in this turn."""
     if event.key in turn.calls:
         return turn.calls.pop(event.key)
