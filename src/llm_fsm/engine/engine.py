@@ -166,7 +166,11 @@ class Engine:
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
         trigger = UserMessage(
-            text=message, time=self.now(), request_id=request_id, picked=picked
+            text=message,
+            time=self.now(),
+            request_id=request_id,
+            picked=picked,
+            question=text.question if isinstance(text, Choice) else "",
         )
         merger = self._merger
         if merger is None or picked:

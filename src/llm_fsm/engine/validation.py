@@ -17,6 +17,7 @@ from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.choices import choices_of, picked_of
 from llm_fsm.turn.pipeline import Answer, Resume, Update, UserMessage
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
@@ -132,6 +133,38 @@ def checked_values(values: object) -> dict[str, Any]:
 
 
 def checked_trigger(
+def check_input_read(session: Session, events: Iterable[ev.Event], given: object) -> None:
+    """Check that the run which stays as it is was given this input already.
+
+    Args:
+        session: The run. It is over, or it waits.
+        events: The events of its first and of its last turn.
+        given: The input of the call.
+
+    Raises:
+        ConversationConflict: Nothing would read the input.
+    """
+    read = (event.input for event in events if isinstance(event, ev.Started | ev.RunResumed))
+    if any(one == given for one in read):
+        return
+    now = "is finished" if session.ended else "waits"
+    raise ConversationConflict(
+        f"run {session.conversation_id!r} {now}, so nothing reads this input; begin a new run with it"
+    )
+
+
+def check_choice(program: CompiledMachine, session: Session, message: UserMessage) -> None:
+    """Raise ConversationConflict if a choice that was picked answers a question that is gone."""
+    offered = choices_of(program, session)
+    if picked_of(offered, message.text, message.question) is not None:
+        return
+    labels = ", ".join(choice.label for choice in offered)
+    now = f"the choices are now: {labels}" if labels else "nothing is to be chosen now"
+    raise ConversationConflict(
+        f"the question of the choice {message.text!r:.100} is no longer open; {now}"
+    )
+
+
     program: CompiledMachine, session: Session, trigger: Request, pause_id: str | None
 ) -> Request | None:
     """Check that a conversation can take a trigger now.
@@ -156,6 +189,9 @@ def checked_trigger(
             quotes = not _may_be_secret(program, session, pause)
             return replace(trigger, value=fitting(pause, value, quotes=quotes))
         case Update():
+        case UserMessage(picked=True):
+            check_open(program, session)
+            check_choice(program, session, trigger)
             checked_update(program, session, trigger)
         case Resume():
             if session.ended or session.pause is not None or _talks(program, session):

@@ -26,6 +26,7 @@ from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import MAX_LABELS
 
+from llm_fsm.turn.choices import Choice
 PING_SECONDS = 15
 Form = Literal["svg", "mermaid", "dot"]
 _KEY_CHARS = frozenset(map(chr, range(0x21, 0x7F)))
@@ -57,11 +58,20 @@ class StartRequest(RequestBody):
 
 
 class MessageRequest(RequestBody):
-    """A message of the user. `picked`: the text is the label of one of the `choices`, which needs no model."""
+    """A message of the user.
+
+    `picked`: the text is the label of one of the `choices`, which needs no model. `question`: that of the choice. If
+    it is no longer open, the message is refused.
+    """
 
     text: str = Field(max_length=100_000)
     picked: bool = False
 
+    question: str = Field(default="", max_length=300)
+
+
+def _said(wish: MessageRequest) -> str | Choice:
+    return Choice(wish.text, None, wish.question) if wish.picked else wish.text
 
 class AnswerRequest(RequestBody):
     """The answer to the pause of a conversation. `pause`: the id of the pause."""

@@ -35,9 +35,9 @@ _NO_PAUSE = ""
 """The id of no pause. An answer to it is refused, unless its request is known and gets the recorded turn."""
 
 
-def _said(text: str, *, picked: bool) -> str | Choice:
+def _said(text: str | Choice, *, picked: bool) -> str | Choice:
     """Return a message. The engine looks up the value of a choice by its label."""
-    return Choice(text, None) if picked else text
+    return Choice(text, None) if picked and isinstance(text, str) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,9 @@ class Service:
             raise ConversationConflict("this idempotency key already began another conversation; use a new one")
         return served, first.text
 
-    async def send(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
+    async def send(
+        self, served: Served, text: str | Choice, request_id: str | None, *, picked: bool = False
+    ) -> Turn:
         """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
         check(served.caller, "talk", "send messages", served.chat.id)
         try:
@@ -189,7 +191,9 @@ class Service:
         async with self.stopping.running(served.machine.store, served.chat.id):
             return await served.chat.answer(value, pause=meant, request_id=request_id)
 
-    async def stream(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
+    async def stream(
+        self, served: Served, text: str | Choice, request_id: str | None, *, picked: bool = False
+    ) -> LiveTurn:
         """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
         """
         check(served.caller, "talk", "send messages", served.chat.id)
@@ -199,7 +203,7 @@ class Service:
         live = self.turns.begin(
             served.chat.id,
             key,
-            ("message", text),
+            ("message", text.label if isinstance(text, Choice) else text),
             lambda: served.chat.stream(_said(text, picked=picked), request_id=key),
         )
         return self._stoppable(served, live)

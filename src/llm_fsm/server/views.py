@@ -52,13 +52,14 @@ class PausedView(BaseModel):
 
 
 class ChoiceView(BaseModel):
-    """One choice of the user: the label of its button, and its value.
+    """One choice of the user: the label of its button, its value, and the question that it answers.
 
-    Send the label as a message with `picked` true.
+    Send the label as a message with `picked` true, and `question` as it came.
     """
 
     label: str
     value: JsonValue
+    question: str
 
 
 class TurnView(BaseModel):
@@ -210,7 +211,7 @@ def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
 
 def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
     """Return the choices that the user has, as JSON data."""
-    return [{"label": choice.label, "value": choice.value} for choice in choices]
+    return [{"label": one.label, "value": one.value, "question": one.question} for one in choices]
 
 
 def turn_of(served: Served, turn: Turn) -> dict[str, Any]:

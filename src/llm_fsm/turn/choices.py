@@ -7,7 +7,7 @@ that is asked for, or the state that a transition leads to.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.session.session import Session
@@ -25,10 +25,12 @@ class Choice:
     Attributes:
         label: The words for it, as a button shows them.
         value: What it stands for, as JSON: a value of the key that is asked for, a state, or a text.
+        question: The question that it answers. A choice of a question that is gone is refused. "" is not checked.
     """
 
     label: str
     value: Any
+    question: str = field(default="", compare=False, repr=False)
 
 
 def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
@@ -42,11 +44,25 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
         return ()
     machine = root.of(session)
     state = machine.states[session.state]
-    if state.kind != "converse":
+    if state.kind != "converse" or session.unsaid is not None:
         return ()
-    offered = _of_state(state) if state.definition.choices else _of_key(machine, asked_key(session, state))
+    key = "" if state.definition.choices else asked_key(session, state)
+    offered = _of_state(state) if state.definition.choices else _of_key(machine, key)
     by_label = {choice.label: choice for choice in offered if choice.label.strip()}
-    return tuple(by_label.values())
+    question = f"{session.flow}/{state.id}/{key}"
+    return tuple(replace(choice, question=question) for choice in by_label.values())
+
+
+def picked_of(choices: Iterable[Choice], label: str, question: str) -> Choice | None:
+    """Return the choice that a user picked; None if it belongs to a question that is gone.
+
+    Args:
+        choices: The choices that the user has now.
+        label: The label that was picked.
+        question: The question that it answers; "" is not checked.
+    """
+    same = (choice for choice in choices if choice.label == label)
+    return next((choice for choice in same if question in ("", choice.question)), None)
 
 
 def _of_state(state: CompiledState) -> list[Choice]:

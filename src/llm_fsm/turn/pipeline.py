@@ -47,13 +47,15 @@ from llm_fsm.turn.turn_state import ORDINARY, Arrival, Run, Stop, StoppableRun, 
 class UserMessage:
     """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a choice.
 
-    `merged`: request id and text of each message that it is made of, if there were several.
+    `question`: the question of that choice; "" if it is not known. `merged`: request id and text of each message that
+    it is made of, if there were several.
     """
 
     text: str
     time: float
     request_id: str | None = None
     picked: bool = False
+    question: str = ""
     merged: tuple[tuple[str | None, str], ...] = ()
 
     def event(self) -> ev.UserSaid:

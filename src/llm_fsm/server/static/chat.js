@@ -151,7 +151,7 @@ function after(now) {
 
 function offer(found) {
   choices.hidden = !found.length;
-  choices.replaceChildren(...found.map((choice) => button(choice.label, () => send(choice.label, true))));
+  choices.replaceChildren(...found.map((choice) => button(choice.label, () => send(choice.label, true, choice.question))));
 }
 
 function button(label, act) {
@@ -219,14 +219,14 @@ async function begin() {
   }
 }
 
-function send(words, picked = false) {
+function send(words, picked = false, question = "") {
   if (!words.trim() || conversation === null) return;
   if (unsent === null || unsent.words !== words) {
-    unsent = { words, picked, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
+    unsent = { words, picked, question, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
     show("user", words);
   }
   text.value = "";
-  turn("messages", { text: words, picked: unsent.picked }, unsent.key).then(() => {
+  turn("messages", { text: words, picked: unsent.picked, question: unsent.question }, unsent.key).then(() => {
     if (unsent !== null) text.value = unsent.words;
   });
 }
