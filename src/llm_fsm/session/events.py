@@ -176,7 +176,10 @@ class ConditionFailed(Event, frozen=True, kw_only=True):
 
 
 class ReplyFailed(Event, frozen=True, kw_only=True):
-    """The fixed reply of a state could not be rendered, so the user read an apology instead."""
+    """The fixed reply of a state could not be rendered, so the user read an apology instead.
+
+    Its question was not asked. Until the state has spoken, no move that only an answer opens leads on from it.
+    """
 
     state: str
     reason: str

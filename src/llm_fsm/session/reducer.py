@@ -169,7 +169,12 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
         turns_in_state=0,
         asides=0,
         fruitless=session.fruitless and (0, session.turn),
+        unsaid=None,
     )
+
+
+def _reply_failed(session: Session, event: ev.ReplyFailed) -> Session:
+    return replace(session, unsaid=session.turn) if event.state == session.state else session
 
 
 def _step(session: Session, event: ev.StateEntered) -> Session:
@@ -216,7 +221,10 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     asked = session.asked
     if event.asked:
         asked = {**asked, **dict.fromkeys(event.asked, session.turn)}
-    return replace(session, window=(*session.window, exchange), user_input=None, asked=asked)
+    # A turn without a failure has said the fixed reply again.
+    unsaid = session.unsaid if session.unsaid == session.turn else None
+    window = (*session.window, exchange)
+    return replace(session, window=window, user_input=None, asked=asked, unsaid=unsaid)
 
 
 def _values_read_back(session: Session, event: ev.ValuesReadBack) -> Session:
@@ -581,6 +589,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.ContextSet: _context_set,
     ev.ContextRefused: _context_refused,
     ev.StateEntered: _state_entered,
+    ev.ReplyFailed: _reply_failed,
     ev.BotSaid: _bot_said,
     ev.HistoryTrimmed: _history_trimmed,
     ev.ValuesReadBack: _values_read_back,

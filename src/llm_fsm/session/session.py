@@ -258,9 +258,11 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Results of tools in the last turns: turn, name, result. Of a long result only the beginning
     is kept."""
     timezone: str = ""
-    """The user's time zone as an IANA name; "" is that of the definition."""
+    """The conversation's time zone as an IANA name; "" is UTC. It is settled when it starts."""
     secrets: tuple[str, ...] = ()
     """Values that were given for secret keys, and that no key holds now. Nothing shows them."""
+    unsaid: int | None = None
+    """The turn in which the fixed reply of the state could not be said; None if the state has spoken since."""
     metadata: Mapping[str, str] = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
     refusals: Mapping[str, tuple[int, int]] = {}
@@ -408,13 +410,13 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {**self.context, **self.system_names()}
 
 
-def surplus(
-    window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False
 def clock_names(time: float, timezone: str) -> dict[str, Any]:
     """Return the system names that tell the time: all that conditions about days read."""
     return {"_timestamp": time, "_timezone": timezone or "UTC"}
 
 
+def surplus(
+    window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False
 ) -> int:
     """Count the oldest exchanges to drop now.
 

@@ -14,7 +14,7 @@ from typing import Literal
 from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
+from llm_fsm.turn.guards import HANDOVER, Move, lacks_answer, may_hold, surely_holds
 from llm_fsm.turn.next_step import Enter, Rest, Return, Step, lacking, next_steps
 from llm_fsm.turn.turn_state import TurnState
 
@@ -179,7 +179,8 @@ def _own_options(
         if move.target == state.id:
             continue
         target = machine.states[move.target]
-        if withheld(state, session, move) is not None or not may_hold(move, data, machine.keys.is_free):
+        closed = lacks_answer(session, move) or withheld(state, session, move) is not None
+        if closed or not may_hold(move, data, machine.keys.is_free):
             yield Option(kind="own", move=move, target=target, is_open=False)
             continue
         back_to = outer

@@ -9,6 +9,7 @@ from typing import Any
 
 from llm_fsm.conditions.compiler import CompiledRule, could_hold, test
 from llm_fsm.session.context import has
+from llm_fsm.session.session import Session
 
 HANDOVER = "/patterns/handover"
 """The pointer of the move to a definition's own state of that pattern."""
@@ -116,6 +117,20 @@ class Verdict:
 
 
 _HOLDS = Verdict(holds=True)
+
+NOT_ASKED = "the fixed text of this state could not be shown, so the user has not answered its question"
+"""The reason why a move is refused that `lacks_answer`."""
+
+
+def lacks_answer(session: Session, move: Move) -> bool:
+    """Return true for a move that only an answer opens, out of a state whose question was not said.
+
+    Moves with conditions of their own, digressions, and ways back to a state of the path stay possible.
+    """
+    if session.unsaid is None or session.unsaid == session.turn or not move.is_own or move.auto:
+        return False
+    passed = {state for state, _ in session.path}
+    return move.judged and move.target not in passed
 
 
 def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:

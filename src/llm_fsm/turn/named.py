@@ -11,7 +11,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import AvailableMoves, OfferedDigression
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.guards import Move, Refusal, judge
+from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, judge, lacks_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,8 @@ def possible_move(machine: CompiledMachine, session: Session, named: Named) -> M
         yes = judge([move for move in named.moves if reasons[move.pointer] is not None], data)
         if isinstance(yes, Move):
             return Refusal(by="agrees", reason=reasons[yes.pointer] or "")
+    if isinstance(found, Move) and lacks_answer(session, found):
+        return Refusal(by="closed", reason=NOT_ASKED)
     if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
         reason = "too much is left open already; go back to one of the open states"
         return Refusal(by="closed", reason=reason)

@@ -509,13 +509,14 @@ def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
     """Return the event of the turn's words; what the history shows of it holds no secret value."""
     user = turn.session.user_input
     secrets = turn.secrets()
+    keys = turn.state.collects if turn.session.unsaid is None else ()
     return ev.BotSaid(
         text=text,
         kept_chars=turn.machine.definition.history.max_message_chars,
         fallback=turn.fallback,
         kept_user=None if user is None else without(secrets, user),
         kept_text=without(secrets, text),
-        asked=tuple(key for key in turn.state.collects if key in turn.machine.keys.said),
+        asked=tuple(key for key in keys if key in turn.machine.keys.said),
     )
 
 

@@ -18,7 +18,7 @@ from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, s
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.repair.questions import asks, is_nearer, question_in, told_in
-from llm_fsm.turn.turn_state import Message, StillArrivingError, TurnState
+from llm_fsm.turn.turn_state import Message, Part, StillArrivingError, TurnState
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
@@ -74,7 +74,7 @@ def fixed_words(machine: CompiledMachine, state: CompiledState, fixed: FixedRepl
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
     """Return a state's words without a model: its fixed reply, else its purpose or description.
 
-    States that the run passes by itself have none.
+    They are for looking ahead, so a reply that fails has none. States that the run passes by itself have none.
     """
     if state.fixed is not None:
         try:
@@ -87,20 +87,35 @@ def own_words(machine: CompiledMachine, state: CompiledState, session: Session) 
 
 
 def words_here(turn: TurnState) -> str:
-    """Return the fixed reply of the current state, else its purpose."""
-    return own_words(turn.machine, turn.state, turn.session)
+    """Return the fixed reply of the current state, or the apology for it; else its purpose."""
+    fixed = turn.state.fixed
+    if fixed is None:
+        return own_words(turn.machine, turn.state, turn.session)
+    return _fixed_part(turn, fixed).text or ""
 
 
 def say_fixed(turn: TurnState) -> None:
     """Say the fixed reply of the state. If its values do not allow that, apologise and record the reason."""
     if turn.state.fixed is None:
         return
+    part = _fixed_part(turn, turn.state.fixed)
+    turn.say(part.kind, part.text)
+
+
+def _fixed_part(turn: TurnState, fixed: FixedReply) -> Part:
+    """Return the words of a fixed reply, or an apology for one that cannot be rendered, which is on record."""
     try:
-        turn.say("fixed", fixed_words(turn.machine, turn.state, turn.state.fixed, turn.session))
+        return Part("fixed", fixed_words(turn.machine, turn.state, fixed, turn.session))
     except WordingError as error:
-        turn.emit(ev.ReplyFailed(state=turn.state.id, reason=str(error)))
-        turn.fallback = True
-        turn.say("notice", turn.state.model.on_failure or CANNOT_GO_ON)
+        return _apology(turn, turn.state.id, error)
+
+
+def _apology(turn: TurnState, state: str, error: WordingError) -> Part:
+    failed = ev.ReplyFailed(state=state, reason=str(error))
+    if failed not in turn.events:
+        turn.emit(failed)
+    turn.fallback = True
+    return Part("notice", turn.state.model.on_failure or CANNOT_GO_ON)
 
 
 def say_on_the_way(turn: TurnState) -> None:
@@ -114,7 +129,10 @@ def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: Map
 
     It uses English words of its own only where they are not foreign.
     """
-    return words_of(piece, state, {**data, "_english": turn.machine.english})
+    try:
+        return words_of(piece, state, {**data, "_english": turn.machine.english})
+    except WordingError as error:
+        return _apology(turn, state, error).text or ""
 
 
 def missing_keys(turn: TurnState) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.fixed_replies import WordingError
 from llm_fsm.turn.guards import open_moves
 
 Pieces = Callable[[str], Definition]
@@ -48,12 +47,9 @@ def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
 
 
 def words_of(piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
-    """Return what a piece says in a state."""
+    """Return what a piece says in a state. Raises WordingError."""
     fixed = piece.states[state].fixed
-    try:
-        return "" if fixed is None else fixed.render(dict(data)).strip()
-    except WordingError:
-        return ""
+    return "" if fixed is None else fixed.render(dict(data)).strip()
 
 
 def lines(pieces: Mapping[str, CompiledMachine]) -> str:
