@@ -14,6 +14,7 @@ from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.convert.chart import ConversionError, Note
+from llm_fsm.documents.convert.check import check_written
 from llm_fsm.documents.convert.registry import (
     DEFINITION,
     READ_FORMS,
@@ -61,7 +62,7 @@ def convert(
 
     FILE is a definition (also of version 3.x or 4.x, a workflow of version 2.0, or {"states": {"a": ["b"]}}), the name
     of a shipped one, a Mermaid state diagram or an XState machine as JSON; - is standard input. Every definition that
-    comes out can be loaded.
+    comes out can be loaded. If `validate` finds errors in it, they are told, and the exit code is 1.
     """
     file = file_of(file)
     text = documents.text_of(file)
@@ -73,15 +74,21 @@ def convert(
         place = name if error.line is None else f"{name}:{error.line}"
         raise Failure(f"{place}: {error}", exits.AT_FAULT) from error
     written = _written(found, target)
+    try:
+        faults = check_written(found, target, written)
+    except ConversionError as error:
+        raise Failure(f"{name}: {error}", exits.INTERNAL) from error
     if output is None:
         console.text(written.rstrip("\n"))
     else:
         write_output(output, written)
     notes = [*found.notes, *(left_out(found.definition, target) if target != DEFINITION else ())]
     _tell(name, notes, report)
+    for fault in faults:
+        console.err(f"{name}: to mend: {fault.message} ({fault.name} {fault.code})", wrapped=True)
     if output is not None:
         console.note(f"wrote {output}")
-    context.exit(exits.OK)
+    context.exit(exits.AT_FAULT if faults else exits.OK)
 
 
 def _written(found: Converted, form: str) -> str:
