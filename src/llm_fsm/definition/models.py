@@ -42,9 +42,17 @@ def _whole(value: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_join_lines, json_schema_input_type=str | list[str])]
+MAX_SECONDS = 10 * 365 * 24 * 3600
+"""Ten years. Later times have no date in some stores."""
+MAX_TOKENS = 10_000_000
+MAX_STEPS = 1_000_000
+"""The most steps, calls or retries that a limit can allow. Nobody waits for more."""
+MAX_NUMBER = 1_000_000_000
+
 Whole = Annotated[int, BeforeValidator(_whole)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
-Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, le=1_000 * MAX_NUMBER), BeforeValidator(_whole)]
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS), BeforeValidator(_whole)]
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN)]
 JsonObject = dict[str, JsonValue]
 
@@ -83,7 +91,7 @@ class Transition(_Model):
     """The occasion to take it, in words for the model."""
     conditions: list[Condition] = []
     """All of them must be true."""
-    priority: Whole = 100
+    priority: Whole = Field(default=100, ge=-MAX_NUMBER, le=MAX_NUMBER)
     """Lower comes first. It orders the menu and breaks ties, and never overrules the user."""
     auto: bool = False
     """Taken without asking as soon as its conditions are true."""
@@ -102,11 +110,11 @@ class Transition(_Model):
 class HistorySettings(_Model):
     """The part of the conversation that the model sees."""
 
-    max_exchanges: Whole = Field(default=5, ge=0)
+    max_exchanges: Whole = Field(default=5, ge=0, le=10_000)
     """The fewest exchanges that are kept; at most twice as many, unless `max_tokens` demands it."""
-    max_message_chars: Whole = Field(default=1000, ge=1)
+    max_message_chars: Whole = Field(default=1000, ge=1, le=1_000_000)
     """Longer messages are cut (characters)."""
-    max_tokens: Whole = Field(default=3000, ge=1)
+    max_tokens: Whole = Field(default=3000, ge=1, le=MAX_TOKENS)
     """The most estimated tokens of the history."""
     strategy: Literal["window", "summary"] = "window"
     """The treatment of trimmed exchanges: forgotten, or summarised."""
@@ -117,9 +125,9 @@ class ModelSettings(_Model):
 
     name: str | None = None
     """`provider/model`, as for the command line's --model."""
-    temperature: float | None = Field(default=None, ge=0)
+    temperature: float | None = Field(default=None, ge=0, le=2)
     """Sampling temperature."""
-    max_tokens: Count | None = None
+    max_tokens: Tokens | None = None
     """The most tokens that a reply may take."""
     reasoning: Literal["none", "first", "last"] | None = None
     """The place of the model's reasoning in the reply; `none` by default."""
@@ -130,17 +138,17 @@ class ModelSettings(_Model):
 class Limits(_Model):
     """The limits of one run, after which it stops."""
 
-    auto_steps: Whole = Field(default=25, ge=1)
+    auto_steps: Whole = Field(default=25, ge=1, le=MAX_STEPS)
     """Moves without the user in one turn."""
-    llm_calls: Whole = Field(default=10, ge=0)
+    llm_calls: Whole = Field(default=10, ge=0, le=MAX_STEPS)
     """Model calls in one turn."""
-    tool_calls: Whole = Field(default=30, ge=0)
+    tool_calls: Whole = Field(default=30, ge=0, le=MAX_STEPS)
     """Tool calls in one turn."""
     seconds: Seconds | None = None
     """Elapsed seconds."""
     tokens: Count | None = None
     """Tokens read and written by models."""
-    money: float | None = Field(default=None, gt=0)
+    money: float | None = Field(default=None, gt=0, le=MAX_NUMBER)
     """Cost in US dollars, if the provider reports it."""
 
 
@@ -262,7 +270,7 @@ class State(_Model):
     """On arrival one further call may use the tools and speaks for the state."""
     key_results: list[KeyResult] = []
     """Acceptance criteria of a task."""
-    max_retries: Whole = Field(default=3, ge=0)
+    max_retries: Whole = Field(default=3, ge=0, le=MAX_STEPS)
     """The number of retries of a task."""
     on_exhausted: str = "raise"
     """`raise`, `continue` or a state id."""

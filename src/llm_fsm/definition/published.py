@@ -24,7 +24,7 @@ class ValueForm(NamedTuple):
 
     `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a
     list's items or a map's members; `shape`: the name of an object's shape; `choices`: of a choice.
-    A number is at least `least` and more than `above`. A map has at least `size` members. The names
+    A number is at least `least`, more than `above`, and at most `most`. A map has at least `size` members. The names
     of its members, or a string, match `pattern`. `examples` are values that a string may have.
     `or_text`: a text is a short form of the object.
     """
@@ -34,6 +34,7 @@ class ValueForm(NamedTuple):
     shape: str = ""
     choices: tuple[str, ...] = ()
     least: float | None = None
+    most: float | None = None
     above: float | None = None
     size: int = 0
     pattern: str | None = None
@@ -100,7 +101,12 @@ def _part(schema: Mapping[str, Any]) -> ValueForm:
         return _map(only)
     if "pattern" in only:
         return ValueForm(kind, pattern=only["pattern"], examples=tuple(schema["examples"]))
-    return ValueForm(kind, least=only.get("minimum"), above=only.get("exclusiveMinimum"))
+    return ValueForm(
+        kind,
+        least=only.get("minimum"),
+        above=only.get("exclusiveMinimum"),
+        most=only.get("maximum"),
+    )
 
 
 def _map(schema: Mapping[str, Any]) -> ValueForm:

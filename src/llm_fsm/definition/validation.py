@@ -273,14 +273,7 @@ class _Look(NamedTuple):
         elif kind == "list" and part.inner is not None:
             for index, item in enumerate(value):
                 yield from self.at(part.inner, item, (*loc, index))
-        elif (part.least is not None and value < part.least) or (
-            part.above is not None and value <= part.above
-        ):
-            bound = (
-                f"of at least {part.least:g}"
-                if part.above is None
-                else f"greater than {part.above:g}"
-            )
+        elif kind in ("number", "integer") and (bound := _broken_bound(part, value)):
             yield _misfit("bad-value", loc, f"expected a number {bound}, found {describe(value)}")
         elif part.pattern is not None:
             fault = _name_fault(part, value)
@@ -316,6 +309,17 @@ class _Look(NamedTuple):
         elif key == "initial_state" and isinstance(states, dict) and states:
             hint = f'add "initial_state": {json.dumps(next(iter(states))[:64], ensure_ascii=False)}'
         return finding("missing-key", f'{noun} needs the key "{key}"', pointer=pointer, hint=hint)
+
+
+def _broken_bound(part: ValueForm, value: float) -> str:
+    """Return the bound that a number breaks; "" if it breaks none."""
+    if part.least is not None and value < part.least:
+        return f"of at least {part.least:,}"
+    if part.above is not None and value <= part.above:
+        return f"greater than {part.above:,}"
+    if part.most is not None and value > part.most:
+        return f"of at most {part.most:,}"
+    return ""
 
 
 def _name_fault(part: ValueForm, value: str) -> str | None:
