@@ -22,6 +22,7 @@ from llm_fsm import events as ev
 from llm_fsm._json import escape
 from llm_fsm.server import views
 from llm_fsm.server.feed import Feed
+from llm_fsm.server.http_rules import PathText
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
@@ -47,7 +48,7 @@ class AgUi:
             "/ag-ui/{definition}", summary="Run a turn by the AG-UI protocol", response_class=Response,
             responses={200: {"content": stream_of("AgUiEvent")}},
         )  # fmt: skip
-        async def run_by_ag_ui(request: Request, definition: str, given: RunAgentInput) -> Response:
+        async def run_by_ag_ui(request: Request, definition: PathText, given: RunAgentInput) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, definition)
             grace = 0 if _follows(given) else None

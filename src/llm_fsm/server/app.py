@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server import health, pages
@@ -24,6 +24,7 @@ from llm_fsm.server.between import between
 from llm_fsm.server.ending import Ending
 from llm_fsm.server.feed import Feed
 from llm_fsm.server.guard import Answered, RequestGuard
+from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
@@ -149,10 +150,10 @@ def create_app(
     app.include_router(metrics.router, include_in_schema=False)
     app.include_router(pages.router(), include_in_schema=False)
     if mcp is not None:
-        app.router.routes.append(Route("/mcp", endpoint=mcp, include_in_schema=False))
+        app.router.routes.append(Route("/mcp", endpoint=mcp, methods=["POST"], include_in_schema=False))
     _add_problems(app)
     describe(app, needs_token=tokens is not None)
-    app.add_middleware(_Headless)
+    app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
     app.add_middleware(_Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
     app.add_middleware(
@@ -178,26 +179,6 @@ def create_app(
 
 _EXPOSED = ("Location", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Conversation-Id", "X-Request-Id")
 """Headers of answers that a page of another origin may read."""
-
-
-class _Headless:
-    """Answers HEAD as GET, without the body. A stream ends at once."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self.app(scope, receive, send)
-            return
-
-        async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                await send(message)
-                await send({"type": "http.response.body", "body": b""})
-
-        await self.app({**scope, "method": "GET"}, receive, answer)
 
 
 class _Compressed(GZipMiddleware):

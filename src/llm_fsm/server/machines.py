@@ -80,8 +80,13 @@ class Machines:
                 del self._cached[key]
 
     def named(self, caller: Caller, name: str) -> AsyncMachine:
-        """Return the machine of a definition. Raises Problem 403, 404."""
+        """Return the machine of a definition, by its name or its SHA-256. Raises Problem 403, 404.
+
+        No client can send the names `.` and `..` in a path, or none at all.
+        """
         check(caller, "read", "read definitions")
+        if name not in self._machines:
+            name = self._by_sha.get(name, name)
         machine = self._machines.get(name) if caller.may_use(name) else None
         if machine is None:
             raise Problem("not-found", f"there is no definition {name!r:.200}; GET /definitions lists them")

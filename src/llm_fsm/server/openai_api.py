@@ -30,6 +30,7 @@ from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, from_header, in_header, sse
 from llm_fsm.server.front_end_tasks import is_task, task_answer
+from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
@@ -120,7 +121,7 @@ def _answers(whole: str, event: str) -> dict[int | str, dict[str, Any]]:
 class ChatRequest(_OpenAIBody):
     """A request for a chat completion. Unlisted settings of models are accepted and ignored."""
 
-    model: str = Field(max_length=200)
+    model: str = Field(max_length=MAX_NAME)
     messages: ChatMessages = Field(min_length=1)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
@@ -131,7 +132,7 @@ class ChatRequest(_OpenAIBody):
 class ResponseRequest(_OpenAIBody):
     """A request for a response."""
 
-    model: str = Field(max_length=200)
+    model: str = Field(max_length=MAX_NAME)
     input: str | InputItems
     stream: bool | None = False
     previous_response_id: str | None = Field(default=None, max_length=1000)
@@ -228,7 +229,7 @@ class OpenAI:
             return {"object": "list", "data": found}
 
         @self.router.get("/models/{model}", summary="Read a definition as a model")
-        async def read_model(request: Request, model: str) -> dict[str, JsonValue]:
+        async def read_model(request: Request, model: PathText) -> dict[str, JsonValue]:
             return self._model(machines.named(caller_of(request), model))
 
     def _model(self, machine: AsyncMachine) -> dict[str, JsonValue]:

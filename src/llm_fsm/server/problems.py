@@ -35,6 +35,7 @@ KINDS: Mapping[str, Kind] = {
     "forbidden": Kind(403, "Not allowed", "the Host or Origin is not one of the server's, or the token may not do it"),
     "not-found": Kind(404, "Not found", "there is no such conversation, definition or page, or it is another token's"),
     "method-not-allowed": Kind(405, "Method not allowed", "the address exists and does not take this method"),
+    "not-acceptable": Kind(406, "Not acceptable", "the Accept header excludes every type that the address gives"),
     "timeout": Kind(408, "Too slow", "the body did not arrive in time"),
     "conflict": Kind(409, "Conflict", "it does not fit the state of the conversation, or its key was used already"),
     "cancelled": Kind(409, "Stopped on request", "somebody stopped the turn of this message"),

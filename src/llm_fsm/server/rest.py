@@ -17,6 +17,7 @@ from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
+from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
 from llm_fsm.server.service import RUN, Begun, Service
@@ -25,8 +26,8 @@ from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import MAX_LABELS
-
 from llm_fsm.turn.choices import Choice
+
 PING_SECONDS = 15
 Form = Literal["svg", "mermaid", "dot"]
 _KEY_CHARS = frozenset(map(chr, range(0x21, 0x7F)))
@@ -49,7 +50,7 @@ class StartRequest(RequestBody):
     `metadata`: labels such as `user`, by which `GET /conversations` finds it.
     """
 
-    definition: str = Field(max_length=200)
+    definition: str = Field(max_length=MAX_NAME)
     context: dict[str, JsonValue] = {}
     id: NewId = None
     greet: bool = True
@@ -66,12 +67,12 @@ class MessageRequest(RequestBody):
 
     text: str = Field(max_length=100_000)
     picked: bool = False
-
     question: str = Field(default="", max_length=300)
 
 
 def _said(wish: MessageRequest) -> str | Choice:
     return Choice(wish.text, None, wish.question) if wish.picked else wish.text
+
 
 class AnswerRequest(RequestBody):
     """The answer to the pause of a conversation. `pause`: the id of the pause."""
@@ -96,7 +97,7 @@ class ForkRequest(RequestBody):
 class RunRequest(RequestBody):
     """A run to begin. `background`: vision_mission, goals, todo_list and custom_fields of the work."""
 
-    definition: str = Field(max_length=200)
+    definition: str = Field(max_length=MAX_NAME)
     input: JsonValue = None
     context: dict[str, JsonValue] = {}
     background: dict[str, JsonValue] | None = None
@@ -131,7 +132,7 @@ _KEY_PARAMETER = {
     "schema": {"type": "string"},
 }
 """Like `Key`, for headers that are read directly, which halves the framework's work before a turn."""
-ConversationId = Annotated[str, Path(min_length=1, max_length=200)]
+ConversationId = Annotated[PathText, Path(min_length=1, max_length=600)]
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "A problem document (RFC 9457)",
@@ -239,12 +240,12 @@ class RestRoutes:
             return {"definitions": [views.head_of(machine) for machine in machines.all(caller_of(request))]}
 
         @router.get("/definitions/{name}", tags=tag, summary="Read a definition")
-        async def read_definition(request: Request, name: str) -> dict[str, JsonValue]:
+        async def read_definition(request: Request, name: PathText) -> dict[str, JsonValue]:
             machine = machines.named(caller_of(request), name)
             return {**views.head_of(machine), "document": dict(machine.definition.document)}
 
         @router.get("/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context")
-        async def read_context_schema(request: Request, name: str) -> dict[str, JsonValue]:
+        async def read_context_schema(request: Request, name: PathText) -> dict[str, JsonValue]:
             schema = machines.named(caller_of(request), name).definition.context_schema or {}
             return {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **schema}
 
@@ -256,7 +257,7 @@ class RestRoutes:
             responses={200: {"content": {"image/svg+xml": {}, "text/plain": {}}}},
         )
         async def draw_definition(
-            request: Request, name: str, form: Annotated[Form, Query(alias="format")] = "svg"
+            request: Request, name: PathText, form: Annotated[Form, Query(alias="format")] = "svg"
         ) -> Response:
             caller = caller_of(request)
             document = dict(machines.named(caller, name).definition.document)
@@ -370,9 +371,9 @@ class RestRoutes:
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
                 seen = last_event(request)
-                live = await service.stream(served, wish.text, key_of(key) or seen.key, picked=wish.picked)
+                live = await service.stream(served, _said(wish), key_of(key) or seen.key)
                 return self._events(served, live, seen)
-            turn = await service.send(served, wish.text, key_of(key), picked=wish.picked)
+            turn = await service.send(served, _said(wish), key_of(key))
             return await self._json(served, views.turn_of(served, turn))
 
         @router.post(
