@@ -50,6 +50,7 @@ from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
+from llm_fsm.tools.returns import check_runs
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
@@ -132,6 +133,8 @@ class AsyncMachine:
         chosen = complete(settings)
         self.definition = definition
         self.program = _compiled(definition, file, chosen)
+        if chosen["summarizer"] is not None:
+            check_runs(chosen["summarizer"], "the summarizer")
         self.llm = _resolved_model(definition, chosen)
         self.store = resolve_store(chosen["store"])
         self.tools = _registered_tools(chosen["tools"])

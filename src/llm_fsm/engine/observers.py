@@ -15,6 +15,7 @@ from llm_fsm._async import is_async
 from llm_fsm.errors import told
 from llm_fsm.session.events import Event, Progressed
 from llm_fsm.session.messages import Usage
+from llm_fsm.tools.returns import check_runs
 
 Observer = Callable[[str, Event], None]
 T = TypeVar("T")
@@ -108,6 +109,10 @@ def plain(observer: Observer) -> Observer:
     Raises:
         TypeError: It is async, or no function.
     """
+    try:
+        check_runs(observer, "an observer")
+    except ValueError as error:
+        raise TypeError(str(error)) from error
     if is_async(observer):
         name = _name(observer)
         raise TypeError(

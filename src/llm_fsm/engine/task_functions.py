@@ -49,7 +49,7 @@ from llm_fsm.turn.effects import (
     ToolResults,
 )
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.tool_results import result_value
+from llm_fsm.turn.tool_results import output_value
 from llm_fsm.turn.turn_state import TICK, HostCapabilities, TurnState
 
 _BEGUN = "begun"
@@ -502,7 +502,7 @@ async def execute(
     own: _Own | None = None
     error: str | None = None
     try:
-        output = result_value(
+        output = output_value(
             await called(
                 limit,
                 work if on_loop else partial(function, bench),

@@ -15,6 +15,7 @@ from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from numbers import Integral, Real
 from typing import Any, TypeGuard
 from uuid import UUID
 
@@ -47,6 +48,10 @@ def to_json_value(value: object, depth: int = 0) -> Any:
         if abs(value) > _MAX_INT:
             raise ValueFault("whole numbers must fit in 64 bits")
         return int(value)
+    if isinstance(value, Integral):
+        return to_json_value(int(value), depth)
+    if isinstance(value, Real) and not isinstance(value, float):
+        return to_json_value(float(value), depth)
     if isinstance(value, float | Decimal):
         number = (
             math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
@@ -94,10 +99,8 @@ def _to_json_structure(value: object, depth: int) -> Any:
         return [to_json_value(item, depth + 1) for item in value]
     if isinstance(value, set | frozenset):
         return sorted((to_json_value(item, depth + 1) for item in value), key=repr)
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
+    if isinstance(value, datetime | date | time | timedelta):
+        return _time(value)
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, Struct):
@@ -111,14 +114,59 @@ def _to_json_structure(value: object, depth: int) -> Any:
     path = to_path() if callable(to_path) else None
     if isinstance(path, str):
         return mended(path)
-    if isinstance(value, Collection) and not isinstance(
-        value, bytes | bytearray | memoryview | type
-    ):
+    content = content_of(value)
+    if content is not value:
+        return to_json_value(content, depth)
+    if isinstance(value, Collection) and not isinstance(value, _WITHOUT_PARTS):
         return [to_json_value(item, depth + 1) for item in value]
     raise ValueFault(
         f"a {type(value).__name__} has no JSON form; give text, a number, a list or an object"
     )
 
+
+def _time(value: datetime | date | time | timedelta) -> str | float:
+    """Return a point in time as ISO 8601, and a span in seconds."""
+    if value != value:  # noqa: PLR0124 - NaT of pandas is a datetime
+        raise ValueFault("it is no time")
+    return value.total_seconds() if isinstance(value, timedelta) else value.isoformat()
+
+
+def content_of(value: object) -> object:
+    """Return the content of an array, a table or a number of another library as Python's own types.
+
+    The libraries have no common class, but methods of the same names.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        A list, a number and so on; the value itself if it has no such method, or the method fails.
+    """
+    if isinstance(value, _WITHOUT_PARTS):
+        return value
+    for name, arguments in _CONTENT.items():
+        method = getattr(value, name, None)
+        if not callable(method) or (name == "to_dict" and not hasattr(value, "columns")):
+            continue
+        try:
+            content: object = method(*arguments)
+        except Exception:  # a method of this name may be anything
+            continue
+        return value if type(content) is type(value) else content
+    return value
+
+
+_WITHOUT_PARTS = (str, bytes, bytearray, memoryview, type)
+
+_CONTENT: Mapping[str, tuple[object, ...]] = {
+    "to_dicts": (),
+    "to_pylist": (),
+    "to_dict": ("records",),
+    "tolist": (),
+    "to_list": (),
+    "item": (),
+}
+"""Methods that give the content: of tables of polars, pyarrow and pandas, of arrays and of numbers."""
 
 Path = tuple[str, ...]
 

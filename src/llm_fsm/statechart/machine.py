@@ -34,6 +34,7 @@ from llm_fsm.statechart.refinement import judged, refine
 from llm_fsm.statechart.tools import get_global_registry
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.returns import check_ran, check_returns, check_runs
 from llm_fsm.tools.task_context import TaskMemory, Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
@@ -186,6 +187,10 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
                     f"{cls.__name__}: a state cannot be called {name!r}, which every machine has already; rename it"
                 )
             if name.startswith(_PREFIX) and inspect.isfunction(value) and _takes_input(value):
+                try:
+                    check_returns(value, f"{cls.__name__}.{name}")
+                except ValueError as error:
+                    raise _library.exceptions.InvalidDefinition(str(error)) from error
                 setattr(cls, name, _body(name.removeprefix(_PREFIX), value))
 
     def __init__(
@@ -296,6 +301,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             RefinementFailed: No attempt was accepted, and `throw_on_failure` is true.
         """
         del state_name, state_input
+        check_runs(execution_func, "execution_func")
         retries = self.max_refinement_retries if max_retries is None else max_retries
         judge = partial(self.validate_output, objective)
         return played(refine(execution_func, judge, retries, throw=throw_on_failure))
@@ -357,7 +363,11 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         Args:
             summarizer: A function of {"of", "happened", "summary", "background"}. It returns text or {"summary",
                 "todo_list"}.
+
+        Raises:
+            ValueError: It is a generator function.
         """
+        check_runs(summarizer, "the summarizer")
         self._summarizer = summarizer
 
     def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
@@ -700,6 +710,7 @@ def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> 
 
 
 def _kept(asked: _Asked | None, output: Any) -> Any:
+    check_ran(output, "the body")
     if asked is not None:
         asked.returned, asked.done = output, True
     return to_json_or_text(text_of(output))

@@ -19,6 +19,7 @@ from llm_fsm.session.meant import meant_name
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tools.formats import Format, formatted
+from llm_fsm.tools.returns import check_ran, check_returns
 from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters
 from llm_fsm.turn.effects import PlannedCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault
@@ -109,6 +110,7 @@ def make_tool(
         raise ValueError(f"tool {known!r}: scope is a list of states; write [{scope!r}]")  # noqa: TRY004
     if timeout is not None and not timeout > 0:
         raise ValueError(f"tool {known!r}: timeout is a number of seconds above 0, not {timeout!r}")
+    check_returns(function, f"tool {known!r}")
     parameters = read_parameters(function)
     words = inspect.getdoc(function) if inspect.isroutine(function) else None
     text = (words or "") if description is None else description
@@ -361,7 +363,7 @@ class ToolRegistry:
         function = partial(tool.function, *arguments, **named)
         thread = f"llm_fsm tool {name}"
         if is_async(tool.function):
-            return tool_result(await called(limit, function, thread))
+            return _result(await called(limit, function, thread))
         return await called(limit, partial(_plain, function), thread)
 
 
@@ -388,8 +390,17 @@ async def _waited(value: Awaitable[Any]) -> Any:
 def _plain(function: Function) -> Any:
     """Call a plain function, and make its result JSON in the same thread."""
     value = function()
-    return _read(value) if inspect.isawaitable(value) else tool_result(value)
+    return _read(value) if inspect.isawaitable(value) else _result(value)
 
 
 async def _read(value: Awaitable[Any]) -> Any:
-    return tool_result(await value)
+    return _result(await value)
+
+
+def _result(value: object) -> Any:
+    """Return the result of a call as JSON. Raises CallFault if the call has done nothing yet."""
+    try:
+        check_ran(value, "the tool")
+    except ValueError as error:
+        raise CallFault(str(error)) from error
+    return tool_result(value)

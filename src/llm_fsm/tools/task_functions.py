@@ -20,6 +20,7 @@ from llm_fsm._async import is_cancelled
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError, LLMFSMError, told
 from llm_fsm.tools.executor import called, readable
+from llm_fsm.tools.returns import check_returns
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.key_results import Verdict
 
@@ -44,11 +45,12 @@ class Functions:
             The function itself.
 
         Raises:
-            ValueError: It has no name, or the name is taken.
+            ValueError: It has no name, the name is taken, or a call of it can give no result.
         """
         key = name or getattr(function, "__name__", "")
         if not callable(function) or not key:
             raise ValueError("a function is registered under its name; give one that has a name, or name=")
+        check_returns(function, f"the function {key!r}")
         if self._functions.get(key, function) is not function:
             raise ValueError(f"a function named {key!r} is registered already")
         self._functions[key] = function

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from llm_fsm.errors import told
-from llm_fsm.session.values import MAX_DEPTH, ValueFault, to_json_key, to_json_value
+from llm_fsm.session.values import MAX_DEPTH, ValueFault, content_of, to_json_key, to_json_value
 
 MAX_RESULT = 1_000_000
 """Characters that a result may have as JSON."""
@@ -41,7 +41,7 @@ def tool_result(value: object) -> Any:
     contains itself.
     """
     try:
-        return result_value(value)
+        return output_value(value)
     except ResultFault as fault:
         reason = str(fault)
     with suppress(Exception):  # a value's own methods may raise anything
@@ -50,6 +50,33 @@ def tool_result(value: object) -> Any:
             if len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
                 return plain
     return f"{_RAN}, but its result is lost: {reason}"
+
+
+def output_value(value: object) -> Any:
+    """Convert the output of a function that has acted to JSON.
+
+    A note takes the place of each part without a JSON form, such as a number that is not finite.
+
+    Raises:
+        ResultFault: The output as a whole has no JSON form, or it is too large.
+    """
+    try:
+        return result_value(value)
+    except ResultFault:
+        if not _has_parts(value):
+            raise
+        with suppress(Exception):  # a value's own methods may raise anything
+            plain = _converted(value, 0)
+            if len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
+                return plain
+        raise
+
+
+def _has_parts(value: object) -> bool:
+    try:
+        return _too_large(value) is None and _parts(value) is not None
+    except Exception:  # as above
+        return False
 
 
 def result_value(value: object) -> Any:
@@ -117,6 +144,9 @@ def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
         return dict(vars(value))
     if isinstance(value, str | bytes | bytearray | memoryview | type):
         return None
+    content = content_of(value)
+    if content is not value:
+        return content if isinstance(content, dict | list) else None
     return list(value) if isinstance(value, Collection) else None
 
 
@@ -137,8 +167,8 @@ def _too_large(value: object) -> str | None:
         if isinstance(item, str):
             left -= len(item)
             continue
-        if isinstance(item, Sized) and len(item) > left:
-            count = len(item)
+        count = _count(item)
+        if count > left:
             return f"{count} values or more" if 2 * count > MAX_RESULT else _MORE
         parts = _parts(item)
         if isinstance(parts, dict):
@@ -148,6 +178,17 @@ def _too_large(value: object) -> str | None:
         elif parts is not None:
             waiting.extend(parts)
     return None
+
+
+def _count(value: object) -> int:
+    """Return the number of members of a collection or an array; 0 for other values."""
+    size = getattr(value, "size", None)  # that of an array of several dimensions
+    if isinstance(size, int) and not isinstance(value, Mapping):
+        return size
+    try:
+        return len(value) if isinstance(value, Sized) else 0
+    except TypeError:  # an array without dimensions
+        return 0
 
 
 def shortened(value: Any, limit: int = SHORT) -> Any:

@@ -17,7 +17,7 @@ from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import Tool, ToolRegistry
 from llm_fsm.tools.task_context import Break, Question, RunLimit, SyncModel, Workbench
 from llm_fsm.tools.task_functions import Function
-from llm_fsm.turn.tool_results import ResultFault, result_value
+from llm_fsm.turn.tool_results import ResultFault, output_value
 from llm_fsm.workflow.errors import ExecutionBreak, OwnError, WorkflowError
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def task_function(body: Callable[[Workbench], Any], work: Function | None, state
         if ctx.broke is not None:
             raise ctx.broke
         try:
-            return result_value(text_of(output))
+            return output_value(text_of(output))
         except ResultFault as fault:
             raise OwnError(WorkflowError(f"state {state!r}: the output cannot be kept: {fault}")) from fault
 

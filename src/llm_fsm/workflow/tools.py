@@ -9,6 +9,7 @@ from typing import Any, Self
 from llm_fsm.session.messages import ToolSpec as EngineSpec
 from llm_fsm.tools.formats import to_openai
 from llm_fsm.tools.registry import Tool, ToolRegistry, make_tool
+from llm_fsm.tools.returns import check_returns
 from llm_fsm.tools.schema import any_parameters
 from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.workflow.errors import ExecutionBreak, WaitForInput
@@ -103,6 +104,7 @@ def read_tool(given: Any) -> Tool:
         return given
     if not isinstance(given, ToolSpec):
         return make_tool(given)
+    check_returns(given.func, f"tool {given.name!r}")
     spec = EngineSpec(name=given.name, description=given.description, parameters=given.parameters)
     breaking = given.is_breaking or given.is_waiting
     policy = ToolPolicy(spec=spec, registered=given.name, breaking=breaking)

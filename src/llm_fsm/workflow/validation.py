@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -11,12 +12,14 @@ from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.errors import ReplyError, told
 from llm_fsm.llm.clients.messages import Message
 from llm_fsm.session.values import to_json_or_text
+from llm_fsm.tools.returns import check_ran
 from llm_fsm.turn.reply.parser import document
 from llm_fsm.workflow.state import KeyResult, StateSpec
 
 if TYPE_CHECKING:
     from llm_fsm.workflow.context import ExecutionContext
 
+_AWAITED = "the check is async, so its verdict is not known; give a plain function"
 UNJUDGED = "no model judges it: give validator_llm=, or a check"
 
 
@@ -129,6 +132,11 @@ def verdict(result: KeyResult, output: Any, context: ExecutionContext | None = N
             passed, why = found.holds, "" if found.error is None else str(found.error)
         else:
             said = check(output)
+            if inspect.isawaitable(said):
+                if inspect.iscoroutine(said):
+                    said.close()
+                return False, _AWAITED
+            check_ran(said, "the check")
             passed, why = (bool(said[0]), str(said[1])) if _is_pair(said) else (bool(said), "")
     except Exception as error:  # the error of the host's check is the feedback
         return False, f"the check raised {told(error)}"

@@ -18,6 +18,7 @@ from llm_fsm.session.messages import LLMRequest
 from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
+from llm_fsm.tools.returns import check_returns, check_runs
 from llm_fsm.workflow.compile import CUSTOM, Compiled, compile_states
 from llm_fsm.workflow.context import ExecutionContext, SharedContext, StateOutput, WorkflowContext
 from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, WaitForInput, WorkflowError
@@ -78,6 +79,7 @@ class Workflow:
         self.validator_llm = validator.llm if isinstance(validator, LLMValidator) else validator_llm
         self._store = store
         self._max_steps = max_steps
+        _check_functions(states, transitions, validator)
         self._initial = _initial(states)
         self._context = WorkflowContext(objective) if context is None else context
         if run_id is not None:
@@ -446,3 +448,23 @@ def _last_feedback(events: Sequence[ev.Event]) -> str | None:
     failed = [event for event in events if isinstance(event, ev.AttemptFailed)]
     lines = [f"{one['name']}: {one['reason']}" for one in failed[-1].failures] if failed else []
     return _feedback("\n".join(lines))
+def _check_functions(
+    states: Iterable[StateSpec], transitions: Mapping[str, Any], validator: Validator | None
+) -> None:
+    """Check that a call of each function of a workflow runs it. Raises WorkflowError."""
+    try:
+        for spec in states:
+            if spec.execute is not None:
+                check_returns(spec.execute, f"state {spec.name!r}: execute")
+            for result in spec.key_results:
+                if callable(result.check):
+                    check_runs(result.check, f"state {spec.name!r}: the check {result.name!r}")
+        for name, way in transitions.items():
+            if callable(way):
+                check_runs(way, f"the function after state {name!r}")
+        if validator is not None:
+            check_runs(validator.validate, "the validator")
+    except ValueError as error:
+        raise WorkflowError(str(error)) from error
+
+

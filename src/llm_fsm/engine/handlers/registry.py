@@ -32,6 +32,7 @@ from llm_fsm.conditions.coercion import is_number, mended
 from llm_fsm.errors import ConfigurationError, HandlerError, told
 from llm_fsm.session.context import has
 from llm_fsm.tools.executor import CallFault, called
+from llm_fsm.tools.returns import check_runs
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 
 ErrorMode = Literal["continue", "raise"]
@@ -268,6 +269,7 @@ class HandlerBuilder:
             raise TypeError(
                 f"handler {self.name!r}: when(…) takes a function, not a {type(predicate).__name__}"
             )
+        check_runs(predicate, f"handler {self.name!r}: the function in when(…)")
         if is_async(predicate):
             name = getattr(predicate, "__qualname__", type(predicate).__qualname__)
             raise TypeError(
@@ -410,12 +412,13 @@ class HandlerBuilder:
             The handler, for `Machine(…, handlers=[…])`.
 
         Raises:
-            ValueError: It is no function, or no point was named.
+            ValueError: It is no function, a generator function, or no point was named.
         """
         if not callable(function):
             raise ValueError(  # noqa: TRY004
                 f"handler {self.name!r} is a function, not a {type(function).__name__}"
             )
+        check_runs(function, f"handler {self.name!r}")
         if not self._points:
             raise ValueError(
                 f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another "

@@ -23,6 +23,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.events import EVENTS, Event, StateEntered
 from llm_fsm.stores.base import END_HANDLERS
 from llm_fsm.tools.executor import CallFault, called
+from llm_fsm.tools.returns import check_runs
 
 MAX_NAME = 100
 _USER = re.compile(r"(?<=//)[^/]*@")
@@ -165,6 +166,10 @@ def sink(
                 "headers= and secret= are for a sink that is an address, not for a function"
             )
         deliver, called = target, name or str(getattr(target, "__name__", ""))
+    try:
+        check_runs(deliver, "a sink")
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
     if not callable(deliver) or not called or called == "<lambda>":
         raise ConfigurationError(
             "a sink is a function with a name, or an address; or give it one with name="
