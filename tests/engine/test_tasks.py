@@ -1142,3 +1142,26 @@ async def test_function_that_asks_with_what_are_no_messages_is_told_what_they_ar
     failed = [event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)]
     why = 'ValueError: messages are a list of {"role": "user", "content": "…"}'
     assert [item["reason"] for item in failed[0]] == [why]
+
+
+async def test_a_run_that_exists_takes_nothing_that_nobody_reads() -> None:
+    document = {
+        "name": "greet",
+        "initial_state": "w",
+        "context_schema": {"properties": {"town": {"type": "string", "description": "Town"}}},
+        "states": {
+            "w": {"kind": "task", "execute": "greet", "transitions": [{"target_state": "e"}]},
+            "e": {"kind": "final"},
+        },
+    }
+    async with AsyncMachine.from_dict(document, model="offline") as machine:
+        machine.function(lambda ctx: f"Hello {ctx.input}", name="greet")
+        first = await machine.run("Ada", {"town": "Bonn"}, conversation_id="x")
+        assert await machine.run("Ada", {"town": "Bonn"}, conversation_id="x") == first
+        assert await machine.run(conversation_id="x") == first
+        assert await machine.step("Ada", conversation_id="x") == first
+        for given, context in (("Ben", None), (None, {"town": "Rome"}), ("Ada", {"town": "Rome"})):
+            with pytest.raises(ConversationConflict, match="was begun with another"):
+                await machine.run(given, context, conversation_id="x")
+        with pytest.raises(ConversationConflict, match="is finished, so nothing reads this input"):
+            await machine.step("Ben", conversation_id="x")

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -512,3 +515,57 @@ def test_a_rule_validator_alone_leaves_what_has_no_check_to_others() -> None:
     failed = RuleValidator().validate(spec, 0, None)
     assert (failed.passed, failed.key_results) == (False, {"b": False})
     assert "division by zero" in failed.feedback
+
+
+def greeting(**options: Any) -> Workflow:
+    state = StateSpec("greet", execute=lambda ctx: f"Hello {ctx.input}")
+    return Workflow("greet", [state], {"greet": None}, None, **options)
+
+
+NAMES = ("Ada", "Ben", "Cyd")
+
+
+def test_an_input_for_a_finished_workflow_begins_a_new_run() -> None:
+    workflow = greeting()
+    done = [workflow.run(name) for name in NAMES]
+    assert [one.history[-1].output for one in done] == [f"Hello {name}" for name in NAMES]
+    assert workflow.run() is done[-1]
+    assert len({one.run_id for one in done}) == 3
+
+
+async def test_an_input_for_a_finished_workflow_begins_a_new_run_in_a_loop() -> None:
+    workflow = greeting()
+    done = await asyncio.gather(*(workflow.arun(name) for name in NAMES))
+    assert [one.history[-1].output for one in done] == [f"Hello {name}" for name in NAMES]
+
+
+def test_runs_in_several_threads_each_give_their_own_result() -> None:
+    workflow = greeting()
+    with ThreadPoolExecutor() as threads:
+        done = list(threads.map(workflow.run, NAMES))
+    assert [one.history[-1].output for one in done] == [f"Hello {name}" for name in NAMES]
+
+
+def test_a_restored_context_that_has_finished_begins_anew_with_an_input() -> None:
+    kept = greeting().run("Ada").to_dict()
+    workflow = greeting(context=WorkflowContext.from_dict(kept))
+    assert workflow.run().history[-1].output == "Hello Ada"
+    assert workflow.run("Ben").history[-1].output == "Hello Ben"
+
+
+def test_a_run_with_an_id_that_has_finished_takes_no_other_input(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs.db"
+    with greeting(store=store, run_id="r") as workflow:
+        assert workflow.run("Ada").history[-1].output == "Hello Ada"
+        with pytest.raises(WorkflowError, match="'r' has finished, so nothing reads this input"):
+            workflow.run("Ben")
+    with greeting(store=store, run_id="r") as workflow, pytest.raises(WorkflowError, match="has finished"):
+        workflow.run("Ben")
+    with greeting(store=store, run_id="r") as workflow:
+        assert workflow.run().history[-1].output == "Hello Ada"
+
+
+def test_a_state_that_runs_its_own_workflow_is_told_so() -> None:
+    workflow = Workflow("own", [StateSpec("a", execute=lambda ctx: workflow.run(1).history)], {"a": None}, None)
+    with pytest.raises(WorkflowError, match="would wait for itself"):
+        workflow.run(0)

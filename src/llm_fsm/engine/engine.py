@@ -33,6 +33,7 @@ from llm_fsm.engine.recovery import (
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
 from llm_fsm.engine.validation import (
     Request,
+    check_input_read,
     checked_answer,
     checked_message,
     checked_trigger,
@@ -291,9 +292,11 @@ class Engine:
             before = loaded.session
             taken = checked_trigger(deployment.program, before, trigger, pause_id)
             if taken is None:
-                return TurnResult(
-                    record=await self._last(conversation_id), session=before
-                )
+                record = await self._last(conversation_id)
+                if isinstance(trigger, Resume) and trigger.input is not None:
+                    first, *_ = await self.records(conversation_id)
+                    check_input_read(before, (*first.events, *record.events), trigger.input)
+                return TurnResult(record=record, session=before)
             try:
                 result = await self._play(
                     turn, deployment, loaded, taken, apologises=True

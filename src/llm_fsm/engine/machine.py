@@ -32,7 +32,9 @@ from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.records.transfer import export, import_conversation
+from llm_fsm.session.context import initial_context
 from llm_fsm.session.events import Migrated, Started, TaskPassed
+from llm_fsm.session.session import clock_names
 from llm_fsm.session.turn_record import parse
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.stores.base import (
@@ -48,9 +50,9 @@ from llm_fsm.stores.base import (
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.returns import check_runs
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
-from llm_fsm.tools.returns import check_runs
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
@@ -131,10 +133,10 @@ class AsyncMachine:
                 "a machine is made of a Definition; from_dict takes a dict, from_file a path"
             )
         chosen = complete(settings)
-        self.definition = definition
-        self.program = _compiled(definition, file, chosen)
         if chosen["summarizer"] is not None:
             check_runs(chosen["summarizer"], "the summarizer")
+        self.definition = definition
+        self.program = _compiled(definition, file, chosen)
         self.llm = _resolved_model(definition, chosen)
         self.store = resolve_store(chosen["store"])
         self.tools = _registered_tools(chosen["tools"])
@@ -327,11 +329,11 @@ class AsyncMachine:
             except (
                 ConversationConflict
             ):  # another caller began the same run at the same time
-                await self._same_input(name, plain)
+                await self._same_start(name, start, plain)
         elif step:
             given = plain
-        elif plain is not None:
-            await self._same_input(name, plain)
+        else:
+            await self._same_start(name, start, plain)
         return turn_of(await self._engine.run(name, sink, step=step, given=given))
 
     async def _known(self, conversation_id: str) -> bool:
@@ -340,15 +342,36 @@ class AsyncMachine:
             is not None
         )
 
-    async def _same_input(self, conversation_id: str, given: Any) -> None:
+    async def _same_start(self, conversation_id: str, start: _Start, given: Any) -> None:
+        """Check that a run which exists was begun with what this call gives it.
+
+        Raises:
+            ConversationConflict: It was not, so nothing would read what is given.
+        """
+        if given is None and not start.context and start.state is None:
+            return
         first, *_ = await self._engine.records(conversation_id)
-        if not any(
-            isinstance(event, Started) and event.input == given
-            for event in first.events
-        ):
+        begun = next((event for event in first.events if isinstance(event, Started)), None)
+        other = ""
+        if begun is None or (given is not None and begun.input != given):
+            other = "input"
+        elif start.state is not None and begun.state != start.state:
+            other = "state"
+        elif start.context and not self._holds(begun.context, start.context):
+            other = "context"
+        if other:
             raise ConversationConflict(
-                f"run {conversation_id!r} was begun with another input; give none to resume it"
+                f"run {conversation_id!r} was begun with another {other}; give none to resume it"
             )
+
+    def _holds(self, begun: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+        """Return true if a run was begun with this context."""
+        names = clock_names(self._now(), self.program.definition.timezone)
+        try:
+            wanted = initial_context(self.program.keys, given, names=names)
+        except ValueError:
+            return False
+        return all(begun.get(key) == value for key, value in wanted.items())
 
     async def answer(
         self,

@@ -11,13 +11,14 @@ from llm_fsm._zones import zone_fault
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.errors import ConversationConflict, ConversationEnded
+from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.events import ContextRefused
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
-from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.choices import choices_of, picked_of
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.pipeline import Answer, Resume, Update, UserMessage
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
@@ -132,7 +133,6 @@ def checked_values(values: object) -> dict[str, Any]:
     return found
 
 
-def checked_trigger(
 def check_input_read(session: Session, events: Iterable[ev.Event], given: object) -> None:
     """Check that the run which stays as it is was given this input already.
 
@@ -165,6 +165,7 @@ def check_choice(program: CompiledMachine, session: Session, message: UserMessag
     )
 
 
+def checked_trigger(
     program: CompiledMachine, session: Session, trigger: Request, pause_id: str | None
 ) -> Request | None:
     """Check that a conversation can take a trigger now.
@@ -188,10 +189,10 @@ def check_choice(program: CompiledMachine, session: Session, message: UserMessag
             pause = expected(program, session, pause_id)
             quotes = not _may_be_secret(program, session, pause)
             return replace(trigger, value=fitting(pause, value, quotes=quotes))
-        case Update():
         case UserMessage(picked=True):
             check_open(program, session)
             check_choice(program, session, trigger)
+        case Update():
             checked_update(program, session, trigger)
         case Resume():
             if session.ended or session.pause is not None or _talks(program, session):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,10 +18,10 @@ from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest
+from llm_fsm.tools.returns import check_returns, check_runs
 from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
-from llm_fsm.tools.returns import check_returns, check_runs
 from llm_fsm.workflow.compile import CUSTOM, Compiled, compile_states
 from llm_fsm.workflow.context import ExecutionContext, SharedContext, StateOutput, WorkflowContext
 from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, WaitForInput, WorkflowError
@@ -30,6 +33,11 @@ from llm_fsm.workflow.validation import UNJUDGED, LLMValidator, RuleValidator, V
 __all__ = ["BoundLLM", "Workflow"]
 
 MAX_STEPS = 1000
+_LOOK_AGAIN = 0.01
+"""Seconds until a waiting task looks again if another run is over."""
+
+_inside: ContextVar[frozenset[int]] = ContextVar("llm_fsm_workflows", default=frozenset())
+"""The workflows in whose states this code runs."""
 
 
 class Workflow:
@@ -49,7 +57,7 @@ class Workflow:
         max_steps: The most states that one run may go through.
 
     Raises:
-        WorkflowError: There is no state, two have one name, or two are initial.
+        WorkflowError: There is no state, two have one name, two are initial, or a call of a function runs nothing.
 
     Example:
         >>> greet = StateSpec("greet", "Greet", execute=lambda ctx: f"Hello, {ctx.input}!")
@@ -71,6 +79,7 @@ class Workflow:
         run_id: str | None = None,
         max_steps: int = MAX_STEPS,
     ) -> None:
+        _check_functions(states, transitions, validator)
         self.objective = objective
         self.states = {spec.name: spec for spec in states}
         self.transitions = dict(transitions)
@@ -79,13 +88,15 @@ class Workflow:
         self.validator_llm = validator.llm if isinstance(validator, LLMValidator) else validator_llm
         self._store = store
         self._max_steps = max_steps
-        _check_functions(states, transitions, validator)
         self._initial = _initial(states)
         self._context = WorkflowContext(objective) if context is None else context
+        self._is_named = run_id is not None
         if run_id is not None:
             self._context.run_id = run_id
         self._begun = False
         self._closed = False
+        self._one = threading.Lock()
+        """Held by the caller whose run is under way."""
         self._met: dict[str, dict[str, bool]] = {}  # by the host's validator
         self._contexts: dict[str, ExecutionContext] = {}  # of the last attempt in each state
 
@@ -131,8 +142,12 @@ class Workflow:
     def run(self, initial_input: Any = None) -> WorkflowContext:
         """Run the remaining states to the end.
 
+        An input for a workflow that has finished begins a new run, with a new context. Callers in other threads wait
+        until a run is over.
+
         Args:
-            initial_input: The input of the first of them; the answer, if the run waits for one.
+            initial_input: The input of the first of them; the answer, if the run waits for one. None: a finished
+                workflow gives its result again.
 
         Returns:
             The context, with the outputs of all states in `history`.
@@ -143,17 +158,22 @@ class Workflow:
             WorkflowError: The workflow cannot continue.
             ModelError: The model failed. Call `run` again to continue.
         """
-        given: Any = initial_input
+        self._check_outside()
+        with self._one:
+            self._begin_anew(initial_input)
+            return self._run_on(initial_input)
+
+    def _run_on(self, given: Any) -> WorkflowContext:
         while not self._context.finished:
             self.step(given)
             given = None
         return self._context
 
     async def arun(self, initial_input: Any = None) -> WorkflowContext:
-        """Run the remaining states to the end, in an event loop.
+        """Run the remaining states to the end, in an event loop; as `run`.
 
         Args:
-            initial_input: The input of the first of them; the answer, if the run waits for one.
+            initial_input: As in `run`.
 
         Returns:
             The context, with the outputs of all states in `history`.
@@ -161,11 +181,37 @@ class Workflow:
         Raises:
             Exception: The errors of `run`.
         """
-        given: Any = initial_input
-        while not self._context.finished:
-            await self.astep(given)
-            given = None
-        return self._context
+        self._check_outside()
+        while not self._one.acquire(blocking=False):
+            await asyncio.sleep(_LOOK_AGAIN)
+        try:
+            self._begin_anew(initial_input)
+            given: Any = initial_input
+            while not self._context.finished:
+                await self.astep(given)
+                given = None
+            return self._context
+        finally:
+            self._one.release()
+
+    def _check_outside(self) -> None:
+        """Raise WorkflowError in a state of this workflow, which would wait for itself."""
+        if id(self) in _inside.get():
+            raise WorkflowError("a state of this workflow runs it again, and would wait for itself; make another one")
+
+    def _begin_anew(self, given: Any) -> None:
+        """Begin a new run if this one has finished and there is an input, which nothing else would read."""
+        if self._context.finished and given is not None:
+            if self._is_named:
+                raise self._unread()
+            self._context = WorkflowContext(self.objective)
+            self._begun = False
+            self._met, self._contexts = {}, {}
+
+    def _unread(self) -> WorkflowError:
+        return WorkflowError(
+            f"the run {self._id()!r} has finished, so nothing reads this input; give it to a run of another id"
+        )
 
     def step(self, state_input: Any = None) -> Any:
         """Run the current state, and stop before the next one.
@@ -200,6 +246,10 @@ class Workflow:
     async def _step(self, machine: AsyncMachine, given: Any) -> Any:
         if not self._begun:
             await self._open(machine)
+            if self._context.finished:
+                if given is not None:
+                    raise self._unread()
+                return self._context.history[-1].output
         if self._context.pause is not None:
             turn = await machine.answer(self._id(), self._plain(given), step=True)
         else:
@@ -324,6 +374,7 @@ class Workflow:
 
     def _work(self, state: str, ctx: Workbench) -> Any:
         """Do the work of a state."""
+        _inside.set(_inside.get() | {id(self)})
         work = self.states[state].execute
         given = self._contexts[state] = ExecutionContext(
             input=ctx.input,
@@ -440,14 +491,6 @@ def _initial(states: Sequence[StateSpec]) -> str:
     return first[0]
 
 
-def _feedback(said: str) -> str | None:
-    return "; ".join(line.removeprefix(f"{CUSTOM}: ") for line in said.split("\n")) if said else None
-
-
-def _last_feedback(events: Sequence[ev.Event]) -> str | None:
-    failed = [event for event in events if isinstance(event, ev.AttemptFailed)]
-    lines = [f"{one['name']}: {one['reason']}" for one in failed[-1].failures] if failed else []
-    return _feedback("\n".join(lines))
 def _check_functions(
     states: Iterable[StateSpec], transitions: Mapping[str, Any], validator: Validator | None
 ) -> None:
@@ -468,3 +511,11 @@ def _check_functions(
         raise WorkflowError(str(error)) from error
 
 
+def _feedback(said: str) -> str | None:
+    return "; ".join(line.removeprefix(f"{CUSTOM}: ") for line in said.split("\n")) if said else None
+
+
+def _last_feedback(events: Sequence[ev.Event]) -> str | None:
+    failed = [event for event in events if isinstance(event, ev.AttemptFailed)]
+    lines = [f"{one['name']}: {one['reason']}" for one in failed[-1].failures] if failed else []
+    return _feedback("\n".join(lines))
