@@ -44,7 +44,7 @@ LIMITS = {
     "session": Limits(17_600, 4.8, long=78),
     "statechart": Limits(3_800, 4.8, long=117),
     "stores": Limits(19_200, 4.6, double=22, long=450),
-    "telemetry": Limits(1_350, 4.5, long=79),
+    "telemetry": Limits(1_900, 4.7, long=95),
     "testing": Limits(37_000, 5.15, long=13),
     "tools": Limits(8_300, 5.3, nested=4, double=6, long=175),
     "turn": Limits(45_300, 5.2, nested=4, double=7, long=442),

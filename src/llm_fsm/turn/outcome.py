@@ -23,7 +23,7 @@ from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
-from llm_fsm.turn.guards import Move, Refusal, reads
+from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, reads
 from llm_fsm.turn.named import Named, named_by, possible_move
 from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
@@ -55,12 +55,14 @@ class Unreadable:
 class Refused:
     """The move to what the reply named is not possible.
 
-    `reason` is for the model. `closed`: the state may be named here, but its conditions do not hold.
+    `reason` is for the model. `closed`: the state may be named here, but its conditions do not hold. `is_asked`: false
+    if the question that the move answers could not be said, so that another reply would help no more.
     """
 
     reason: str
     named: Named
     closed: bool
+    is_asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,11 @@ def take(
         return Taken()
     move = yield from _checked(turn, named, found)
     if isinstance(move, Refused):
-        return move
+        if move.is_asked:
+            return move
+        yield from _keep(turn, theirs)
+        yield from _stay_after_refusal(turn)  # the question is said once more, and no model can answer it
+        return Taken()
     if change_refused and move.is_own:
         return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
@@ -171,7 +177,8 @@ def _checked(
     """Return the move to what a reply named, or why it is not possible."""
     if isinstance(move, Refusal):
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
-        return _refusal(turn, named, move.reason, closed=move.by == "closed")
+        refused = _refusal(turn, named, move.reason, closed=move.by == "closed")
+        return replace(refused, is_asked=move.reason != NOT_ASKED)
     unanswered = response.refused_answers(turn)
     if move.is_own and reads(move, unanswered):  # the old answer that is kept does not open it
         reason = f"the new value of {', '.join(unanswered)} was refused"

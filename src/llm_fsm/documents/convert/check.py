@@ -22,8 +22,8 @@ def check_written(found: Converted, form: str, written: str) -> tuple[Finding, .
         written: The text.
 
     Returns:
-        The errors that `validate` finds in the definition, which its author must mend. The text can be used all the
-        same.
+        The errors that `validate` finds in the definition, which its author must mend. The text
+        can be used all the same.
 
     Raises:
         ConversionError: The text cannot be read, or means another machine.
