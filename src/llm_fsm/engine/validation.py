@@ -15,6 +15,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.events import ContextRefused
 from llm_fsm.session.messages import Message, Paused
+from llm_fsm.session.normalize import as_schema
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.choices import choices_of, picked_of
@@ -325,8 +326,9 @@ def fitting(pause: Paused, value: object, *, quotes: bool = True) -> Any:
     Raises:
         ValueError: It does not fit.
     """
-    plain = checked_answer(value)
-    reason = compile_shape(pause.schema).fault(plain) if pause.schema else None
+    plain, reason = checked_answer(value), None
+    if pause.schema:
+        plain, reason = as_schema(pause.schema, compile_shape(pause.schema).fault, plain)
     if reason is not None:
         told = reason if quotes else "its schema refuses the value"
         raise ValueError(

@@ -25,7 +25,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
-from llm_fsm.session.normalize import normalised
+from llm_fsm.session.normalize import as_schema, normalised
 from llm_fsm.session.placeholders import placeholder_in
 from llm_fsm.session.quotes import KINDS, NOT_SAID, QUOTES, SAID, UserWords, digits_of, proof, quotes_of
 from llm_fsm.session.redaction import DOTS, texts_in
@@ -159,6 +159,11 @@ class Keys:
         """Return why the key's schema refuses a value; None if it fits or has no schema."""
         shape = self.shapes.get(key)
         return None if shape is None else shape.fault(value)
+
+    def read(self, key: str, value: Any) -> tuple[Any, str | None]:
+        """Return a value as the key's schema means it, and why the schema refuses every form of
+        it."""
+        return as_schema(self.schema(key), partial(self.fault, key), value)
 
     def visible(
         self, context: Mapping[str, Any], scope: Iterable[str] | None = None
@@ -686,7 +691,7 @@ def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any
         plain = to_json_value(value)
     except ValueFault as fault:
         return str(fault), None
-    reason = keys.fault(key, plain)
+    plain, reason = keys.read(key, plain)
     return (
         "its schema refuses the value" if reason and keys.is_secret(key) else reason
     ), plain

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
 
@@ -94,6 +94,32 @@ model's mistake."""
 SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """Separators between several values in one text."""
 _MOST_CHOICES = 100
+
+
+def as_schema(
+    schema: Mapping[str, Any], fault: Callable[[Any], str | None], value: Any
+) -> tuple[Any, str | None]:
+    """Read a value as its schema means it, whoever wrote it.
+
+    This is the one reader of values for programs, tools, `set`, flows and answers. Replies are read
+    by the same forms.
+
+    Args:
+        schema: The schema.
+        fault: Returns why the schema refuses a value; None if it takes it.
+        value: The value, as JSON.
+
+    Returns:
+        The value and None if it fits; else its first form that fits. If none does, the value and
+        the reason.
+    """
+    reason = fault(value)
+    if reason is None:
+        return whole_number(schema, value), None
+    for found in normalised(schema, value, None):
+        if fault(found) is None:
+            return found, None
+    return value, reason
 
 
 def normalised(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from llm_fsm.session.context import MAX_KEYS, Keys, uphold
 from llm_fsm.turn import handlers
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Assignment
-from llm_fsm.turn.output_mapping import value_fault
+from llm_fsm.turn.output_mapping import read_value
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
@@ -149,7 +149,7 @@ def changes(
             if key in context and key not in removed:
                 removed.append(key)
             continue
-        reason = _fault(keys, key, rule, value)
+        value, reason = _read(keys, key, rule, value)
         if (
             reason is None
             and key not in context
@@ -178,14 +178,12 @@ def _is_same(before: Any, after: Any) -> bool:
     return type(before) is type(after) and bool(before == after)
 
 
-def _fault(keys: Keys, key: str, rule: CompiledRule, value: Any) -> str | None:
-    """Return why a key cannot have the value of its rule; None if it can."""
-    reason = value_fault(keys, key, value)
-    if keys.is_secret(key):
-        return (
-            None if reason is None else "its schema refuses the value"
-        )  # the reason may quote it
+def _read(keys: Keys, key: str, rule: CompiledRule, value: Any) -> tuple[Any, str | None]:
+    """Return the value that a key gets from its rule, and why it cannot have it; None if it can."""
+    found, reason = read_value(keys, key, value)
+    if keys.is_secret(key):  # the reason may quote the value
+        return found, None if reason is None else "its schema refuses the value"
     reads_secret = any(keys.is_secret(name) for name in rule.reads)
     if reads_secret and not isinstance(value, bool):
-        return "its rule reads a secret key, and this key is not secret"
-    return reason
+        return None, "its rule reads a secret key, and this key is not secret"
+    return found, reason

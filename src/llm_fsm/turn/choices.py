@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -95,7 +96,7 @@ def pick(choices: Iterable[Choice], said: str) -> Choice | None:
         return same[0]
     if same:  # labels that differ in their letters' case alone
         return next((choice for choice in same if choice.label == said.strip()), None)
-    number = word.rstrip(".)")
+    number = plain_digits(word).rstrip(".)")
     is_number = number.isascii() and number.isdecimal()
     if not is_number or any(folded(choice.label).isdecimal() for choice in known):
         return None

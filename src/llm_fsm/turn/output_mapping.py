@@ -119,7 +119,7 @@ def accept_output(
             reason = f"there is nothing at {path!r}"
             refused.append(ContextRefused(key=key, reason=reason, source=source))
             continue
-        fault = _fault(keys, key, part, source)
+        plain, fault = _read(keys, key, part, source)
         if (
             fault is None
             and key not in context
@@ -127,7 +127,7 @@ def accept_output(
         ):
             fault = f"the context holds {MAX_KEYS} keys already"
         if fault is None:
-            values[key] = to_json_value(part)
+            values[key] = plain
             continue
         if keys.is_secret(key):
             fault = "its schema refuses the value"  # the reason may quote it
@@ -159,7 +159,7 @@ def mapped(
         value = look_up(context, name)
         if value is None:
             continue
-        reason = taker.fault(key, value)
+        value, reason = taker.read(key, value)
         if giver.is_secret(name) and not taker.is_secret(key):
             reason = "the value is secret, and this key is not"
         elif reason is not None and taker.is_secret(key):
@@ -173,22 +173,22 @@ def mapped(
     return values, tuple(refused)
 
 
-def _fault(keys: Keys, key: str, value: Any, source: str) -> str | None:
+def _read(keys: Keys, key: str, value: Any, source: str) -> tuple[Any, str | None]:
     owner = keys.sources.get(key, "model")
     if owner not in ("model", source):
-        return f"only {owner} may write this key"
-    return value_fault(keys, key, value)
+        return None, f"only {owner} may write this key"
+    return read_value(keys, key, value)
 
 
-def value_fault(keys: Keys, key: str, value: Any) -> str | None:
-    """Return why a key cannot have a value, by any writer; None if it can."""
+def read_value(keys: Keys, key: str, value: Any) -> tuple[Any, str | None]:
+    """Return the value that a key gets, and why it cannot have it, by any writer; None if it can."""
     if key.startswith("_"):
-        return "names that begin with _ belong to the system"
+        return None, "names that begin with _ belong to the system"
     try:
         plain = to_json_value(value)
     except ValueFault as fault:
-        return str(fault)
+        return None, str(fault)
     size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
     if size > MAX_VALUE_CHARS:
-        return f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
-    return keys.fault(key, plain)
+        return None, f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
+    return keys.read(key, plain)
