@@ -17,7 +17,7 @@ WORDS = {
         "additionalProperties",
         "patternProperties",
     ),
-    *("minimum", "exclusiveMinimum", "minProperties", "pattern"),
+    *("minimum", "exclusiveMinimum", "maximum", "minProperties", "pattern"),
 }
 
 
@@ -50,8 +50,8 @@ def test_the_schema_has_no_word_that_the_check_does_not_understand():
         (ROOT, "context_schema", ValueForm("map", ValueForm("any"))),
         (ROOT, "tools", ValueForm("map", ValueForm("object", shape="ToolRef"))),
         (ROOT, "limits", ValueForm("object", shape="Limits")),
-        ("Limits", "tokens", ValueForm("integer", least=1)),
-        ("Limits", "seconds", ValueForm("number", above=0)),
+        ("Limits", "tokens", ValueForm("integer", least=1, most=10**12)),
+        ("Limits", "seconds", ValueForm("number", above=0, most=315_360_000)),
         ("HistorySettings", "strategy", ValueForm("choice", choices=("window", "summary"))),
         ("State", "transitions", ValueForm("list", ValueForm("object", shape="Transition"))),
         ("State", "example_dialogue", ValueForm("list", ValueForm("map", ValueForm("text")))),

@@ -67,7 +67,7 @@ def with_value(document: Any, path: list[str], value: Any) -> Any:
 
 def faults(key: str, value: Any) -> list[str]:
     found = check(with_value(BASE, key.split("/"), value))
-    return [finding.message for finding in found if finding.name in ("bad-value", "wrong-type")]
+    return [finding.message for finding in found if finding.name in ("bad-value", "bad-number", "wrong-type")]
 
 
 @pytest.mark.parametrize("key", RANGES)
@@ -96,7 +96,9 @@ def numbers(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def test_every_number_of_the_published_schema_has_both_bounds() -> None:
-    found = list(numbers(published_schema()))
+    schema = published_schema()
+    kinds = {name: part for name, part in schema["$defs"].items() if name != "JsonValue"}  # any JSON
+    found = list(numbers({**schema, "$defs": kinds}))
     assert len(found) >= len(RANGES)
     for number in found:
         assert "maximum" in number, number
