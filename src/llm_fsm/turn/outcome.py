@@ -161,11 +161,7 @@ def take(
         return Taken()
     move = yield from _checked(turn, named, found)
     if isinstance(move, Refused):
-        if move.is_asked:
-            return move
-        yield from _keep(turn, theirs)
-        yield from _stay_after_refusal(turn)  # the question is said once more, and no model can answer it
-        return Taken()
+        return move if move.is_asked else (yield from _ask_again(turn, theirs))
     if change_refused and move.is_own:
         return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
@@ -311,6 +307,13 @@ def _stay(turn: TurnState, message: Message) -> Run:
     corrected = any(isinstance(event, ev.Corrected) for event in turn.events)
     asked = response.last_question(turn.session) if corrected else None
     yield from closing.close(turn, written="here", asked=asked)
+
+
+def _ask_again(turn: TurnState, theirs: Mapping[str, Any]) -> Generator[Effect, Result, Taken]:
+    """Say a question once more that could not be said before. No model can answer it."""
+    yield from _keep(turn, theirs)
+    yield from _stay_after_refusal(turn)
+    return Taken()
 
 
 def _stay_after_refusal(turn: TurnState) -> Run:
