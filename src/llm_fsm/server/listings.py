@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json
+from llm_fsm.server.http_rules import MAX_NAME
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rest import caller_of
 from llm_fsm.server.service import Service
@@ -41,7 +42,7 @@ Moment = Annotated[
     BeforeValidator(_moment),
     Field(default=None, description="Seconds since the epoch, or a date and time such as 2026-11-27T18:00:00Z."),
 ]
-Name = Annotated[str | None, Field(default=None, max_length=200)]
+Name = Annotated[str | None, Field(default=None, max_length=MAX_NAME)]
 
 
 class FilterRequest(BaseModel):

@@ -31,7 +31,11 @@ _encode = json.JSONEncoder(
 
 
 class ResultFault(ValueError):
-    """A result cannot be used; the message gives the reason."""
+    """A result cannot be used; the message gives the reason. `too_large`: its size is the reason."""
+
+    def __init__(self, message: str, *, too_large: bool = False) -> None:
+        self.too_large = too_large
+        super().__init__(message)
 
 
 def tool_result(value: object) -> Any:
@@ -44,11 +48,10 @@ def tool_result(value: object) -> Any:
         return output_value(value)
     except ResultFault as fault:
         reason = str(fault)
-    with suppress(Exception):  # a value's own methods may raise anything
-        if _too_large(value) is None:
-            plain = _converted(value, 0)
-            if len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
-                return plain
+        if not fault.too_large:
+            with suppress(Exception):  # a value's own methods may raise anything
+                if _parts(value) is None:
+                    return _converted(value, 0)
     return f"{_RAN}, but its result is lost: {reason}"
 
 
@@ -62,21 +65,14 @@ def output_value(value: object) -> Any:
     """
     try:
         return result_value(value)
-    except ResultFault:
-        if not _has_parts(value):
+    except ResultFault as fault:
+        if fault.too_large:
             raise
         with suppress(Exception):  # a value's own methods may raise anything
-            plain = _converted(value, 0)
-            if len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
+            plain = None if _parts(value) is None else _converted(value, 0)
+            if plain is not None and len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
                 return plain
         raise
-
-
-def _has_parts(value: object) -> bool:
-    try:
-        return _too_large(value) is None and _parts(value) is not None
-    except Exception:  # as above
-        return False
 
 
 def result_value(value: object) -> Any:
@@ -105,7 +101,8 @@ def result_value(value: object) -> Any:
     raise ResultFault(
         f"the result is too large: it has {size}, "
         f"and at most {MAX_RESULT} characters of JSON are taken; "
-        "return less, such as one page or a summary"
+        "return less, such as one page or a summary",
+        too_large=True,
     )
 
 
@@ -144,6 +141,8 @@ def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
         return dict(vars(value))
     if isinstance(value, str | bytes | bytearray | memoryview | type):
         return None
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
     content = content_of(value)
     if content is not value:
         return content if isinstance(content, dict | list) else None
