@@ -32,7 +32,11 @@ SHOP: dict[str, Any] = {
         "done": {"purpose": "Thank", "reply": "Size {{ size }}."},
     },
 }
-FOUND = [{"label": "Small", "value": "s"}, {"label": "Large", "value": "l"}]
+QUESTION = "/ask/size"
+FOUND = [
+    {"label": "Small", "value": "s", "question": QUESTION},
+    {"label": "Large", "value": "l", "question": QUESTION},
+]
 
 
 def app(*replies: Any) -> Any:
@@ -49,6 +53,17 @@ def test_rest_and_its_events_hand_on_choices_and_take_a_click_without_a_model() 
         stream = client.post("/conversations/c/messages", json=click, headers={"Accept": "text/event-stream"}).text
         turn = json.loads(next(line for line in stream.splitlines()[::-1] if line.startswith("data: "))[6:])
         assert (turn["state"], turn["choices"], turn["usage"]["calls"]) == ("done", [], 0)
+
+
+def test_rest_refuses_a_choice_whose_question_is_gone() -> None:
+    with served(app()) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        client.post("/conversations", json={"definition": "shop", "id": "c"})
+        for stale in ({"text": "Large", "question": "/before/size"}, {"text": "Huge"}):
+            refused = client.post("/conversations/c/messages", json={**stale, "picked": True})
+            assert refused.status_code == 409
+            assert "is no longer open; the choices are now: Small, Large" in refused.json()["detail"]
+        click = {"text": "Large", "picked": True, "question": QUESTION}
+        assert client.post("/conversations/c/messages", json=click).json()["state"] == "done"
 
 
 def test_the_openai_form_hands_on_choices_as_a_field_of_its_own() -> None:
