@@ -29,6 +29,7 @@ from llm_fsm.documents.draw.outline import listing, outline
 from llm_fsm.documents.draw.terminal import boxes
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load_dict
+from llm_fsm.documents.procedure import procedure
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError, Finding
 
@@ -68,8 +69,9 @@ class ShowRequest:
 @click.option(
     "--format",
     "form",
-    type=click.Choice([*TEXTS, *IMAGES, "boxes"]),
-    help="What to draw. By default what the name of -o says, else text. svg and png need Graphviz.",
+    type=click.Choice([*TEXTS, *IMAGES, "boxes", "procedure"]),
+    help="What to draw. By default what the name of -o says, else text. svg and png need Graphviz. procedure: in plain "
+    "words, what is asked and who agrees.",
 )
 @click.option("--conditions/--no-conditions", default=False, help="Show the conditions of moves.")
 @click.option("--keys", is_flag=True, help="Show the context keys that states collect.")
@@ -102,7 +104,7 @@ def show(
     output: str | None,
     watch: bool,
 ) -> None:
-    """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.
+    """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG. Or tell its procedure in plain words.
 
     FILE is a definition, the name of a shipped one, or - for standard input. One with errors is drawn as far as it
     goes, the errors are told, and the exit code is 1.
@@ -137,6 +139,9 @@ def show(
 def draw(request: ShowRequest) -> int:
     """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and Failure."""
     document = documents.read_document(request.file)
+    if request.form == "procedure":
+        _give(procedure(load_dict(document.value).definition), request.output)
+        return exits.OK
     picture = extract(document.value, request.details)
     if not picture.nodes:
         raise DefinitionError(document.findings)

@@ -168,6 +168,8 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "choices": ("converse",),
     "tools_first": ("converse",),
     "reply_alone": ("converse", "final", "wait"),
+    "confirms": ("converse",),
+    "acts": ("task",),
     "ask": ("converse",),
 }
 """Key of a state to the kinds in which it does something."""

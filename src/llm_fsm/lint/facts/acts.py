@@ -1,0 +1,208 @@
+"""What acts in a document, which yes leads there, and which guards hold for it.
+
+An act is a task with `acts`, or a state that lists a tool with `acts`. A yes is a transition with `agrees` out of a
+state with `confirms`. An approval is an answer to a state that waits, or a tool that asks a person itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from llm_fsm._json import object_at
+from llm_fsm.lint.document import Computed, Document, once
+from llm_fsm.lint.facts.data_flow import root_of
+from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, pattern_targets
+from llm_fsm.lint.logics import compiled_rules
+
+_PRESENCE = frozenset({"var", "has_context", "exists", "missing", "missing_some", "!", "!!", "and", "or"})
+"""Operators that only ask if something is known."""
+
+
+class Act(NamedTuple):
+    """An act: its state, the pointer of what acts, and its name in words."""
+
+    state: str
+    pointer: str
+    what: str
+
+
+class Step(NamedTuple):
+    """One way from a state to another one. `arc`: its transition; None for a time-out and the like."""
+
+    target: str
+    arc: Arc | None
+
+
+Allows = Callable[[Step], bool]
+
+
+@once
+def acts_of(document: Document) -> tuple[Act, ...]:
+    """Every act of a document that no person approves each time."""
+    found: list[Act] = []
+    tools = object_at(document.root.value, "tools")
+    for name, state in document.states.items():
+        if kind_of(document, name) == "task" and state.value.get("acts") is True:
+            found.append(Act(name, f"{state.pointer}/acts", f'the task "{name}"'))
+        for pointer, tool in state.texts("tools"):
+            settings = object_at(tools, tool)
+            if settings.get("acts") is True and settings.get("approval") is not True:
+                found.append(Act(name, pointer, f'the tool "{tool}" in state "{name}"'))
+    return tuple(found)
+
+
+@once
+def steps_from(document: Document) -> Mapping[str, tuple[Step, ...]]:
+    """State id to the ways out of it that lead to known states, found when they are first read."""
+
+    def steps(name: str) -> tuple[Step, ...]:
+        known = [arc for arc in arcs_from(document)[name] if arc.target in document.states]
+        aside = (*pattern_targets(document, name), *fallback_targets(document, name))
+        return (*(Step(arc.target, arc) for arc in known), *(Step(target, None) for target in aside))
+
+    return Computed(steps)
+
+
+def confirmed_by(document: Document, step: Step) -> frozenset[str]:
+    """Return the keys to which a step is the user's yes; none if it is no yes."""
+    if step.arc is None or step.arc.placed.value.get("agrees") is not True:
+        return frozenset()
+    source = document.states.get(step.arc.source)
+    return frozenset() if source is None else frozenset(key for _, key in source.texts("confirms"))
+
+
+def unagreed_path(document: Document, act: Act) -> tuple[str, ...]:
+    """Return a shortest path to an act since whose last yes something agreed has changed, or without any yes.
+
+    Returns:
+        The ids of its states; () if every path has a yes or an approval.
+    """
+    start = document.initial
+    if start is None:
+        return ()
+    first = (start, _after_state(document, start, None))
+    came: dict[tuple[str, frozenset[str] | None], tuple[str, frozenset[str] | None] | None] = {first: None}
+    waiting = deque([first])
+    while waiting:
+        here = waiting.popleft()
+        state, agreed = here
+        if state == act.state and agreed is None:
+            return _way(came, here)
+        for step in steps_from(document)[state]:
+            after = _after_step(document, state, step, agreed)
+            following = (step.target, _after_state(document, step.target, after))
+            if following not in came:
+                came[following] = here
+                waiting.append(following)
+    return ()
+
+
+def _way(came: dict[Any, Any], place: Any) -> tuple[str, ...]:
+    path: list[str] = []
+    while place is not None:
+        path.append(place[0])
+        place = came[place]
+    return tuple(reversed(path))
+
+
+def _after_step(
+    document: Document, state: str, step: Step, agreed: frozenset[str] | None
+) -> frozenset[str] | None:
+    """Return the keys agreed to after a step; None without a yes. An answer of a person allows anything."""
+    if kind_of(document, state) == "wait" and step.arc is not None:
+        return agreed if agreed is not None else frozenset()
+    keys = confirmed_by(document, step)
+    if keys:
+        agreed = keys
+    if step.arc is not None and agreed and not agreed.isdisjoint(_assigned(step.arc.placed.value)):
+        return None
+    return agreed
+
+
+def _after_state(document: Document, state: str, agreed: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the keys agreed to in a state that was entered: those that it sets or asks for are open again."""
+    if not agreed:
+        return agreed
+    value = document.states[state].value
+    changed = {*_assigned(value), *object_at(value, "output")}
+    if kind_of(document, state) == "converse":
+        changed.update(root_of(key) for _, key in document.states[state].texts("required_context_keys"))
+    return agreed if agreed.isdisjoint(changed) else None
+
+
+def _assigned(owner: Any) -> set[str]:
+    clear = owner.get("clear")
+    cleared = [key for key in clear if isinstance(key, str)] if isinstance(clear, list) else []
+    return {*object_at(owner, "set"), *cleared}
+
+
+# -- guards ----------------------------------------------------------------------------------------
+
+
+class Guard(NamedTuple):
+    """A condition over the values of keys that a reply may write. `pointer`: the condition."""
+
+    step: Step
+    pointer: str
+    keys: frozenset[str]
+
+
+@once
+def guards_of(document: Document) -> tuple[Guard, ...]:
+    """The guards of all transitions of states."""
+    found: list[Guard] = []
+    for name in document.states:
+        for step in steps_from(document)[name]:
+            found += _guards(document, step)
+    return tuple(found)
+
+
+def _guards(document: Document, step: Step) -> Iterator[Guard]:
+    for condition in step.arc.conditions if step.arc is not None else ():
+        rule = compiled_rules(document).get(condition.pointer + "/logic")
+        if rule is None or _operators(condition.value.get("logic")) <= _PRESENCE:
+            continue
+        roots = {root_of(name) for name in rule.reads}
+        keys = frozenset(key for key in roots if _is_writable(document, key))
+        if keys and keys == roots:
+            yield Guard(step, condition.pointer, keys)
+
+
+def _operators(logic: Any) -> set[str]:
+    if isinstance(logic, list):
+        return set().union(*(_operators(item) for item in logic))
+    if not isinstance(logic, dict):
+        return set()
+    found = set(logic)
+    for inner in logic.values():
+        found |= _operators(inner)
+    return found
+
+
+def _is_writable(document: Document, key: str) -> bool:
+    """Return true if a reply may write a key, and no rule of `x-valid` holds for its value."""
+    if not key or key.startswith("_"):
+        return False
+    if document.keys is None:
+        return True
+    schema = document.keys.get(key)
+    if not isinstance(schema, dict):
+        return False
+    return schema.get("x-source", "model") == "model" and not schema.get("x-valid")
+
+
+def path_within(document: Document, start: str, goal: str, allows: Allows) -> tuple[str, ...]:
+    """Return a shortest path of allowed steps; () if there is none."""
+    came: dict[Any, Any] = {(start,): None}
+    waiting = deque([(start,)])
+    while waiting:
+        here = waiting.popleft()
+        if here[0] == goal:
+            return _way(came, here)
+        for step in steps_from(document)[here[0]]:
+            if (step.target,) not in came and allows(step):
+                came[step.target,] = here
+                waiting.append((step.target,))
+    return ()

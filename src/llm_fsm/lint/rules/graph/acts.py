@@ -1,0 +1,197 @@
+"""Acts without a yes, guards that a correction gets around, and marks of a yes that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm._text import listed
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.acts import (
+    Guard,
+    Step,
+    acts_of,
+    confirmed_by,
+    guards_of,
+    path_within,
+    unagreed_path,
+)
+from llm_fsm.lint.facts.data_flow import root_of
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import digressions_of, kind_of, pattern_states, reached_states
+from llm_fsm.lint.logics import transitions_of
+from llm_fsm.lint.rule import lint_rule
+
+_MOST_STATES = 400
+"""The time for guards grows with the square of the states. A machine that large is made by a program."""
+
+
+@lint_rule("F120", "warning")
+def act_without_yes(document: Document) -> Iterator[Finding]:
+    """An act can be reached without a yes and without an approval.
+
+    Why it is bad:
+    The path that is shown changes the world outside, and nobody agreed to it: no transition with `agrees` is on it
+    since the last change of what was agreed, no state waits for a person, and the tool asks nobody.
+
+    Example:
+        "states": {"hello": {"purpose": "What shall I book?", "required_context_keys": ["day"],
+                             "transitions": [{"target_state": "book"}]},
+                   "book": {"kind": "task", "purpose": "Book it", "acts": true,
+                            "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Read the values back in a state with `confirms`, and lead on by a transition with `agrees`. Or ask a person: by
+    `approval` at the tool, or in a state that waits.
+    """
+    for act in acts_of(document):
+        path = unagreed_path(document, act)
+        if path:
+            yield act_without_yes.finding(
+                f"{act.what} acts without a yes on the way {' → '.join(path)}",
+                pointer=act.pointer,
+                hint='lead there from a state with "confirms", by a transition with "agrees", or ask for approval',
+                path=path,
+            )
+
+
+@lint_rule("F121", "warning")
+def guard_before_change(document: Document) -> Iterator[Finding]:
+    """A condition that must hold for the end or the act can be got around by a correction.
+
+    Why it is bad:
+    The condition is checked once, and later the user may still correct the value. The last move does not look at it
+    again, so the machine acts on a value that it would have refused.
+
+    Example:
+        "states": {"hello": {"purpose": "How many people?", "required_context_keys": ["people"], "transitions": [
+                {"target_state": "check", "conditions": [{"logic": {"<": [{"var": "people"}, 9]}}]}]},
+            "check": {"purpose": "Is that right?", "transitions": [{"target_state": "booked"}]},
+            "booked": {"purpose": "Say that the table is booked"}}
+
+    Fix:
+    State the rule once, as `x-valid` of the key: then it holds for every value in every state. Or repeat the condition
+    at the last move, or let the state `confirms` the key.
+    """
+    if any(name == "correct" for _, name in document.root.texts("patterns")):
+        return  # a correction leads back to the condition
+    if len(document.states) > _MOST_STATES:
+        return
+    acting = list(dict.fromkeys(act.state for act in acts_of(document)))
+    told: set[str] = set()
+    for state in acting:
+        for found in _around(document, state, acts=True):
+            told.add(found.pointer)
+            yield found
+    aside = {*digressions_of(document), *pattern_states(document), *acting}
+    for state in document.states:
+        if kind_of(document, state) in ("final", "task") and state not in aside:
+            others = (one for one in _around(document, state, acts=False) if one.pointer not in told)
+            first = next(others, None)
+            if first is not None:
+                yield first
+                return
+
+
+def _around(document: Document, goal: str, *, acts: bool) -> Iterator[Finding]:
+    """Find the guards that must hold for a state, and that a correction gets around; each key once."""
+    start = document.initial
+    if start is None or goal not in reached_states(document):
+        return
+    told: set[frozenset[str]] = set()
+    for guard in guards_of(document):
+        if guard.keys in told or guard.step.arc is None or guard.step.arc.is_global:
+            continue
+        if not acts and _only_chooses(document, guard):
+            continue
+        looks = [one.step for one in guards_of(document) if one.keys >= guard.keys]
+
+        def past(step: Step, looks: list[Step] = looks) -> bool:
+            return step not in looks
+
+        def unconfirmed(step: Step, keys: frozenset[str] = guard.keys) -> bool:
+            return keys.isdisjoint(map(root_of, confirmed_by(document, step)))
+
+        if path_within(document, start, goal, past) or not path_within(document, start, goal, unconfirmed):
+            continue
+        for state in path_within(document, start, goal, _any_step)[:-1]:
+            rest = path_within(document, state, goal, past)
+            if kind_of(document, state) != "converse" or not rest:
+                continue
+            told.add(guard.keys)
+            path = (*path_within(document, start, state, _any_step), *rest[1:])
+            names = listed([quoted(key) for key in sorted(guard.keys)], 4)
+            yield guard_before_change.finding(
+                f"a correction of {names} in state {quoted(state)} gets around this condition on the way"
+                f" {' → '.join(path)}",
+                pointer=guard.pointer,
+                hint='state it as "x-valid" of the key, or repeat it at the last move',
+                path=path,
+            )
+            break
+
+
+def _any_step(_: Step) -> bool:
+    return True
+
+
+def _only_chooses(document: Document, guard: Guard) -> bool:
+    """Return true for a guard beside another one over the same key, or in a state that decides: it chooses the way."""
+    assert guard.step.arc is not None
+    source = guard.step.arc.source
+    if kind_of(document, source) == "decide":
+        return True
+    beside = [one for one in guards_of(document) if one.step.arc is not None and one.step.arc.source == source]
+    return any(one.step.target != guard.step.target and one.keys & guard.keys for one in beside)
+
+
+@lint_rule("F122", "error", at_key=True, blocks=False)
+def yes_without_effect(document: Document) -> Iterator[Finding]:
+    """`agrees` or `confirms` does nothing in its place, or names a key that is not declared.
+
+    Why it is bad:
+    `agrees` is the user's yes to the values that its state `confirms`. Without `confirms` it is a yes to nothing, and
+    nothing is bound to it. `confirms` without a transition with `agrees` asks for a yes that has no effect.
+
+    Example:
+        "states": {"hello": {"purpose": "Shall I book it?", "transitions": [{"target_state": "bye", "agrees": true}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Add `confirms` with the keys that the state reads back, or `agrees` to the transition that is the yes.
+    """
+    for name, transition in transitions_of(document):
+        if transition.value.get("agrees") is not True:
+            continue
+        state = document.states.get(name or "")
+        if state is None or not state.value.get("confirms"):
+            yield yes_without_effect.finding(
+                '"agrees" is a yes to nothing: only transitions out of a state with "confirms" have it',
+                pointer=transition.pointer + "/agrees",
+                hint='add "confirms" with the keys that the state reads back',
+            )
+        elif transition.value.get("auto") is True:
+            yield yes_without_effect.finding(
+                '"auto" and "agrees" exclude each other: only the user says yes',
+                pointer=transition.pointer + "/auto",
+                hint='remove "auto"',
+            )
+    for name, state in document.states.items():
+        confirms = state.texts("confirms")
+        yields_yes = any(one.value.get("agrees") is True for one in state.items("transitions"))
+        if confirms and kind_of(document, name) == "converse" and not yields_yes:
+            yield yes_without_effect.finding(
+                f"state {quoted(name)} confirms values, but none of its transitions is the yes",
+                pointer=state.pointer + "/confirms",
+                hint='add "agrees": true to the transition that the user agrees to',
+                level="warning",
+            )
+        keys = document.keys
+        for pointer, key in confirms:
+            if keys is not None and key not in keys and root_of(key) not in keys:
+                yield yes_without_effect.finding(
+                    f'{quoted(key)} cannot be confirmed: "context_schema" does not declare it',
+                    pointer=pointer,
+                    hint=document.speller.hint(key, keys, "declared keys"),
+                )

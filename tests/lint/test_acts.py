@@ -1,0 +1,121 @@
+"""Acts without a yes, guards that a correction gets around, and marks of a yes that do nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lint_cases import Written, found_by, machine, to, when
+
+LATE = when({">=": [{"date": [{"var": "day"}]}, {"now": []}]})
+FEW = when({"<=": [{"var": "guests"}, 8]})
+KEYS = {"properties": {"day": {"type": "string"}, "guests": {"type": "integer"}, "sum": {"x-source": "host"}}}
+PAY = {"pay": {"registered": "pay", "acts": True}}
+END = {"purpose": "Say that it is booked"}
+
+
+def yes(target: str, **more: Any) -> Written:
+    return to(target, agrees=True, **more)
+
+
+def asks(*moves: Written, **more: Any) -> Written:
+    return {"purpose": "Right?", "transitions": list(moves), **more}
+
+
+def books(*moves: Written, **more: Any) -> Written:
+    return {"kind": "task", "purpose": "Book", "acts": True, "transitions": list(moves), **more}
+
+
+def booking(confirm: Written, **states: Written) -> Written:
+    first = asks(to("b"), required_context_keys=["day"])
+    return machine({"a": first, "b": confirm, "book": books(to("z")), **states, "z": END}, context_schema=KEYS)
+
+
+ACTS: list[tuple[Written, list[tuple[str, ...]]]] = [
+    (booking(asks(yes("book"), confirms=["day"])), []),
+    (booking(asks(to("book"))), [("a", "b", "book")]),
+    (booking(asks(yes("book"), to("book"), confirms=["day"])), [("a", "b", "book")]),
+    (booking(asks(yes("book"))), [("a", "b", "book")]),
+    (booking(asks(yes("c"), confirms=["day"]), c=asks(to("book"))), []),
+    (booking(asks(yes("c"), confirms=["day"]), c=asks(to("book"), required_context_keys=["day"])),
+     [("a", "b", "c", "book")]),
+    (booking(asks(yes("book", set={"day": "today"}), confirms=["day"])), [("a", "b", "book")]),
+    (booking(asks(yes("c"), confirms=["day"]), c=asks(to("book", clear=["day"]))), [("a", "b", "c", "book")]),
+    (booking(asks(to("c")), c={"kind": "wait", "transitions": [to("book")]}), []),
+    (booking(asks(to("c")), c={"kind": "wait", "timeout": 9, "on_timeout": "book", "transitions": [to("z")]}),
+     [("a", "b", "c", "book")]),
+    (machine({"a": asks(to("z"), tools=["pay"]), "z": END}, tools=PAY), [("a",)]),
+    (machine({"a": asks(to("z"), tools=["pay"]), "z": END}, tools={"pay": {**PAY["pay"], "approval": True}}), []),
+    (machine({"a": asks(yes("b"), confirms=["day"]), "b": asks(to("z"), tools=["pay"]), "z": END}, tools=PAY), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "paths"), ACTS)
+def test_an_act_needs_a_yes_or_an_approval_on_every_path(document: Written, paths: list[tuple[str, ...]]) -> None:
+    found = found_by("act-without-yes", document)
+    assert [(finding.level, finding.path) for finding in found] == [("warning", path) for path in paths]
+    for finding, path in zip(found, paths, strict=True):
+        assert " → ".join(path) in finding.message
+
+
+def guarded(*last: Written, confirm: Written | None = None, **more: Any) -> Written:
+    first = asks(to("b", LATE), required_context_keys=["day"])
+    states = {"a": first, "b": {**asks(to("z", *last), to("a")), **(confirm or {})}, "z": END}
+    return machine(states, **{"context_schema": KEYS, **more})
+
+
+GUARDS: list[tuple[Written, list[tuple[str, ...]]]] = [
+    (guarded(), [("a", "b", "z")]),
+    (guarded(when({"has_context": "day"})), [("a", "b", "z")]),
+    (guarded(LATE), []),
+    (guarded(when({"and": [{"has_context": "day"}, {">": [{"date": [{"var": "day"}]}, 5]}]})), []),
+    (guarded(confirm={"confirms": ["day"], "transitions": [yes("z")]}), []),
+    (guarded(confirm={"confirms": ["guests"], "transitions": [yes("z")]}), [("a", "b", "z")]),
+    (guarded(patterns=["correct"]), []),
+    (guarded(context_schema={"properties": {"day": {"x-source": "host"}}}), []),
+    (guarded(context_schema={"properties": {"day": {"x-valid": [{"logic": True, "description": "x"}]}}}), []),
+    # a guard that only chooses the way
+    (machine({"a": asks(to("b", FEW), to("z", when({">": [{"var": "guests"}, 8]}))), "b": asks(to("z")), "z": END}),
+     []),
+    (machine({"a": {"kind": "decide", "transitions": [to("b", FEW), to("y")]}, "b": asks(to("z")),
+              "y": END, "z": END}), []),
+    # but before an act it must hold
+    (machine({"a": {"kind": "decide", "transitions": [to("b", FEW), to("y")]}, "b": asks(yes("c"), confirms=["day"]),
+              "c": books(to("z")), "y": END, "z": END}), [("a", "b", "c")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "paths"), GUARDS)
+def test_a_guard_must_hold_at_the_last_move_too(document: Written, paths: list[tuple[str, ...]]) -> None:
+    found = found_by("guard-before-change", document)
+    assert [(finding.level, finding.path) for finding in found] == [("warning", path) for path in paths]
+
+
+def test_a_document_without_acts_has_at_most_one_such_guard() -> None:
+    states = {
+        "a": asks(to("b", LATE)),
+        "b": asks(to("c", FEW)),
+        "c": asks(to("z"), to("y")),
+        "z": END,
+        "y": END,
+    }
+    assert len(found_by("guard-before-change", machine(states))) == 1
+
+
+MARKS: list[tuple[Written, list[tuple[str, str]]]] = [
+    (machine({"a": asks(yes("z"), confirms=["day"]), "z": END}, context_schema=KEYS), []),
+    (machine({"a": asks(yes("z")), "z": END}), [("error", "/states/a/transitions/0/agrees")]),
+    (machine({"a": asks(yes("z", auto=True), confirms=["day"]), "z": END}),
+     [("error", "/states/a/transitions/0/auto")]),
+    (machine({"a": asks(to("z"), confirms=["day"]), "z": END}), [("warning", "/states/a/confirms")]),
+    (machine({"a": asks(yes("z"), confirms=["dey"]), "z": END}, context_schema=KEYS),
+     [("error", "/states/a/confirms/0")]),
+    (machine({"a": asks(to("z")), "z": END}, global_transitions=[yes("z")]),
+     [("error", "/global_transitions/0/agrees")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "places"), MARKS)
+def test_a_yes_to_nothing_is_found(document: Written, places: list[tuple[str, str]]) -> None:
+    assert [(found.level, found.pointer) for found in found_by("yes-without-effect", document)] == places
