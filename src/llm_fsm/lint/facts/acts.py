@@ -162,12 +162,19 @@ def guards_of(document: Document) -> tuple[Guard, ...]:
 def _guards(document: Document, step: Step) -> Iterator[Guard]:
     for condition in step.arc.conditions if step.arc is not None else ():
         rule = compiled_rules(document).get(condition.pointer + "/logic")
-        if rule is None or _operators(condition.value.get("logic")) <= _PRESENCE:
+        if rule is None or _only_asks_if_known(condition.value.get("logic")):
             continue
         roots = {root_of(name) for name in rule.reads}
         keys = frozenset(key for key in roots if _is_writable(document, key))
         if keys and keys == roots:
             yield Guard(step, condition.pointer, keys)
+
+
+def _only_asks_if_known(logic: Any) -> bool:
+    """Return true for a rule that asks if something is known, or was declined: `phone is known or declined is true`."""
+    operators = _operators(logic)
+    asks = operators - {"var", "and", "or"}
+    return operators <= _PRESENCE or (operators <= _PRESENCE | {"==", "==="} and bool(asks & _PRESENCE))
 
 
 def _operators(logic: Any) -> set[str]:
