@@ -56,3 +56,14 @@ def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the
     assert seen["messages"][-2:] == ["Bot: Bye Eve.", "The conversation has ended."]
     assert (seen["state"], seen["fits"], seen["dark"]) == ("bye", True, True)
     assert 'list "Conversation"' in seen["names"]
+
+
+def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept() -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    model = ScriptedLLM([{"message": "How can I help?"}, {"message": "Hello Ada, how can I help?"}])
+    app = create_app(AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund]), due_seconds=None)
+    with served(app) as url:
+        seen = json.loads(run("chat_early.mjs", BROWSER, url, browser))
+    assert seen[:2] == ["Bot: How can I help?", "You: Ada"]

@@ -19,6 +19,23 @@ ANSWER = {"approved": {"type": "boolean", "x-source": "answer"}}
 TOOL = {"price": {"type": "number", "x-source": "tool"}}
 
 
+PUBLISHED: dict[str, Any] = {
+    "name": "publishing",
+    "initial_state": "write",
+    "context_schema": {"type": "object", "properties": {"url": {"type": "string", "x-source": "tool"}}},
+    "tools": {"publish": {"registered": "publish", "output": {"url": "url"}, "approval": True}},
+    "states": {
+        "write": {
+            "kind": "task", "purpose": "Publish the text", "tools": ["publish"],
+            "key_results": [{"name": "ok", "check": {"!=": [{"var": "output"}, None]}}],
+            "transitions": [{"target_state": "done"}],
+        },
+        "done": {"kind": "final", "reply": "Published: {{ url }}"},
+    },
+}  # fmt: skip
+"""A tool that needs approval may be refused, and then its key is not set."""
+
+
 def trip(reply: str, schema: dict[str, Any] | None = CITY, *demands: str, **more: Any) -> Written:
     """A state that collects the city, and a final one with a fixed reply."""
     conditions = [when(None, *demands)] if demands else []
@@ -137,6 +154,7 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         [("warning", "/tools/t/output/city")],
     ),
     ("reply-key-may-be-missing", trip("{{ city }}"), [("info", "/states/b/reply")]),
+    ("reply-key-may-be-missing", PUBLISHED, [("info", "/states/done/reply")]),
     ("collected-never-read", trip("Bye"), [("info", "/states/a/required_context_keys/0")]),
     ("set-never-used", waiting(approved="$.ok"), [("info", "/states/w/output/approved")]),
     ("unknown-key-in-reply", trip("{{ citty }}"), [("warning", "/states/b/reply")]),

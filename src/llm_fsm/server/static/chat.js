@@ -4,6 +4,7 @@ const [definitions, messages, problem, state] = ["definition", "messages", "prob
 const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at);
 let token = sessionStorage.getItem("llm-fsm-token");
 let conversation = null;
+let early = ""; // a message that was sent before the first conversation had begun
 let following = null; // ends the stream of what happens between messages
 let foreign = false; // the conversation waits for a colleague's answer
 let unsent = null; // a message whose answer did not arrive: it is sent again under its own key
@@ -217,10 +218,19 @@ async function begin() {
   } finally {
     busy(false);
   }
+  if (conversation !== null && early) {
+    const words = early;
+    early = "";
+    send(words);
+  }
 }
 
 function send(words, picked = false, question = "") {
-  if (!words.trim() || conversation === null) return;
+  if (!words.trim()) return;
+  if (conversation === null) {
+    early = words; // it stays in the field, and is sent when the conversation has begun
+    return;
+  }
   if (unsent === null || unsent.words !== words) {
     unsent = { words, picked, question, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
     show("user", words);

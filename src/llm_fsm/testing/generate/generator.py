@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
+from llm_fsm.errors import LLMFSMError
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
@@ -33,6 +34,7 @@ from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.loader import Play, suite_of
 from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
 from llm_fsm.testing.scenarios.player import Player
+from llm_fsm.testing.scenarios.problems import FileFault, SuiteError
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Scripted
 
@@ -209,6 +211,9 @@ class _Maker:
         try:
             await run.run()
             turns = () if run.chat is None else await run.chat.turns()
+        except (LLMFSMError, ValueError, TypeError, RecursionError) as error:
+            said = f'the case "{plan.name}" cannot be played: {type(error).__name__}: {error}'
+            raise SuiteError([FileFault(message=said, file=self.player.loaded.file)]) from error
         finally:
             await machine.delete(run.id)
         if run.missed or not run.notes or not turns:

@@ -224,3 +224,10 @@ def test_what_was_generated_is_written_anew_and_a_faulty_definition_keeps_no_oth
     assert desk.run("test", "mine.test.json").code == 0
     assert desk.run("test", "mine.test.json", "--coverage", "c.json").code == 0
     assert desk.run("test", "mine.test.json", "--coverage", "c.json").code == 0
+
+
+def test_a_wrong_option_is_told_in_the_name_of_this_command(desk: Desk) -> None:
+    done = desk.run("test", "--format", "json")
+    assert done.code == 4
+    assert "llm-fsm test: error: unrecognized arguments: --format" in done.out + done.err
+    assert "pytest.main()" not in done.out + done.err

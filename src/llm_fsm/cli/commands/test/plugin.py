@@ -21,7 +21,7 @@ from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.repository import from_root
-from llm_fsm.cli.terminal import escape
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.lint.report.formats import annotation
 from llm_fsm.llm.base import let_go
 from llm_fsm.llm.registry import resolve
@@ -43,6 +43,7 @@ _SHOWN = 100
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the option in which the command passes its own."""
     parser.addoption(OPTION, help=argparse.SUPPRESS)
+    parser.prog = f"{console.program()} test"  # what is wrong with an option is wrong with ours
 
 
 def pytest_configure(config: pytest.Config) -> None:

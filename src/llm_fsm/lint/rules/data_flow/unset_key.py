@@ -40,7 +40,10 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
             mention.name for mention in mentioned if mention.shown and not mention.guarded
         ):
             key = flow.declared(name)
-            if key is None or document.source_of(key) != "model" or flow.is_secret(key):
+            if key is None or flow.is_secret(key):
+                continue
+            # A tool may be refused or fail; the host sets its keys before anything is shown.
+            if document.source_of(key) not in ("model", "tool"):
                 continue
             path = flow.path_without(state, key) if flow.may_be_set(key, state) else ()
             if path and not {name, key} & flow.must[state]:
