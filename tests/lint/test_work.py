@@ -113,6 +113,16 @@ BAD: list[tuple[str, Written, list[Found]]] = [
         [("warning", "/states/a/required_context_keys", ())],
     ),
     (
+        "setting-without-effect",
+        one({"messages": "record", "transitions": [to("b")]}),
+        [("warning", "/states/a/messages", ())],
+    ),
+    (
+        "setting-without-effect",
+        wait(to("z"), messages="record", remind=[60]),
+        [("warning", "/states/a/remind", ())],
+    ),
+    (
         "duplicate-label",
         one({"kind": "task", "transitions": [to("b", on="x"), to("c", on="x"), to("d", on="default")]}),
         [("warning", "/states/a/transitions/1/on", ())],
@@ -166,6 +176,8 @@ GOOD: list[tuple[str, Written]] = [
     ("subflow-without-flow", one({"kind": "subflow", "flow": "pay"})),
     ("setting-without-effect", one(task(key_results=CHECKED, max_retries=0, on_exhausted="continue"))),
     ("setting-without-effect", wait(to("z"), timeout=5, on_timeout="z", remind=[1], output={"x": "$"})),
+    ("setting-without-effect", wait(to("z"), messages="record", timeout=5, on_timeout="z")),
+    ("setting-without-effect", wait(to("z"), messages="refuse", remind=[60])),
     ("setting-without-effect", one({"key_results": [], "transitions": [to("b")]})),
     ("duplicate-label", one({"kind": "task", "transitions": [to("b", on="x"), to("c", on="default")]})),
     ("duplicate-label", one({"kind": "task", "transitions": [to("b", on="x"), to("c")]})),

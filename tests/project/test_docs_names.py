@@ -23,6 +23,7 @@ from llm_fsm.engine.handlers.registry import Handler, HandlerBuilder, Occasion, 
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import TurnAborted, TurnSaved
 from llm_fsm.engine.outbox.sinks import Delivery, SinkFailed
+from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.engine.settings import DEFAULTS, MachineSettings
 from llm_fsm.engine.sync import Conversation, Machine
 from llm_fsm.errors import Finding
@@ -37,7 +38,7 @@ from paths import ROOT
 
 SOURCE = ROOT / "src" / "llm_fsm"
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, Listed, Delivery, Finding)
+GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, OpenPause, Listed, Delivery, Finding)
 ASKED = (messages.LLMRequest, messages.LLMMessage, messages.ModelReply)
 TOLD = (Occasion, Veto, Handler)
 SETTINGS = (

@@ -132,6 +132,7 @@ def test_every_path_of_a_shipped_definition_can_end(name: str) -> None:
     shared = {move.target_state for move in definition.global_transitions}
     following = {
         state_id: {move.target_state for move in state.transitions}
+        | ({state.on_timeout} - {None})
         | (shared if definition.kind_of(state_id) == "converse" else set())
         | ({"cancelled"} & set(definition.states) if "cancel" in definition.patterns else set())
         for state_id, state in definition.states.items()

@@ -9,15 +9,18 @@ import shutil
 import httpx
 import pytest
 
+from desks import DESK
 from llm_fsm import AsyncMachine
 from llm_fsm.server import create_app
 from llm_fsm.server.pages import STATIC
-from llm_fsm.testing import ScriptedLLM, calls
+from llm_fsm.testing import ScriptedLLM, calls, reply
 from npm_client import run
 from refunds import PAID, REFUNDS
 from served import served
 
 BROWSER = ("playwright-core@1.65.1",)
+CHAT = ("chat.html", "chat.js", "chat.css", "client.js")
+OPERATOR = ("operator.html", "operator.js", "operator.css")
 
 
 def refund(amount: int, to: str = "card") -> str:
@@ -30,10 +33,11 @@ def machine() -> AsyncMachine:
 
 
 def test_pages_name_no_outside_address_and_may_load_none() -> None:
-    for name in ("chat.html", "chat.js", "chat.css", "docs.html"):
+    for name in (*CHAT, *OPERATOR, "docs.html"):
         assert not re.findall(r"(?:https?:)?//[a-z]", (STATIC / name).read_text().replace("// ", "")), name
     with served(create_app(machine(), due_seconds=None)) as url, httpx.Client(base_url=url, trust_env=False) as client:
-        for path in ("/", "/docs", "/assets/chat.js", "/assets/chat.css", "/assets/openapi-explorer.min.js"):
+        assets = (f"/assets/{name}" for name in (*CHAT, *OPERATOR, "openapi-explorer.min.js"))
+        for path in ("/", "/operator", "/docs", *assets):
             answer = client.get(path)
             assert answer.status_code == 200
             assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -67,3 +71,25 @@ def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept(
     with served(app) as url:
         seen = json.loads(run("chat_early.mjs", BROWSER, url, browser))
     assert seen[:2] == ["Bot: How can I help?", "You: Ada"]
+
+
+def test_a_user_and_two_operators_talk_over_their_pages() -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    model = ScriptedLLM([
+        {"message": "How can I help you?"}, reply("human", "Of course."), {"message": "Is there anything else?"},
+    ])  # fmt: skip
+    desk = AsyncMachine.from_dict(DESK, model=model)
+    with served(create_app(desk, due_seconds=None)) as url:
+        seen = json.loads(run("operator_page.mjs", BROWSER, url, browser))
+    assert (seen["outside"], seen["errors"]) == ([], [])
+    assert (seen["may_write"], seen["listed"], seen["fits"]) == (True, "Wants a person", True)
+    assert seen["read"][1] == "UserA <b>person</b>, please"
+    assert "your name" in seen["nameless"]
+    assert seen["missing"] == "Settled is missing."
+    assert seen["fields"] == ["Settled", "Team (optional)", "Amount (optional)", "Note (optional)"]
+    assert seen["done"] == "Done: the bot goes on."
+    assert (seen["other"], seen["cannot_act"]) == ("This was answered, or its time is over.", True)
+    assert seen["messages"][-3:] == ["AnnaAnna here.", "You: Thank you!", "Bot: Is there anything else?"]
+    assert 'navigation "What waits"' in seen["names"]

@@ -129,6 +129,7 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
 
     While no line comes, what is due is done: reminders, and what happens when nobody says anything. When the
     conversation waits for an answer, a line of JSON that fits is the answer. Any other line then ends the command.
+    While a person has taken over, each line is a message to them.
 
     Args:
         talk: The conversation.
@@ -180,7 +181,7 @@ def _taken(talk: Talk, text: str) -> Turn | None:
     """The turn that a line led to; None where the conversation is over. Raises _NoAnswer."""
     if talk.ended:
         return None
-    if talk.paused is None:
+    if talk.paused is None or talk.paused.messages == "record":
         return talk.send(text, _listen)
     try:
         value = answers.piped(talk.paused, text)

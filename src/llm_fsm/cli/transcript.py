@@ -38,6 +38,7 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
         "time": next((moment(event.time) for event in record.events if isinstance(event, _TIMED)), None),
         "user": None if heard is None else heard.text,
         "reply": record.text,
+        **({"by": record.by} if record.by else {}),
         "moves": moves,
         "keys_set": list(dict.fromkeys(keys)),
         "usage": asdict(record.usage),
@@ -98,7 +99,7 @@ def markdown(program: CompiledMachine, session: Session, records: Sequence[TurnR
         if turn["user"] is not None:
             lines += _quoted("User", turn["user"])
         if turn["reply"]:
-            lines += _quoted("Machine", turn["reply"])
+            lines += _quoted(visible(turn.get("by", "Machine")), turn["reply"])
         for move in turn["moves"]:
             lines += [f"*{move['from']} → {move['to']}*", ""]
     return "\n".join(lines)
@@ -121,7 +122,7 @@ def plain(turn: Mapping[str, Any]) -> str:
     lines = [visible(head)]
     if "definition" in turn:
         lines.append(visible(f"  goes on under the definition {turn['definition'][:12]}"))
-    for who, text in (("user", turn["user"]), ("machine", turn["reply"])):
+    for who, text in (("user", turn["user"]), (visible(turn.get("by", "machine")), turn["reply"])):
         if text:
             lines.append(f"  {who}: " + escape.words(text).replace("\n", "\n    "))
     moves = [f"  {move['from']} → {move['to']} ({move['by']})" for move in turn["moves"]]

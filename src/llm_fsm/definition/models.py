@@ -300,6 +300,10 @@ class State(_Model):
     """Seconds after which a state that waits, or a converse state without a message, gives up."""
     on_timeout: str | None = None
     """The target state of the time-out."""
+    messages: Literal["refuse", "record"] = "refuse"
+    """What happens to messages of the user while a state waits: `record` keeps them for a person who
+    takes over.
+    """
     remind: list[Seconds] = []
     """Seconds after which a state that waits, or a converse state without a message, reminds."""
 

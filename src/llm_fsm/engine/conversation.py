@@ -14,7 +14,7 @@ from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.turn_runner import TurnResult
-from llm_fsm.engine.validation import checked_message, checked_values
+from llm_fsm.engine.validation import checked_message, checked_speaker, checked_values
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.events import (
@@ -449,10 +449,15 @@ class AsyncConversation:
         )
         return await self._taken(await self._engine.update(self.id, given))
 
-    async def say(self, text: str, *, request_id: str | None = None) -> Turn:
+    async def say(
+        self, text: str, *, by: str = "", request_id: str | None = None
+    ) -> Turn:
         """As `Conversation.say`, awaited."""
         given = Update(
-            time=self._engine.now(), text=checked_message(text), request_id=request_id
+            time=self._engine.now(),
+            text=checked_message(text),
+            request_id=request_id,
+            by=checked_speaker(by),
         )
         return await self._taken(await self._engine.update(self.id, given))
 

@@ -88,4 +88,5 @@ def _is_turn_of(record: TurnRecord, trigger: Requested) -> bool:
                 (event.values, event.state) == (trigger.context, trigger.state)
                 for event in updates
             )
-            return same and trigger.text in (None, record.text)
+            is_said = (record.text, record.by) == (trigger.text, trigger.by)
+            return same and (trigger.text is None or is_said)

@@ -25,6 +25,7 @@ from llm_fsm.engine.listing import Filter, query_of
 from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import sinks_of
+from llm_fsm.engine.pauses import OpenPause, open_pauses, paused_query
 from llm_fsm.engine.settings import MachineSettings, check_names, complete
 from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
@@ -454,6 +455,17 @@ class AsyncMachine:
         return await self.store.list(
             query_of(wanted, after=after, limit=limit, order=order)
         )
+
+    async def paused(
+        self,
+        kind: str | None = None,
+        limit: int = 100,
+        after: OpenPause | None = None,
+        **wanted: Unpack[Filter],
+    ) -> Sequence[OpenPause]:
+        """As `Machine.paused`, awaited."""
+        query = paused_query(wanted, kind, after=after, limit=limit)
+        return await open_pauses(self.store, query)
 
     async def count(self, **wanted: Unpack[Filter]) -> int:
         """As `Machine.count`, awaited."""

@@ -105,6 +105,7 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
                 "values": dict(trigger.context),
             }
             document |= {"state": trigger.state, "text": trigger.text}
+            document |= {"by": trigger.by} if trigger.by else {}
         case Answer():
             document = {
                 "kind": "answer",
@@ -171,6 +172,7 @@ def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Trigger | Non
             context=first["values"],
             state=state,
             text=text,
+            by=first.get("by", ""),
         )
     if kind == "run":
         return Resume(time=time, step=step, input=first.get("input"))

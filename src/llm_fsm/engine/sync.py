@@ -20,6 +20,7 @@ from llm_fsm.engine.handlers.registry import Function, Handler
 from llm_fsm.engine.listing import Filter
 from llm_fsm.engine.machine import AsyncMachine, Closing
 from llm_fsm.engine.observers import Observer
+from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.engine.portal import Portal
 from llm_fsm.engine.settings import MachineSettings, check_names
 from llm_fsm.session.events import Event, Migrated
@@ -311,22 +312,28 @@ class Conversation:
             self._conversation.update(context, state, request_id=request_id)
         )
 
-    def say(self, text: str, *, request_id: str | None = None) -> Turn:
+    def say(
+        self, text: str, *, by: str = "", request_id: str | None = None
+    ) -> Turn:
         """Say something to the user between messages, also after the end.
 
         Args:
             text: The message to the user. It is not changed.
+            by: The name of the person who says it. The history and the model's prompts name them.
+                "" speaks for the machine.
             request_id: Your id of the message. The same id gives the recorded turn.
 
         Returns:
             The turn.
 
         Raises:
-            ValueError: The text is empty or too long.
+            ValueError: The text is empty or too long, or the name is too long.
             ConversationNotFound: The conversation was deleted.
             ConversationConflict: The request id belongs to something else.
         """
-        return self._portal.run(self._conversation.say(text, request_id=request_id))
+        return self._portal.run(
+            self._conversation.say(text, by=by, request_id=request_id)
+        )
 
     def end(self) -> None:
         """Close the conversation for good.
@@ -793,6 +800,35 @@ class Machine:
         return self._portal.run(
             self._machine.conversations(after, limit, order, **wanted)
         )
+
+    def paused(
+        self,
+        kind: str | None = None,
+        limit: int = 100,
+        after: OpenPause | None = None,
+        **wanted: Unpack[Filter],
+    ) -> Sequence[OpenPause]:
+        """List the conversations of the store that wait for an answer, for an operators' list.
+
+        The one that nobody touched for longest comes first. The store finds them by an index.
+
+        Args:
+            kind: Only pauses of this kind: wait, approval, break or unknown_outcome; None: all.
+            limit: At most this many.
+            after: The last pause of the page before; None: from the first.
+            wanted: Filters, as of `conversations`.
+
+        Returns:
+            One `OpenPause` for each, with `conversation_id`, `kind`, `what`, `id` and `call`.
+
+        Raises:
+            ValueError: There is no such kind, or a filter has a wrong value.
+
+        Example:
+            for pause in machine.paused("approval"):
+                machine.answer(pause.conversation_id, {"approved": True}, pause=pause.id)
+        """
+        return self._portal.run(self._machine.paused(kind, limit, after, **wanted))
 
     def count(self, **wanted: Unpack[Filter]) -> int:
         """Count conversations of the store.

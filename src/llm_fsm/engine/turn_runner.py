@@ -36,7 +36,7 @@ from llm_fsm.engine.observers import (
 from llm_fsm.engine.streaming import MessageStream, ReplyListener
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
-from llm_fsm.session.deadlines import due_rows
+from llm_fsm.session.deadlines import due_rows, pause_kind
 from llm_fsm.session.large_values import LARGE, Located, without_large
 from llm_fsm.session.messages import ModelReply, Usage
 from llm_fsm.session.session import Reference, Session, dump_session
@@ -549,6 +549,7 @@ class TurnRunner:
                 if own and loaded.pinned != session.definition
                 else None,
                 metadata=session.metadata,
+                paused=pause_kind(session),
             )
         )
         if posted:

@@ -24,6 +24,7 @@ from llm_fsm.turn.pipeline import Answer, Resume, Update, UserMessage
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
+MAX_SPEAKER_CHARS = 100
 Request = UserMessage | Answer | Update | Resume
 """What a caller sends to a conversation."""
 _ENDED = {
@@ -115,6 +116,21 @@ def _pair(said: object) -> tuple[object, object]:
     raise ValueError(
         f"a message of a history is a pair of role and text, not {said!r:.60}"
     )
+
+
+def checked_speaker(name: object) -> str:
+    """Check the name of the person who speaks in the place of the machine; "" is the machine.
+
+    Raises:
+        ValueError: It is no text of at most 100 characters in one line.
+    """
+    if not isinstance(name, str):
+        raise ValueError(f"by= is the name of a person, not {type(name).__name__}")  # noqa: TRY004
+    if len(name) > MAX_SPEAKER_CHARS or not name.isprintable():
+        raise ValueError(
+            f"by= is a name of at most {MAX_SPEAKER_CHARS} characters in one line, not {name!r:.40}"
+        )
+    return name.strip()
 
 
 def checked_values(values: object) -> dict[str, Any]:
@@ -248,7 +264,7 @@ def check_open(program: CompiledMachine, session: Session) -> None:
     if session.ended:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
     check_known(program, session)
-    if session.pause is not None:
+    if session.pause is not None and session.pause.messages == "refuse":
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
             f"({session.pause.kind}) and takes no message until it is answered"

@@ -193,7 +193,8 @@ def _begin(
             case ev.Started():
                 return _opening(program, event, record, capabilities)
             case ev.UserSaid(text=text, time=time):
-                if session.pause is not None or session.ended:
+                refuses = session.pause is not None and session.pause.messages == "refuse"
+                if refuses or session.ended:
                     raise NotRecordedError("the conversation takes no message here")
                 message = UserMessage(
                     text=text,
@@ -205,7 +206,9 @@ def _begin(
                 return begin(program, session, message, capabilities)
             case ev.Updated(time=time, values=values, state=state):
                 said = record.text if values == {} and state is None else None
-                update = Update(time=time, context=values, state=state, text=said)
+                update = Update(
+                    time=time, context=values, state=state, text=said, by=record.by
+                )
                 return begin(program, session, update, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:

@@ -24,7 +24,7 @@ from llm_fsm.definition.validation import describe
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.session import events as ev
-from llm_fsm.session.deadlines import due_rows
+from llm_fsm.session.deadlines import due_rows, pause_kind
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.large_values import without_large
 from llm_fsm.session.redaction import blotted, shown_event
@@ -366,6 +366,7 @@ async def _keep(
                 definition_sha=line.definition_sha if pinned is not None else None,
                 definition_text=pinned,
                 metadata=session.metadata,
+                paused=pause_kind(session),
             )
         )
 

@@ -32,6 +32,7 @@ from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
+from llm_fsm.session.messages import Paused
 
 VERSION = "1.0"
 
@@ -105,7 +106,7 @@ class AgUi:
             if turn is None:
                 continue
             message = f"{happened.position[0]}-assistant"
-            for event in _spoken(message, happened.data["text"]):
+            for event in _spoken(message, happened.data["text"], happened.data["by"]):
                 yield event
             shown = await self.service.shown(served)
             now = shown.value(_state(served, turn.context))
@@ -240,7 +241,12 @@ async def _standing(
         yield ag.TextMessageEndEvent(message_id=message)
     elif greeting is None:
         history = [
-            {"id": f"{one.turn}-{one.role}-{place}", "role": one.role, "content": shown.text(one.text)}
+            {
+                "id": f"{one.turn}-{one.role}-{place}",
+                "role": one.role,
+                "content": shown.text(one.text),
+                **({"name": shown.text(one.by)} if one.by else {}),
+            }
             for place, one in enumerate(await served.chat.history())
         ]
         yield ag.MessagesSnapshotEvent.model_validate({"messages": history})
@@ -249,10 +255,10 @@ async def _standing(
     yield _finished(served, given, last, served.chat.choices, shown)
 
 
-def _spoken(message: str, text: str) -> Iterator[ag.BaseEvent]:
-    """Yield a whole message of the assistant; nothing for no text."""
+def _spoken(message: str, text: str, by: str = "") -> Iterator[ag.BaseEvent]:
+    """Yield a whole message of the assistant; nothing for no text. `by`: the person who said it."""
     if text:
-        yield ag.TextMessageStartEvent(message_id=message, role="assistant")
+        yield ag.TextMessageStartEvent(message_id=message, role="assistant", name=by or None)
         yield ag.TextMessageContentEvent(message_id=message, delta=text)
         yield ag.TextMessageEndEvent(message_id=message)
 
@@ -275,7 +281,7 @@ def _finished(
 ) -> ag.RunFinishedEvent:
     """Return the end of a run, with its interrupt if the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
-    if turn.paused is not None:
+    if turn.paused is not None and _interrupts(served, turn.paused):
         outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(served, turn.paused, shown)])
     return ag.RunFinishedEvent(
         thread_id=given.thread_id,
@@ -292,6 +298,11 @@ def _finished(
         ),
         usage=[ag.TokenUsage(input_tokens=turn.usage.input_tokens, output_tokens=turn.usage.output_tokens)],
     )
+
+
+def _interrupts(served: Served, paused: Paused) -> bool:
+    """Return true if a pause stops the user. While a person has taken over, the user goes on writing."""
+    return paused.messages == "refuse" or may_answer(served.caller, paused, served.chat.id)
 
 
 def _interrupt(served: Served, paused: Any, shown: Redactor) -> Interrupt:

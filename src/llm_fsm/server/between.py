@@ -9,6 +9,7 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import BaseModel, Field, JsonValue
 from starlette.responses import Response
 
+from llm_fsm.engine.validation import MAX_SPEAKER_CHARS
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.feed import Feed, Position
@@ -22,9 +23,10 @@ _STREAM = stream_of("ConversationEvent")
 
 
 class SayRequest(RequestBody):
-    """Words for the user, between messages. They are not changed."""
+    """Words for the user, between messages. They are not changed. `by`: the name of the person who says them."""
 
     text: str = Field(max_length=100_000)
+    by: str = Field(default="", max_length=MAX_SPEAKER_CHARS)
 
 
 class UpdateRequest(RequestBody):
@@ -70,7 +72,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
         request: Request, conversation_id: ConversationId, wish: SayRequest, key: Key = None
     ) -> Response:
         served = await service.find(caller_of(request), conversation_id)
-        turn = await service.say(served, wish.text, key_of(key))
+        turn = await service.say(served, wish.text, key_of(key), by=wish.by)
         shown = await service.shown(served)
         return Json(shown.document(views.turn_of(served, turn)))
 

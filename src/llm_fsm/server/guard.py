@@ -16,7 +16,7 @@ from llm_fsm.server.problems import CHANNELS, Problem, path_of, problem_in
 from llm_fsm.server.rights import local_rights
 from llm_fsm.server.tokens import NOBODY, Caller, Right, Tokens
 
-OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+OPEN = frozenset({"/", "/operator", "/docs", "/openapi.json", "/healthz", "/readyz"})
 """Paths that need no token: pages and documents without private data."""
 Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""

@@ -11,13 +11,14 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
+from llm_fsm.engine.pauses import PauseKind
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json
 from llm_fsm.server.http_rules import MAX_NAME
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rest import caller_of
 from llm_fsm.server.service import Service
-from llm_fsm.stores.base import ListQuery, checked_metadata
+from llm_fsm.stores.base import ANY_PAUSE, ListQuery, checked_metadata
 
 _LABEL = "metadata."
 """The beginning of parameters that are labels, as in `metadata.user=ada`."""
@@ -95,6 +96,26 @@ class ListRequest(FilterRequest):
     count: bool = False
 
 
+class PausesRequest(FilterRequest):
+    """A page of pauses, the longest untouched first. `after`: `next` of the page before. `kind`: only of this kind."""
+
+    kind: PauseKind | None = None
+    after: str | None = Field(default=None, max_length=250)
+    limit: int = Field(default=100, ge=1, le=1000)
+
+    @property
+    def order(self) -> Literal["updated"]:
+        """The order of the list."""
+        return "updated"
+
+
+class PausesView(BaseModel):
+    """A page of pauses. `next`: pass it as `after` for the next page; null at the end."""
+
+    pauses: list[views.OpenPauseView]
+    next: str | None
+
+
 class ListView(BaseModel):
     """A page of conversations. `next`: pass it as `after` for the next page; null at the end. `count`: if asked for."""
 
@@ -128,6 +149,28 @@ def listings(service: Service) -> APIRouter:
             found["count"] = await service.counted(caller, wish.query())
         return Json(found)
 
+    @router.get("/pauses", tags=tag, summary="List what waits for an answer", response_model=PausesView)
+    @router.get("/v1/pauses", include_in_schema=False)
+    async def list_pauses(request: Request, wish: Annotated[PausesRequest, Query()]) -> Response:
+        caller = caller_of(request)
+        name, time = _place(wish)
+        stored = None if name is None else caller.stored(name)
+        query = wish.query(
+            after=stored,
+            after_updated=time,
+            order=wish.order,
+            limit=wish.limit + 1,
+            paused=wish.kind or ANY_PAUSE,
+        )
+        found = await service.paused(caller, query)
+        page = []
+        for served, pause in found[: wish.limit]:
+            shown = await service.shown(served)
+            page.append(shown.document(views.open_pause_of(served, pause)))
+        last = found[wish.limit - 1][1] if len(found) > wish.limit else None
+        more = None if last is None else f"{last.updated!r}:{caller.public(last.conversation_id)}"
+        return Json({"pauses": page, "next": more})
+
     @router.delete(
         "/conversations", tags=tag, summary="Delete all conversations that match, for good", response_model=DeletedView
     )
@@ -145,7 +188,7 @@ def _next(line: Mapping[str, Any], wish: ListRequest) -> str:
     return str(line["id"]) if wish.order == "id" else f"{line['updated']!r}:{line['id']}"
 
 
-def _place(wish: ListRequest) -> tuple[str | None, float | None]:
+def _place(wish: ListRequest | PausesRequest) -> tuple[str | None, float | None]:
     """Return id and time of the last line of the page before. Raises Problem 422."""
     if wish.after is None:
         return None, None

@@ -173,7 +173,9 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
         """Read the state of a conversation, and all its messages."""
         served = await found(ctx, conversation_id)
-        history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await served.chat.history()]
+        history = [
+            {"role": one.role, "text": one.text, "turn": one.turn, "by": one.by} for one in await served.chat.history()
+        ]
         return await shown(served, {**views.conversation_of(served), "history": history})
 
     @tool

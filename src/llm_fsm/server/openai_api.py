@@ -305,7 +305,8 @@ class OpenAI:
     async def _taken(self, served: Served, asked: Asked, joined: Sequence[int], request_id: str) -> LiveTurn:
         await served.chat.refresh()
         last = asked.last
-        if last.role == "tool" or served.chat.paused is not None:
+        paused = served.chat.paused
+        if last.role == "tool" or (paused is not None and paused.messages == "refuse"):
             value = _value(last.text, strict=last.role != "tool")
             return await self.service.stream_answer(served, value, None, request_id)
         return await self.service.stream(served, asked.text(joined), request_id)
@@ -714,9 +715,10 @@ def _tool_calls(served: Served, turn: Turn) -> list[dict[str, Any]]:
 
 
 def _to_answer(served: Served, turn: Turn) -> Paused | None:
-    """Return the pause of a turn, if its caller may answer it."""
+    """Return the pause of a turn, if its caller may answer it. While a person has taken over, the user goes on writing.
+    """
     paused = turn.paused
-    if paused is None or not may_answer(served.caller, paused, served.chat.id):
+    if paused is None or paused.messages == "record" or not may_answer(served.caller, paused, served.chat.id):
         return None
     return paused
 

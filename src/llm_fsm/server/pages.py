@@ -1,4 +1,4 @@
-"""The chat page and the page of the API's documentation. They load nothing from other servers."""
+"""The chat page, the operators' page and the page of the API's documentation. They load nothing from other servers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ _POLICY = (
 
 
 def router() -> APIRouter:
-    """Return the routes `/`, `/docs`, and their files below `/assets`."""
+    """Return the routes `/`, `/operator`, `/docs`, and their files below `/assets`."""
     made = APIRouter()
     files = {path.name: path for path in STATIC.iterdir() if path.suffix in _KINDS}
 
     @made.get("/")
     async def chat() -> Response:
         return _file(files["chat.html"])
+
+    @made.get("/operator")
+    async def operator() -> Response:
+        return _file(files["operator.html"])
 
     @made.get("/docs")
     async def docs() -> Response:

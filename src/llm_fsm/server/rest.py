@@ -315,7 +315,10 @@ class RestRoutes:
             served = await service.find(caller_of(request), conversation_id)
             found = await served.chat.history()
             shown = await service.shown(served)
-            said = [{"role": one.role, "text": shown.text(one.text), "turn": one.turn} for one in found]
+            said = [
+                {"role": one.role, "text": shown.text(one.text), "turn": one.turn, "by": shown.text(one.by)}
+                for one in found
+            ]
             return Json({"messages": said})
 
         @router.post(

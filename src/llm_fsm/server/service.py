@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
+from llm_fsm.engine.pauses import OpenPause, open_pause
 from llm_fsm.records.transfer import fork
 from llm_fsm.server.ending import CONNECTIONS, TURNS, Ending, cut_off
 from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import check, check_answer, check_list, check_start, may_answer
+from llm_fsm.server.rights import check, check_answer, check_list, check_start, may, may_answer
 from llm_fsm.server.secrecy import Redactor, Secrecy
 from llm_fsm.server.stopping import Stopping
 from llm_fsm.server.tokens import NOBODY, Caller
@@ -334,6 +336,23 @@ class Service:
         check_list(caller)
         return await self.machines.listed(caller, query)
 
+    async def paused(self, caller: Caller, query: ListQuery) -> Sequence[tuple[Served, OpenPause]]:
+        """Return the conversations that wait for an answer and match a query. Raises Problem 403.
+
+        `query.paused` is set. Only the conversations of the page are read, and none of their turns.
+        """
+        check(caller, "answer", "list what waits for an answer")
+        found: list[tuple[Served, OpenPause]] = []
+        for line in await self.machines.listed(caller, query):
+            if not may(caller, "answer", line.conversation_id):
+                continue
+            with suppress(ConversationNotFound):  # it was deleted meanwhile
+                served = await self.machines.find(caller, caller.public(line.conversation_id))
+                pause = await open_pause(served.machine.store, line)
+                if pause is not None:
+                    found.append((served, pause))
+        return found
+
     async def counted(self, caller: Caller, query: ListQuery) -> int:
         """Count the conversations that a caller may read. Raises Problem 403."""
         check_list(caller)
@@ -365,10 +384,13 @@ class Service:
 
     # -- between messages
 
-    async def say(self, served: Served, text: str, request_id: str | None) -> Turn:
-        """Say something to the user. Raises the errors of `AsyncConversation.say`, and Problem 403."""
+    async def say(self, served: Served, text: str, request_id: str | None, *, by: str = "") -> Turn:
+        """Say something to the user. `by`: the person who says it.
+
+        Raises the errors of `AsyncConversation.say`, and Problem 403.
+        """
         check(served.caller, "say", "speak for the program", served.chat.id)
-        return await served.chat.say(text, request_id=request_id)
+        return await served.chat.say(text, by=by, request_id=request_id)
 
     async def update(
         self, served: Served, context: Mapping[str, Any], state: str | None, request_id: str | None

@@ -75,12 +75,14 @@ class CheckData(BaseModel):
 
 
 class PauseData(BaseModel):
-    """A pause that begins. `schema`: JSON Schema of the answer."""
+    """A pause that begins. `schema`: JSON Schema of the answer. `may_answer` and `messages`: as of a conversation."""
 
     id: str
     kind: str
     what: str
     answer_schema: dict[str, JsonValue] = Field(alias="schema")
+    may_answer: bool
+    messages: str
 
 
 class EndData(BaseModel):

@@ -124,7 +124,7 @@ def _words(served: Served, text: str, paused: Any) -> str:
 
 def pause_words(served: Served, text: str, paused: Any) -> str:
     """Describe a pause in one sentence, after the text of its turn; "" if there is none, or if the text says it."""
-    if paused is None:
+    if paused is None or paused.messages == "record":  # a person answers, and the state's reply says so
         return ""
     if not may_answer(served.caller, paused, served.chat.id):
         is_said = text.endswith(SOMEBODY_ANSWERS) or (paused.kind == "wait" and text != "")

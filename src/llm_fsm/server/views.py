@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
+from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
@@ -36,7 +37,8 @@ class UsageView(BaseModel):
 class PausedView(BaseModel):
     """A pause, which waits for an answer. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch.
 
-    `may_answer`: false if a colleague has to answer it. Then `what` is a sentence for the user.
+    `may_answer`: false if a colleague has to answer it. Then `what` is a sentence for the user. `messages`: record
+    if the user may write meanwhile, to a person who has taken over.
     """
 
     model_config = ConfigDict(protected_namespaces=())
@@ -49,6 +51,7 @@ class PausedView(BaseModel):
     answer_schema: dict[str, JsonValue] = Field(alias="schema")
     expires: float | None
     may_answer: bool
+    messages: Literal["refuse", "record"]
 
 
 class ChoiceView(BaseModel):
@@ -63,11 +66,15 @@ class ChoiceView(BaseModel):
 
 
 class TurnView(BaseModel):
-    """One turn. `outcome`: "" while the conversation goes on; secrets in `context` are dots."""
+    """One turn. `outcome`: "" while the conversation goes on; secrets in `context` are dots.
+
+    `by`: the person who said the text in place of the machine; "" is the machine.
+    """
 
     conversation_id: str
     number: int
     text: str
+    by: str
     state: str
     previous_state: str
     moved: bool
@@ -135,17 +142,45 @@ class TurnsView(BaseModel):
 
 
 class MessageView(BaseModel):
-    """One message of a conversation. `turn` counts from 1; the greeting is turn 0."""
+    """One message of a conversation. `turn` counts from 1; the greeting is turn 0.
+
+    `by`: the person who said it in place of the machine; "" is the machine, or the user.
+    """
 
     role: Literal["user", "assistant"]
     text: str
     turn: int
+    by: str
 
 
 class HistoryView(BaseModel):
     """All messages of a conversation."""
 
     messages: list[MessageView]
+
+
+class OpenPauseView(BaseModel):
+    """A conversation that waits for an answer. Times are seconds since the epoch.
+
+    `id`: the pause, for its answer. `schema`: JSON Schema of the answer. `messages`: record if the user may write
+    meanwhile. `by`: the person who spoke last since it waits; "" if nobody did.
+    """
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    conversation_id: str
+    kind: Literal["wait", "approval", "break", "unknown_outcome"]
+    what: str
+    id: str
+    call: dict[str, JsonValue] | None
+    state: str
+    definition: str
+    answer_schema: dict[str, JsonValue] = Field(alias="schema")
+    expires: float | None
+    messages: Literal["refuse", "record"]
+    by: str
+    updated: float
+    metadata: dict[str, str]
 
 
 class RunView(BaseModel):
@@ -195,8 +230,8 @@ def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, A
 
 COLLEAGUE = "A colleague has to agree to this."
 """The sentence that a user reads at a pause that they may not answer."""
-_FOR_COLLEAGUES: Mapping[str, Any] = {"what": COLLEAGUE, "call": None, "schema": {}}
-"""The members of a pause that only tell how to answer it, or what it is for, as others see them."""
+TAKEN_OVER = "A colleague takes over here. You can go on writing."
+"""The sentence that a user reads while a person has taken over."""
 
 
 def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
@@ -206,7 +241,13 @@ def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
     document = asdict(paused)
     if may_answer(served.caller, paused, served.chat.id):
         return {**document, "may_answer": True}
-    return {**document, **_FOR_COLLEAGUES, "may_answer": False}
+    return {**document, **_of_colleagues(paused), "may_answer": False}
+
+
+def _of_colleagues(paused: Paused) -> dict[str, Any]:
+    """Return the members of a pause that tell how to answer it, or what it is for, as others see them."""
+    words = TAKEN_OVER if paused.messages == "record" else COLLEAGUE
+    return {"what": words, "call": None, "schema": {}}
 
 
 def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
@@ -220,6 +261,7 @@ def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
         "conversation_id": served.id,
         "number": turn.number,
         "text": turn.text,
+        "by": next((event.by for event in turn.events if isinstance(event, ev.BotSaid)), ""),
         "state": turn.state,
         "previous_state": turn.previous_state,
         "moved": turn.moved,
@@ -232,6 +274,11 @@ def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
         "usage": asdict(turn.usage),
         "choices": choices_of(turn.choices),
     }
+
+
+def open_pause_of(served: Served, pause: OpenPause) -> dict[str, Any]:
+    """Return what a conversation waits for, for an operators' list."""
+    return {**asdict(pause), "conversation_id": served.id}
 
 
 def started_of(begun: Begun) -> dict[str, Any]:
@@ -274,8 +321,10 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
         document["failures"] = failures_of(event)
     if isinstance(event, ev.Started):
         document["conversation_id"] = served.id
-    if isinstance(event, ev.Paused) and not may_answer(served.caller, _pause_in(event), served.chat.id):
-        document |= _FOR_COLLEAGUES
+    if isinstance(event, ev.Paused):
+        pause = _pause_in(event)
+        if not may_answer(served.caller, pause, served.chat.id):
+            document |= _of_colleagues(pause)
     return document
 
 
@@ -364,7 +413,7 @@ def told(served: Served, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
 def _pause_told(served: Served, event: ev.Paused) -> dict[str, Any]:
     """Return a pause for a stream, as `paused_of` shows it."""
     document = paused_of(served, _pause_in(event)) or {}
-    return {name: document[name] for name in ("id", "kind", "what", "schema", "may_answer")}
+    return {name: document[name] for name in ("id", "kind", "what", "schema", "may_answer", "messages")}
 
 
 def _pause_in(event: ev.Paused) -> Paused:
@@ -372,5 +421,5 @@ def _pause_in(event: ev.Paused) -> Paused:
     kind: Any = event.kind
     return Paused(
         id=event.id, kind=kind, what=event.what, state=event.state, call=event.call, schema=event.schema,
-        expires=event.expires,
+        expires=event.expires, messages=event.messages,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Deadlines of a conversation: its time-outs and reminders, as rows of a store's due table."""
+"""What a store lists of a conversation beside its state: its deadlines, and the answer that it waits for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
         return ()
     rows = tuple((due, "remind") for due in reminders)
     return rows if closes is None else ((closes, "expire"), *rows)
+
+
+def pause_kind(session: Session) -> str:
+    """Return the kind of answer that the conversation waits for; "" if it waits for none."""
+    if session.pause is None or session.ended:
+        return ""
+    return session.pause.kind
 
 
 def is_due(session: Session, now: float) -> bool:

@@ -7,7 +7,7 @@ else changes it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msgspec import Struct
 
@@ -248,7 +248,8 @@ class BotSaid(Event, frozen=True, kw_only=True):
     `kept_chars` limits each message in the prompt's history. `fallback` is true if the words are
     the definition's or this package's, because no model gave usable ones. `kept_user` and
     `kept_text` replace the user's message and these words in the history if a secret is in them.
-    `asked` names the keys with `x-said` that the state collects.
+    `asked` names the keys with `x-said` that the state collects. `by` names the person who said
+    them; "" is the machine.
     """
 
     text: str
@@ -257,6 +258,7 @@ class BotSaid(Event, frozen=True, kw_only=True):
     kept_user: str | None = None
     kept_text: str | None = None
     asked: tuple[str, ...] = ()
+    by: str = ""
 
 
 class HistoryTrimmed(Event, frozen=True, kw_only=True):
@@ -433,6 +435,7 @@ class Paused(Event, frozen=True, kw_only=True):
     reminders: tuple[float, ...] = ()
     loop: Mapping[str, Any] | None = None
     spent: Mapping[str, int | float] = {}
+    messages: Literal["refuse", "record"] = "refuse"
 
 
 class Answered(Event, frozen=True, kw_only=True):

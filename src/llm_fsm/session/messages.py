@@ -85,11 +85,15 @@ class LLMMessage(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """One message of a conversation. `turn` counts from 1; the greeting is turn 0."""
+    """One message of a conversation. `turn` counts from 1; the greeting is turn 0.
+
+    `by` names the person who said it in the place of the machine; "" is the machine, or the user.
+    """
 
     role: Literal["user", "assistant"]
     text: str
     turn: int
+    by: str = ""
 
 
 class Paused(Struct, frozen=True, kw_only=True):
@@ -105,6 +109,7 @@ class Paused(Struct, frozen=True, kw_only=True):
         call: The tool call in question as {"name", "arguments"}, with "result" if it ran.
         schema: JSON Schema of the answer.
         expires: Seconds since the epoch; None: never.
+        messages: record (messages of the user are kept for a person, without a model) or refuse.
     """
 
     id: str
@@ -114,6 +119,7 @@ class Paused(Struct, frozen=True, kw_only=True):
     call: Mapping[str, Any] | None = None
     schema: Mapping[str, Any] = {}
     expires: float | None = None
+    messages: Literal["refuse", "record"] = "refuse"
 
 
 class Usage(Struct, frozen=True, kw_only=True):

@@ -223,8 +223,9 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
         asked = {**asked, **dict.fromkeys(event.asked, session.turn)}
     # A turn without a failure has said the fixed reply again.
     unsaid = session.unsaid if session.unsaid == session.turn else None
+    operator = event.by or session.operator
     window = (*session.window, exchange)
-    return replace(session, window=window, user_input=None, asked=asked, unsaid=unsaid)
+    return replace(session, window=window, user_input=None, asked=asked, unsaid=unsaid, operator=operator)
 
 
 def _values_read_back(session: Session, event: ev.ValuesReadBack) -> Session:
@@ -340,12 +341,18 @@ def _paused(session: Session, event: ev.Paused) -> Session:
         call=event.call,
         schema=event.schema,
         expires=event.expires,
+        messages=event.messages,
     )
     work = session.work
     if event.loop is not None:
         work = replace(work or Work(state=event.state), loop=event.loop)
     return replace(
-        session, pause=pause, reminders=event.reminders, work=work, spent=event.spent
+        session,
+        pause=pause,
+        reminders=event.reminders,
+        work=work,
+        spent=event.spent,
+        operator="",
     )
 
 

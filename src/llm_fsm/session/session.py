@@ -265,6 +265,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The turn in which the fixed reply of the state could not be said; None if the state has spoken since."""
     metadata: Mapping[str, str] = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
+    operator: str = ""
+    """The person who spoke last since the last pause began; "" if nobody did."""
     refusals: Mapping[str, tuple[int, int]] = {}
     """Key to the number of turns in which a value for it was refused, and the last of them; none
     since it was kept."""

@@ -38,8 +38,13 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def text(self) -> str:
         """The words said to the user."""
         return "\n\n".join(
-            [event.text for event in self.events if isinstance(event, ev.BotSaid)]
+            [event.text for event in self.events if isinstance(event, ev.BotSaid) and event.text]
         )
+
+    @property
+    def by(self) -> str:
+        """The person who said the words; "" is the machine."""
+        return next((event.by for event in self.events if isinstance(event, ev.BotSaid)), "")
 
     @property
     def user_message(self) -> ev.UserSaid | None:
@@ -130,8 +135,8 @@ def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
                 messages.extend(said)
             elif isinstance(event, ev.UserSaid):
                 messages.append(Message(role="user", text=event.text, turn=record.turn))
-            elif isinstance(event, ev.BotSaid):
+            elif isinstance(event, ev.BotSaid) and event.text:
                 messages.append(
-                    Message(role="assistant", text=event.text, turn=record.turn)
+                    Message(role="assistant", text=event.text, turn=record.turn, by=event.by)
                 )
     return tuple(messages)

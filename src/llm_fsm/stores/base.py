@@ -156,6 +156,7 @@ class Commit:
         definition: The name of the definition, for listings.
         state: The id of the state, for listings.
         ended: True if no further message can be sent, for listings.
+        paused: The kind of answer that it waits for, such as "approval", for listings; "" if it waits for none.
         time: The time at which the turn ended, in seconds since the epoch.
         due: Time (seconds since the epoch) and kind of each time-out and reminder. Replaces all due rows.
         outbox: Events for sinks, in this order, after the events that the sinks have not acknowledged yet.
@@ -189,6 +190,7 @@ class Commit:
     earlier: tuple[tuple[str, str | None], ...] = ()
     created: float | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    paused: str = ""
 
     def __post_init__(self) -> None:
         if self.earlier and self.expected:
@@ -282,6 +284,7 @@ class Listed:
         updated: The time of the last commit, in seconds since the epoch.
         definition_sha: SHA-256 of the definition that it is pinned to.
         metadata: Its labels, as {key: text}.
+        paused: The kind of answer that it waits for; "" if it waits for none.
     """
 
     conversation_id: str
@@ -293,8 +296,11 @@ class Listed:
     updated: float
     definition_sha: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    paused: str = ""
 
 
+ANY_PAUSE = "any"
+"""The name in `ListQuery.paused` of every kind of answer."""
 Order = Literal["id", "updated", "-updated"]
 """The order of a listing: by ids, or by the time of the last commit and then by ids. `-` reverses both."""
 
@@ -316,6 +322,7 @@ class ListQuery:
         after_updated: With an order by `updated`: the time of the conversation `after`, in seconds since the epoch.
         begins: Only conversations whose ids begin with this text.
         ids: Only these conversations; None: all.
+        paused: Only conversations that wait for an answer of this kind; "any": for any answer; None: all.
 
     Raises:
         ValueError: The order is unknown, or one of `after` and `after_updated` is missing in an order by `updated`.
@@ -333,6 +340,7 @@ class ListQuery:
     after_updated: float | None = None
     begins: str = ""
     ids: frozenset[str] | None = None
+    paused: str | None = None
 
     def __post_init__(self) -> None:
         if self.order not in ("id", "updated", "-updated"):
@@ -374,8 +382,15 @@ class ListQuery:
             and (self.updated_before is None or line.updated < self.updated_before)
             and line.conversation_id.startswith(self.begins)
             and (self.ids is None or line.conversation_id in self.ids)
+            and self._admits_pause(line.paused)
             and self.metadata.items() <= line.metadata.items()
         )
+
+    def _admits_pause(self, paused: str) -> bool:
+        """Return true if a line that waits for this kind of answer matches."""
+        if self.paused == ANY_PAUSE:
+            return paused != ""
+        return self.paused in (None, paused)
 
     def _follows(self, line: Listed) -> bool:
         """Return true if a line comes after the place at which the listing begins."""

@@ -69,10 +69,12 @@ class _Head(_Format, kw_only=True):
     outbox: list[tuple[int, int, str, str, str]]
     session: str
     metadata: dict[str, str] = {}
+    paused: str = ""
 
 
 _line = attrgetter(
-    *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha"), "metadata"
+    *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha"),
+    *("metadata", "paused"),
 )
 """The fields of a commit for listings."""
 
@@ -351,6 +353,7 @@ def _head_of(commit: Commit, before: _Head | None, size: int) -> _Head:
         outbox=[*(() if before is None else before.outbox), *posted],
         session=commit.session,
         metadata=dict(commit.metadata) if before is None else before.metadata,
+        paused=commit.paused,
     )
 
 

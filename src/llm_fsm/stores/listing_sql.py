@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm.stores.base import ListQuery
+from llm_fsm.stores.base import ANY_PAUSE, ListQuery
 
 _BEYOND = "\U0010ffff" * 201
 """It is longer than any id, so no id with the same beginning sorts after it."""
 _COLUMNS = (
-    "c.id AS id, c.definition, c.state, c.ended, c.version, c.created, c.updated AS updated, c.definition_sha"
+    "c.id AS id, c.definition, c.state, c.ended, c.version, c.created, c.updated AS updated, c.definition_sha, "
+    "c.paused"
 )
 _ORDERS = {"id": "id", "updated": "updated, id", "-updated": "updated DESC, id DESC"}
 
@@ -82,7 +83,7 @@ def listing(query: ListQuery, dialect: Dialect) -> tuple[str, dict[str, Any]]:
 def _is_merged(query: ListQuery) -> bool:
     """Return true if two lists in order, of the ended and of the others, are cheaper than one that must be sorted."""
     is_equal = query.definition is not None or query.state is not None
-    is_found = bool(query.metadata) or query.ids is not None
+    is_found = bool(query.metadata) or query.ids is not None or query.paused is not None
     return query.order == "id" and is_equal and query.ended is None and not is_found
 
 
@@ -102,8 +103,9 @@ def counting(query: ListQuery, dialect: Dialect) -> tuple[str, dict[str, Any]]:
 
 def _where(query: ListQuery, dialect: Dialect) -> _Where:
     where = _Where(dialect)
-    # Few conversations have given labels or ids, so those indexes are the ones to use.
-    column = f"{dialect.unindexed}c" if query.metadata or query.ids is not None else "c"
+    # Few conversations wait, or have given labels or ids, so those indexes are the ones to use.
+    is_found = bool(query.metadata) or query.ids is not None or query.paused is not None
+    column = f"{dialect.unindexed}c" if is_found else "c"
     _add_place(where, query, column)
     if query.definition is not None:
         where.add(f"{column}.definition = {where.bind('definition', query.definition)}")
@@ -111,6 +113,10 @@ def _where(query: ListQuery, dialect: Dialect) -> _Where:
         where.add(f"{column}.state = {where.bind('state', query.state)}")
     if query.ended is not None:
         where.add(f"{column}.ended = {where.bind('ended', query.ended)}")
+    if query.paused is not None:
+        where.add("c.paused <> ''")  # the condition of the index
+        if query.paused != ANY_PAUSE:
+            where.add(f"c.paused = {where.bind('paused', query.paused)}")
     if query.updated_since is not None:
         where.add(f"{column}.updated >= {where.bind('updated_since', query.updated_since)}")
     if query.updated_before is not None:

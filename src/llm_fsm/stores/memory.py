@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -35,6 +35,7 @@ class _Conversation:
     definition: str = ""
     state: str = ""
     ended: bool = False
+    paused: str = ""
     sha: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     records: list[str] = field(default_factory=list)
@@ -51,6 +52,7 @@ class MemoryStore:
         self._journals: dict[str, dict[int, str]] = {}
         self._due: dict[str, tuple[str, Sequence[tuple[float, str]]]] = {}
         self._posting: dict[str, _Conversation] = {}
+        self._paused: set[str] = set()
         self._definitions: dict[str, str] = {}
         self._pins: Counter[str] = Counter()
         self._queue = KeyedQueue()
@@ -87,6 +89,7 @@ class MemoryStore:
             found.answered.update(commit.answered)
             found.session, found.sha, found.definition = commit.session, sha, commit.definition
             found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
+            self._pause(name, found, commit.paused)
             self._post(found, commit)
             if commit.due:
                 self._due[name] = commit.definition, commit.due
@@ -96,10 +99,21 @@ class MemoryStore:
 
     def _lines(self, query: ListQuery) -> Iterator[Listed]:
         """Yield the lines of all conversations, or of those with the ids of a query."""
-        for name in self._conversations if query.ids is None else query.ids:
+        names: Collection[str] = self._conversations if query.ids is None else query.ids
+        if query.paused is not None and query.ids is None:
+            names = self._paused
+        for name in names:
             found = self._conversations.get(name)
             if found is not None:
                 yield _line(name, found)
+
+    def _pause(self, name: str, found: _Conversation, paused: str) -> None:
+        """Remember the kind of answer that a conversation waits for."""
+        found.paused = paused
+        if paused:
+            self._paused.add(name)
+        else:
+            self._paused.discard(name)
 
     def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
         """Store the definition `new`, with its `text` if it may be new, and drop `old` with its last pin."""
@@ -206,6 +220,7 @@ class MemoryStore:
         with self._guard:
             self._due.pop(conversation_id, None)
             self._posting.pop(conversation_id, None)
+            self._paused.discard(conversation_id)
             self._journals.pop(conversation_id, None)
             found = self._conversations.pop(conversation_id, None)
             if found is not None:
@@ -231,4 +246,5 @@ def _line(name: str, found: _Conversation) -> Listed:
         found.updated,
         found.sha,
         dict(found.metadata),
+        found.paused,
     )

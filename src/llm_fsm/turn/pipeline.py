@@ -98,7 +98,8 @@ class Opening:
 class Update:
     """An act of the program between messages, at `time`: it says `text`, or changes keys and the state.
 
-    `context`: values by key, None deletes one. They were checked.
+    `context`: values by key, None deletes one. They were checked. `by`: the person who says `text`; "" is the
+    program.
     """
 
     time: float
@@ -106,6 +107,7 @@ class Update:
     state: str | None = None
     text: str | None = None
     request_id: str | None = None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,9 @@ _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "ha
 
 
 def message(turn: TurnState, heard: UserMessage) -> Run:
+    if turn.paused:
+        yield from _record(turn, heard)
+        return
     shown = choices_of(turn.root, turn.session) if heard.picked else ()
     turn.emit(heard.event())
     if turn.host.points:
@@ -163,6 +168,18 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
         if turn.paused:
             yield from closing.close(turn, written="nothing")
     yield from _finish(turn, stop)
+
+
+def _record(turn: TurnState, heard: UserMessage) -> Run:
+    """Keep a message for the person who has taken over. The state answers the first one, if nobody else did."""
+    is_first = turn.session.turns_in_state == 0 and not turn.session.operator
+    turn.emit(heard.event())
+    if turn.host.points:
+        yield from handlers.run(turn, Point.PRE_PROCESSING)
+    yield from assignments.remake(turn)
+    if is_first:
+        response.say_fixed(turn)
+    yield from _finish(turn, None)
 
 
 def opening(turn: TurnState, opening: Opening) -> Run:
@@ -207,7 +224,7 @@ def update(turn: TurnState, given: Update) -> Run:
     """Do what the program wants between messages; no model is asked for words."""
     turn.emit(ev.Updated(time=given.time, request_id=given.request_id, values=given.context, state=given.state))
     if given.text is not None:
-        turn.emit(bot_said(turn, given.text))
+        turn.emit(bot_said(turn, given.text, given.by))
         if not turn.session.ended:
             watch_silence(turn)
         return
@@ -468,8 +485,9 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
         note_read_back(turn)
-        text = text or CANNOT_GO_ON
-        if turn.host.points:
+        if not text and not _is_held(turn):
+            text = CANNOT_GO_ON
+        if text and turn.host.points:
             for result in (yield from handlers.run(turn, Point.POST_PROCESSING, text=text)):
                 text = text if result.text is None else result.text
         settings = turn.machine.definition.history
@@ -490,6 +508,12 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
         watch_silence(turn)
 
 
+def _is_held(turn: TurnState) -> bool:
+    """Return true if a person has taken over, who answers in place of the machine."""
+    pause = turn.session.pause
+    return pause is not None and pause.messages == "record"
+
+
 def _begins_afresh(turn: TurnState) -> bool:
     """Return true where the next prompt has another system message, or summary, than this turn began with."""
     before, now = turn.initial_session, turn.session
@@ -505,17 +529,24 @@ def _system(turn: TurnState, machine: CompiledMachine, state: str) -> LLMMessage
     return machine.question(state, turn.host.form_of(machine.states[state].model.name)).messages[0]
 
 
-def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
-    """Return the event of the turn's words; what the history shows of it holds no secret value."""
+def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
+    """Return the event of the turn's words; what the history shows of it holds no secret value.
+
+    `by`: the person who says them, whom the history names; "" is the machine.
+    """
     user = turn.session.user_input
     secrets = turn.secrets()
     keys = turn.state.collects if turn.session.unsaid is None else ()
+    kept = without(secrets, text)
+    if by:
+        kept = f"{by}: {text if kept is None else kept}"
     return ev.BotSaid(
         text=text,
         kept_chars=turn.machine.definition.history.max_message_chars,
         fallback=turn.fallback,
         kept_user=None if user is None else without(secrets, user),
-        kept_text=without(secrets, text),
+        kept_text=kept,
+        by=by,
         asked=tuple(key for key in keys if key in turn.machine.keys.said),
     )
 

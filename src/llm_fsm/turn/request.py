@@ -108,6 +108,7 @@ def _sections(
     return {
         "history_summary": section(redacted(secrets, session.summary)) if session.summary else "",
         "conversation_history": redacted(secrets, history_text(heard.window)),
+        "operator": section(redacted(secrets, session.operator)),
         "further_context_keys": "\n".join(further.values()),
         "current_context": section(context),
         "earlier_answers": "" if words_only or not session.flow else redacted(secrets, _earlier(turn)),

@@ -371,10 +371,13 @@ def _repeats(turn: TurnState, state: str, given: Any) -> bool:
 def _wait(turn: TurnState) -> None:
     """Park the run in a state that waits."""
     state, now = turn.state.definition, turn.moment
+    # A person who takes over is the one to remind, and reads the list of what waits.
+    reminders = [] if state.messages == "record" else sorted(set(state.remind))
     turn.pause(
         kind="wait",
         what=state.wait_for or state.purpose or state.description or turn.state.id,
         schema=state.answer_schema,
         expires=None if state.timeout is None else now + state.timeout,
-        reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),
+        reminders=tuple(now + seconds for seconds in reminders),
+        messages=state.messages,
     )

@@ -323,6 +323,7 @@ class TurnState:
         expires: float | None = None,
         reminders: tuple[float, ...] = (),
         loop: Mapping[str, Any] | None = None,
+        messages: Literal["refuse", "record"] = "refuse",
     ) -> None:
         """Let the run wait for an answer. The id is the same when the turn is begun again."""
         session = self.session
@@ -339,6 +340,7 @@ class TurnState:
                 reminders=reminders,
                 loop=loop,
                 spent=self.used(),
+                messages=messages,
             )
         )
 

@@ -23,7 +23,7 @@ def test_the_definition_has_no_findings_and_the_test_passes(desk: Desk) -> None:
     assert sorted(done.out.splitlines()) == [f"my-bot/{name}" for name in FILES]
     assert check("my-bot/my-bot.json") == []
     tested = desk.run("test", "my-bot", "--fail-under", "100")
-    assert (tested.code, "6 passed" in tested.out) == (0, True), tested.out
+    assert (tested.code, "8 passed" in tested.out) == (0, True), tested.out
 
 
 def test_the_starter_shows_the_best_habits(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cli_command import Desk, desk
+from desks import DESK
 from llm_fsm.cli.terminal import answers
 from llm_fsm.session.messages import Paused
 from refunds import PAID, REFUNDS, SIGNED, TOOLS, model
@@ -176,3 +177,15 @@ def test_what_the_host_does_not_bring_is_said_before_the_first_word(refunds: Des
     assert (done.code, done.out) == (2, "")
     assert "needs the" in done.err
     assert f"{option} FILE" in done.err
+
+
+def test_lines_are_messages_while_a_person_has_taken_over(refunds: Desk) -> None:
+    refunds.write("desk.json", DESK)
+    asks = {"transition": {"target_state": "human", "context_update": {}}, "message": "Of course."}
+    replies = refunds.replies({"message": "Hello?"}, asks)
+    done = refunds.run("chat", "desk.json", *replies, *OPTIONS, stdin=b'A person\nAre you there?\n{"settled": true}\n')
+    assert done.code == 5
+    assert done.out.endswith("Of course.\n\nA colleague will be with you soon.\n\nA colleague will be with you soon.\n")
+    assert "waits for colleague" in done.err
+    held = Paused(id="p", kind="wait", what="colleague", state="human", messages="record")
+    assert answers.shown(held)[-1].endswith("/answer JSON hands back.")

@@ -96,7 +96,7 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
-            assert db.execute("PRAGMA user_version").fetchone() == (5,)
+            assert db.execute("PRAGMA user_version").fetchone() == (6,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         names = ("synchronous", "foreign_keys")
         settings = await store._read(lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
@@ -126,13 +126,24 @@ async def test_a_newer_version_is_refused_and_left_alone(path):
     before = path.read_bytes()
     async with opened(path) as store:
         assert await message_of(store.load("c")) == (
-            f"{path}: written by a newer version (schema 7; this one knows up to 5): "
+            f"{path}: written by a newer version (schema 7; this one knows up to 6): "
             "upgrade llm-fsm or use another file"
         )
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+async def test_a_file_without_pauses_finds_what_waits_already(path):
+    waits = '{"outcome":null,"note":"\\u0000 \\ud800","pause":{"id":"p","kind":"approval","what":"pay"}}'
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((GOLDEN / "sqlite_5.sql").read_text("utf-8"))
+        db.execute("UPDATE conversations SET session = ?", (waits,))
+        db.commit()
+    async with opened(path) as store:
+        for kind in ("any", "approval"):
+            assert [line.conversation_id for line in await store.list(ListQuery(paused=kind))] == ["golden/2"]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     with closing(sqlite3.connect(path)) as db:
         db.executescript((GOLDEN / f"sqlite_{version}.sql").read_text("utf-8"))

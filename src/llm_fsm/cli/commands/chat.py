@@ -381,8 +381,11 @@ def _say_waiting(talk: Talk, again: str) -> None:
         return
     for line in report.waiting(talk.paused):
         console.note(line)
+    how = "with the answer as a line of JSON"
+    if talk.paused.messages == "record":
+        how = "where /answer JSON in a terminal hands back"
     if again:
-        console.note(f"to go on, with the answer as a line of JSON: {again}", to_copy=True)
+        console.note(f"to go on, {how}: {again}", to_copy=True)
 
 
 def _converse(talk: Talk, wanted: ChatOptions, opening: Any, out: TextIO | None) -> int:

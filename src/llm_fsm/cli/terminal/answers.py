@@ -100,6 +100,8 @@ class TypedAnswer:
 
 def shown(pause: Paused) -> list[str]:
     """Return what is waited for and how to answer in a chat, one line each."""
+    if pause.messages == "record":
+        return [*report.waiting(pause), "A person has taken over: lines are messages to them; /answer JSON hands back."]
     if _plain_fields(pause):
         return [*report.waiting(pause, with_schema=False), "Please answer; /answer JSON gives all answers at once."]
     if pause.kind != "approval" or pause.call is None:

@@ -195,12 +195,14 @@ def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: b
     if opening:
         reply(opening)
     answer: TypedAnswer | None = None
+    taken_over = ""
     fresh = True
     over = resumed and talk.ended
     if over:
         note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
     while over or not talk.ended:
         answer = _asked(talk, answer)
+        taken_over = _show_who_took_over(talk, taken_over)
         if fresh:
             show_choices(talk.choices)
         try:
@@ -228,10 +230,20 @@ def _left(talk: Talk) -> int:
     return exits.OK if talk.paused is None else exits.PAUSED
 
 
+def _show_who_took_over(talk: Talk, shown: str) -> str:
+    """Say once that lines go to a person now. `shown` is the pause of which it was said; return that of now."""
+    pause = talk.paused
+    if pause is None or pause.messages == "refuse":
+        return ""
+    if pause.id != shown:
+        note(*answers.shown(pause))
+    return pause.id
+
+
 def _asked(talk: Talk, answer: TypedAnswer | None) -> TypedAnswer | None:
     """Show once what is waited for, and each time the field that is asked for."""
     pause = talk.paused
-    if pause is None:
+    if pause is None or pause.messages == "record":
         return None
     if answer is None or answer.pause.id != pause.id:
         answer = TypedAnswer(pause)

@@ -1,54 +1,22 @@
 // The chat page: one conversation with one definition over the REST door.
+import { caller, events, newKey } from "./client.js";
+
+const { call } = caller("llm-fsm-token");
 const at = (id) => document.getElementById(id);
 const [definitions, messages, problem, state] = ["definition", "messages", "problem", "state"].map(at);
 const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at);
-let token = sessionStorage.getItem("llm-fsm-token");
 let conversation = null;
 let early = ""; // a message that was sent before the first conversation had begun
 let following = null; // ends the stream of what happens between messages
 let foreign = false; // the conversation waits for a colleague's answer
 let unsent = null; // a message whose answer did not arrive: it is sent again under its own key
 
-async function call(path, body, headers = {}, method = body === undefined ? "GET" : "POST", signal = undefined) {
-  const answer = await fetch(path, {
-    method,
-    signal,
-    headers: {
-      ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-      ...(token ? { Authorization: `Bearer ${token}` } : {}),
-      ...headers,
-    },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  if (answer.status === 401) {
-    await askToken();
-    return call(path, body, headers, method, signal);
-  }
-  if (!answer.ok) {
-    const found = await answer.json().catch(() => ({ detail: `the server answered ${answer.status}` }));
-    throw Object.assign(new Error(found.detail), { status: answer.status });
-  }
-  return answer;
-}
-
-function askToken() {
-  const dialog = at("ask");
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      token = at("token").value.trim();
-      at("token").value = "";
-      sessionStorage.setItem("llm-fsm-token", token);
-      resolve();
-    }, { once: true });
-  });
-}
-
-function show(who, words) {
+// Shows words of the user, the bot, or a person of the house (`by`), or a note.
+function show(who, words, by = "") {
   const line = document.createElement("li");
   const name = document.createElement("span");
-  name.className = "hidden";
-  name.textContent = { user: "You: ", bot: "Bot: ", note: "" }[who];
+  name.className = by ? "by" : "hidden";
+  name.textContent = by || { user: "You: ", bot: "Bot: ", note: "" }[who];
   const said = document.createTextNode(words);
   line.className = who;
   line.append(name, said);
@@ -64,23 +32,6 @@ function scroll() {
 function fail(error) {
   problem.textContent = `${error.message || error}`;
   problem.hidden = false;
-}
-
-// Server-sent events of an answer: [name, data, id] each.
-async function* events(answer) {
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const blocks = (rest + value).split("\n\n");
-    rest = blocks.pop();
-    for (const block of blocks) {
-      const fields = Object.fromEntries(block.split("\n").filter((line) => /^(id|event|data): /.test(line))
-        .map((line) => [line.slice(0, line.indexOf(": ")), line.slice(line.indexOf(": ") + 2)]));
-      if (fields.data) yield [fields.event, JSON.parse(fields.data), fields.id];
-    }
-  }
 }
 
 async function turn(path, body, key) {
@@ -131,7 +82,7 @@ async function follow(id) {
         last = place ?? last;
         if (name !== "turn") continue;
         if (!["due", "update", "end"].includes(data.kind) && !(foreign && data.kind === "answer")) continue;
-        if (data.text) show("bot", data.text);
+        if (data.text) show("bot", data.text, data.by);
         after(data);
       }
     } catch (error) {
@@ -145,7 +96,7 @@ function after(now) {
   state.textContent = now.state;
   ask(now.paused);
   offer(now.choices || []);
-  say.hidden = Boolean(now.ended || now.paused);
+  say.hidden = Boolean(now.ended || (now.paused && now.paused.messages === "refuse"));
   if (now.ended) show("note", "The conversation has ended.");
   scroll();
 }
@@ -166,12 +117,12 @@ function button(label, act) {
 function ask(paused) {
   answer.hidden = !paused;
   answer.replaceChildren();
-  foreign = Boolean(paused && !paused.may_answer);
+  foreign = Boolean(paused && (!paused.may_answer || paused.messages === "record"));
   if (!paused) return;
   const told = document.createElement("p");
   answer.append(told);
   if (foreign) {
-    told.textContent = paused.what;
+    told.textContent = paused.may_answer ? "A person has taken over. The page /operator is theirs." : paused.what;
     return;
   }
   const call = paused.call ? `: ${paused.call.name} ${JSON.stringify(paused.call.arguments)}` : "";
@@ -232,7 +183,7 @@ function send(words, picked = false, question = "") {
     return;
   }
   if (unsent === null || unsent.words !== words) {
-    unsent = { words, picked, question, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
+    unsent = { words, picked, question, key: newKey() };
     show("user", words);
   }
   text.value = "";

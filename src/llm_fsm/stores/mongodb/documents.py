@@ -24,7 +24,18 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING
 from pymongo import errors as faults
 
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, Order, OutboxQuery, Posted, just_before
+from llm_fsm.stores.base import (
+    ANY_PAUSE,
+    Commit,
+    DueRow,
+    Listed,
+    ListQuery,
+    Loaded,
+    Order,
+    OutboxQuery,
+    Posted,
+    just_before,
+)
 from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 
 Document = Mapping[str, Any]
@@ -127,6 +138,8 @@ class Documents:
             asked["conversation"] = {"$gt": just_before(query.begins)}
         if query.metadata:
             asked["labels"] = {"$all": _labels(query.metadata)}
+        if query.paused is not None:
+            asked["paused"] = {"$gt": ""} if query.paused == ANY_PAUSE else query.paused
         if query.updated_since is not None:
             asked["updated"] = {"$gte": query.updated_since}
         lines = map(_line, self._current(asked, query.order))
@@ -208,6 +221,7 @@ class Documents:
         self._turns.create_index([("current", ASCENDING), ("conversation", ASCENDING)])
         self._turns.create_index([("labels", ASCENDING)])
         self._turns.create_index([("current", ASCENDING), ("updated", ASCENDING), ("conversation", ASCENDING)])
+        self._turns.create_index([("paused", ASCENDING), ("conversation", ASCENDING)])
         self._turns.create_index([("due.time", ASCENDING)])
         self._turns.create_index([("outbox.sink", ASCENDING)])
         step = [("conversation", ASCENDING), ("version", ASCENDING), ("step", ASCENDING)]
@@ -274,7 +288,7 @@ def _labels(metadata: Mapping[str, str]) -> list[str]:
 
 def _line(turn: Document) -> Listed:
     labels = dict(map(json.loads, turn.get("labels", [])))
-    values = [*(turn[key] for key in _LISTED), labels]
+    values = [*(turn[key] for key in _LISTED), labels, turn.get("paused", "")]
     return Listed(*values)
 
 
@@ -291,6 +305,7 @@ def _turn(commit: Commit, before: Document | None) -> Document:
         "definition": commit.definition,
         "state": commit.state,
         "ended": commit.ended,
+        "paused": commit.paused,
         "created": commit.began if before is None else before["created"],
         "updated": commit.time,
         "sha": commit.definition_sha,

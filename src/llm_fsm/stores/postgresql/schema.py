@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from llm_fsm.errors import StoreError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _NAMESPACE = 0x4C46534D
 """Key of the advisory lock under which tables are made ("LFSM")."""
@@ -56,6 +56,15 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
             PRIMARY KEY (key, value, conversation))""",
         "CREATE INDEX labels_by_conversation ON labels (conversation)",
+    ),
+    # The functions for JSON fail at escapes of characters that a database cannot hold. The pattern reads the first
+    # two members of a pause, which are always its id and its kind.
+    2: (
+        """ALTER TABLE conversations ADD COLUMN paused text COLLATE "C" NOT NULL DEFAULT ''""",
+        r"""UPDATE conversations
+            SET paused = coalesce(substring(session FROM '"pause":{"id":"[^"]*","kind":"([a-z_]+)"'), '')
+            WHERE NOT ended AND session LIKE '%"pause":{"id":"%'""",
+        "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
     ),
 }
 """Statements that upgrade tables from a version to the next one."""

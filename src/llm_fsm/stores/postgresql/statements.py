@@ -48,7 +48,7 @@ _STILL = """(holder IS NULL OR EXISTS
 
 _SAVE = f"""WITH given AS (
     SELECT * FROM json_to_recordset(%(commits)s) AS t (id text, expected bigint, number bigint, session text,
-        definition text, state text, ended bool, time float8, began float8, sha text, holder int)
+        definition text, state text, ended bool, paused text, time float8, began float8, sha text, holder int)
 ), appended AS (
     SELECT * FROM json_to_recordset(%(records)s) AS t (id text, number bigint, record text)
 ), answered AS (
@@ -62,12 +62,13 @@ _SAVE = f"""WITH given AS (
     AND (sha IS NULL OR EXISTS (SELECT 1 FROM texts WHERE texts.sha = given.sha)
         OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = given.sha))
 ), created AS (
-    INSERT INTO conversations (id, version, session, definition, state, ended, created, updated, definition_sha)
-    SELECT id, number, session, definition, state, ended, began, time, sha FROM fit WHERE expected = 0
+    INSERT INTO conversations
+        (id, version, session, definition, state, ended, paused, created, updated, definition_sha)
+    SELECT id, number, session, definition, state, ended, paused, began, time, sha FROM fit WHERE expected = 0
     ON CONFLICT DO NOTHING RETURNING id
 ), updated AS (
     UPDATE conversations c SET version = c.version + 1, session = fit.session, definition = fit.definition,
-        state = fit.state, ended = fit.ended, updated = fit.time, definition_sha = fit.sha
+        state = fit.state, ended = fit.ended, paused = fit.paused, updated = fit.time, definition_sha = fit.sha
     FROM fit WHERE fit.expected > 0 AND c.id = fit.id AND c.version = fit.expected RETURNING c.id
 ), done AS (
     SELECT id FROM created UNION ALL SELECT id FROM updated
@@ -183,6 +184,7 @@ def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> di
                 "definition": c.definition,
                 "state": c.state,
                 "ended": c.ended,
+                "paused": c.paused,
                 "time": c.time,
                 "began": c.began,
                 "sha": c.definition_sha,
@@ -304,8 +306,8 @@ class PostgresRows:
         statement, values = listing(query, _DIALECT)
         cursor = await self._db.execute(statement.encode(), values)
         return tuple(
-            Listed(name, of, state, ended, turns, began, updated, sha, labels or {})
-            for name, of, state, ended, turns, began, updated, sha, labels in await cursor.fetchall()
+            Listed(name, of, state, ended, turns, began, updated, sha, labels or {}, paused)
+            for name, of, state, ended, turns, began, updated, sha, paused, labels in await cursor.fetchall()
         )
 
     async def counted(self, query: ListQuery) -> int:

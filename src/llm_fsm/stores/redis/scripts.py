@@ -8,6 +8,7 @@ Keys, under a prefix that a cluster keeps in one slot:
 | `r:<id>`, `i:<id>` | records in order; request id to record number |
 | `j:<id>`, `o:<id>` | journal, step to result; outbox, rows in order |
 | `all`, `out`, `due` | ids in order; those with an outbox; due rows by time |
+| `waiting` | ids in order of those that wait for an answer |
 | `m:<label>` | the conversations with a label |
 | `defs`, `p:<sha>` | definitions; the conversations pinned to one |
 | `l:<id>`, `h:<holder>` | the holder of a lock; the lease of a holder |
@@ -42,7 +43,8 @@ end
 
 SAVE = (
     "local P, id, holder, expected, number, sha = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]\n"
-    "local text, due, outbox, fields, answered = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]"
+    "local text, due, outbox, fields, answered = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]\n"
+    "local paused = ARGV[12]"
     + _HELD
     + _PIN
     + """
@@ -60,15 +62,20 @@ end
 if sha ~= '' and text == '' and redis.call('HEXISTS', P .. 'defs', sha) == 0 then return {'undefined'} end
 if expected > 0 then undue(id) end
 local before = redis.call('HGET', c, 'sha')
-for place = 14, #ARGV do redis.call('RPUSH', P .. 'r:' .. id, ARGV[place]) end
+for place = 15, #ARGV do redis.call('RPUSH', P .. 'r:' .. id, ARGV[place]) end
 for _, one in ipairs(answered) do redis.call('HSET', P .. 'i:' .. id, one[1], one[2]) end
-redis.call('HSET', c, 'version', number, 'due', due, unpack(cjson.decode(fields)))
+redis.call('HSET', c, 'version', number, 'due', due, 'paused', paused, unpack(cjson.decode(fields)))
+if paused ~= '' then
+  redis.call('ZADD', P .. 'waiting', 0, id)
+else
+  redis.call('ZREM', P .. 'waiting', id)
+end
 if expected == 0 then
-  redis.call('HSET', c, 'created', ARGV[12])
+  redis.call('HSET', c, 'created', ARGV[13])
   redis.call('ZADD', P .. 'all', 0, id)
   label(id, 'SADD')
 end
-redis.call('HSET', c, 'session', ARGV[13])
+redis.call('HSET', c, 'session', ARGV[14])
 if sha ~= '' then
   redis.call('HSET', c, 'sha', sha)
   redis.call('SADD', P .. 'p:' .. sha, id)
@@ -161,6 +168,7 @@ unpin(id, redis.call('HGET', P .. 'c:' .. id, 'sha'))
 for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:'}) do redis.call('DEL', P .. kind .. id) end
 redis.call('ZREM', P .. 'all', id)
 redis.call('ZREM', P .. 'out', id)
+redis.call('ZREM', P .. 'waiting', id)
 return found
 """
 )

@@ -33,7 +33,7 @@ from llm_fsm.stores.redis.errors import sound
 from llm_fsm.stores.registry import seconds, taken
 
 _PAGE = 500
-_LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha", "labels")
+_LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha", "labels", "paused")
 
 
 class RedisStore(PerLoop[RedisLink]):
@@ -148,7 +148,7 @@ class RedisStore(PerLoop[RedisLink]):
         after = query.after if query.order == "id" else None
         if query.begins:
             after = max(after or "", just_before(query.begins))
-        async for name in self._names("all", after):
+        async for name in self._names("all" if query.paused is None else "waiting", after):
             if query.begins and not name.startswith(query.begins):
                 return
             yield name
@@ -193,7 +193,7 @@ class RedisStore(PerLoop[RedisLink]):
 
     async def _line(self, name: str) -> Listed | None:
         values = await self._ask("HMGET", self._key("c", name), *_LISTED)
-        definition, state, ended, version, created, updated, sha, labels = values
+        definition, state, ended, version, created, updated, sha, labels, paused = values
         if version is None:
             return None
         with sound(self.place, ValueError, TypeError):
@@ -207,6 +207,7 @@ class RedisStore(PerLoop[RedisLink]):
                 float(updated),
                 sha,
                 dict(map(json.loads, json.loads(labels or "[]"))),
+                paused or "",
             )
 
     async def _definition_of(self, name: str) -> str | None:
@@ -275,6 +276,7 @@ def _arguments(commit: Commit) -> Sequence[Any]:
         json.dumps(outbox, ensure_ascii=False),
         json.dumps(fields, ensure_ascii=False),
         json.dumps(answered, ensure_ascii=False),
+        commit.paused,
         repr(float(commit.began)),
         commit.session,
         *(record for _, record, _ in commit.numbered),

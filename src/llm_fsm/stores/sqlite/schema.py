@@ -18,7 +18,7 @@ from llm_fsm.stores.locks.file_locks import make_folder
 from llm_fsm.stores.sqlite.errors import is_busy
 
 MEMORY = ":memory:"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
 
 _STEPS: Mapping[int, tuple[str, ...]] = {
@@ -52,6 +52,12 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             PRIMARY KEY (key, value, conversation)) WITHOUT ROWID""",
         "CREATE INDEX labels_by_conversation ON labels (conversation)",
         "CREATE INDEX conversations_by_time ON conversations (updated, id)",
+    ),
+    5: (
+        "ALTER TABLE conversations ADD COLUMN paused TEXT NOT NULL DEFAULT ''",
+        """UPDATE conversations SET paused = json_extract(session, '$.pause.kind')
+            WHERE ended = 0 AND json_extract(session, '$.pause.kind') IS NOT NULL""",
+        "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
     ),
 }
 """Statements that upgrade a file from a version to the next one."""

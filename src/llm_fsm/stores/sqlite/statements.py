@@ -38,19 +38,20 @@ _FOUND = """WITH asked AS (
     EXISTS (SELECT 1 FROM inbox i JOIN json_each(asked.value, '$[3]') request ON i.request_id = request.value
         WHERE i.conversation = asked.id),
     c.definition_sha IS asked.sha,
-    (c.definition, c.state, c.ended) IS (json_extract(asked.value, '$[4]'), json_extract(asked.value, '$[5]'),
-        json_extract(asked.value, '$[6]')),
+    (c.definition, c.state, c.ended, c.paused) IS (json_extract(asked.value, '$[4]'),
+        json_extract(asked.value, '$[5]'), json_extract(asked.value, '$[6]'), json_extract(asked.value, '$[7]')),
     asked.sha IS NULL OR json_extract(asked.value, '$[2]')
         OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
     EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
     EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
     FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
 _row = attrgetter(
-    *("conversation_id", "number", "session", "definition", "state", "ended", "time", "definition_sha", "began")
+    *("conversation_id", "number", "session", "definition", "state", "ended", "time", "definition_sha", "began"),
+    "paused",
 )
 """The row of a commit, in the order of `_WRITE`."""
 _WRITE = """INSERT INTO conversations
-    (id, version, session, definition, state, ended, updated, definition_sha, created)"""
+    (id, version, session, definition, state, ended, updated, definition_sha, created, paused)"""
 _DIALECT = Dialect(
     mark=":{}".format,
     ended=(0, 1),
@@ -60,7 +61,7 @@ _DIALECT = Dialect(
     labels="(SELECT json_group_object(l.key, l.value) FROM labels l WHERE l.conversation = c.id)",
 )
 _EACH_TURN = ("version", "session", "updated")
-_LISTED = ("definition", "state", "ended")
+_LISTED = ("definition", "state", "ended", "paused")
 _PINNED = ("definition_sha",)
 """The columns that a commit replaces.
 
@@ -128,7 +129,7 @@ def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]
         (
             *(c.conversation_id, c.definition_sha, c.definition_text is not None),
             [request_id for request_id, _ in c.answered],
-            *(c.definition, c.state, c.ended),
+            *(c.definition, c.state, c.ended, c.paused),
         )
         for c in commits
     ]
@@ -253,8 +254,8 @@ class SqliteRows:
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         rows = self.db.execute(*listing(query, _DIALECT))
         return tuple(
-            Listed(name, of, state, bool(ended), turns, began, updated, sha, msgspec.json.decode(labels))
-            for name, of, state, ended, turns, began, updated, sha, labels in rows
+            Listed(name, of, state, bool(ended), turns, began, updated, sha, msgspec.json.decode(labels), paused)
+            for name, of, state, ended, turns, began, updated, sha, paused, labels in rows
         )
 
     def counted(self, query: ListQuery) -> int:

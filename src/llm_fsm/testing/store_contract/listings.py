@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
+from llm_fsm.stores.base import ANY_PAUSE, Listed, ListQuery, Store, every_line
 from llm_fsm.testing.store_contract.documents import HOSTILE, expect, turn
 
 NEWEST_FIRST = ListQuery(order="-updated")
@@ -135,6 +135,34 @@ async def hostile_labels_are_only_labels(store: Store) -> None:
     expect("the labels", lines, {name: {"key": name, name: "value"} for name in HOSTILE})
 
 
+async def waiting_conversations_are_listed(store: Store) -> None:
+    """`paused` finds the conversations that wait for an answer, by its kind, until a commit answers it."""
+    for name, kind in (("a", "approval"), ("b", ""), ("c", "wait"), ("d", "approval"), ("e", "wait")):
+        await store.save(replace(turn(name, 1), paused=kind, time=1_000.0 - ord(name)))
+    await store.save(replace(turn("a", 2), paused="wait"))
+    await store.save(turn("d", 2))
+    await store.save(replace(turn("b", 2), paused="approval", metadata={}, time=5_000.0))
+    await store.delete("e")
+    for query, wanted in (
+        (ListQuery(paused=ANY_PAUSE), ["a", "b", "c"]),
+        (ListQuery(paused="wait"), ["a", "c"]),
+        (ListQuery(paused="approval"), ["b"]),
+        (ListQuery(paused="break"), []),
+        (ListQuery(paused="wait", state="state 2"), ["a"]),
+        (ListQuery(paused=ANY_PAUSE, definition="greeting", ended=False), ["a", "b", "c"]),
+        (ListQuery(paused=ANY_PAUSE, definition="other"), []),
+        (ListQuery(paused=ANY_PAUSE, begins="b"), ["b"]),
+        (ListQuery(paused=ANY_PAUSE, ids=frozenset(("c", "d"))), ["c"]),
+        (ListQuery(paused=ANY_PAUSE, after="a"), ["b", "c"]),
+        (ListQuery(paused=ANY_PAUSE, order="updated"), ["c", "a", "b"]),
+        (ListQuery(paused=ANY_PAUSE, order="updated", after="a", after_updated=1_002.5), ["b"]),
+    ):
+        await _expect_listed(store, query, wanted)
+    expect("limit 1", _ids(await store.list(ListQuery(paused=ANY_PAUSE, limit=1))), ["a"])
+    lines = {line.conversation_id: line.paused for line in await store.list(ListQuery())}
+    expect("the kinds", lines, {"a": "wait", "b": "approval", "c": "wait", "d": ""})
+
+
 async def _expect_listed(store: Store, query: ListQuery, wanted: Sequence[str]) -> None:
     expect(f"list {query}", _ids(await store.list(query)), list(wanted))
     expect(f"count {query}", await store.count(query), len(wanted))
@@ -151,4 +179,5 @@ LISTING_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     labels_find_conversations,
     labels_go_with_their_conversation,
     hostile_labels_are_only_labels,
+    waiting_conversations_are_listed,
 )

@@ -324,7 +324,8 @@ def history_text(window: Iterable[Exchange]) -> str:
     for user, system in window:
         if user is not None:
             messages.append({"user": user})
-        messages.append({"you": system})
+        if system:
+            messages.append({"you": system})
     return escaped(messages) if messages else ""
 
 

@@ -162,6 +162,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "timeout": ("wait", "converse"),
     "on_timeout": ("wait", "converse"),
     "remind": ("wait", "converse"),
+    "messages": ("wait",),
     "outcome": ("final",),
     "required_context_keys": ("converse", "final", "task"),
     "example_dialogue": ("converse", "final", "task"),
@@ -205,6 +206,12 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
                 hint=f'it belongs to "kind": {meant}'
                 if len(kinds) < 3
                 else "ask in a state that converses",
+            )
+        if kind == "wait" and state.value.get("messages") == "record" and state.value.get("remind"):
+            yield setting_without_effect.finding(
+                f'"remind" has no effect in state {quoted(name)}: a person has taken over there',
+                pointer=f"{state.pointer}/remind",
+                hint='remove "remind"; "timeout" and "on_timeout" work',
             )
     for owner, transition in transitions_of(document):
         if transition.value.get("on") is not None and (
