@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from llm_fsm import ModelError
+from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.session import events as ev
-from llm_fsm.testing import ScriptedLLM, calls
+from llm_fsm.testing import ScriptedLLM, calls, serve_scripted
 from llm_fsm.workflow import (
     BoundLLM,
     ExecutionBreak,
@@ -200,6 +201,18 @@ def test_a_validator_of_your_own_sees_state_output_and_context() -> None:
     with pytest.raises(MaxRetriesExceeded) as raised:
         one(lambda ctx: 0, KeyResult("k", "x"), validator=Own(), max_retries=1).run("in")
     assert raised.value.feedback == "one more"
+
+
+def test_further_settings_of_a_call_reach_a_model_of_the_engine() -> None:
+    def look(ctx):
+        said = [Message("user", "What is the sky like?")]
+        return ctx.llm.chat(said, top_p=0.5, seed=7, response_format={"type": "json_object"}).content
+
+    with serve_scripted(['{"sky": "grey"}']) as server:
+        result = one(look, llm=CompatLLM("m", base_url=server.base_url)).run()
+    seen = server.requests[0].body
+    assert result.history[0].output == '{"sky": "grey"}'
+    assert (seen["top_p"], seen["seed"], seen["response_format"]) == (0.5, 7, {"type": "json_object"})
 
 
 # -- ways

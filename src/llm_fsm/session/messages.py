@@ -240,7 +240,10 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     view: PlainTurn | None = None
     """Given to adapters that have a true attribute `reads_view`."""
     options: Mapping[str, Any] = {}
-    """Further settings of a chat client; other adapters ignore them."""
+    """Further settings of the provider, such as `top_p`, `seed` or `response_format`.
+
+    Chat clients and servers get them. Adapters that ask no provider ignore them.
+    """
 
 
 class ModelReply(Struct, frozen=True, kw_only=True):

@@ -150,7 +150,7 @@ class Question:
         whole: True wants one reply. The function itself handles the calls in it.
         temperature: Temperature of the call; None leaves it to the model.
         max_tokens: The most tokens of a reply.
-        options: Further settings of a chat client.
+        options: Further settings of the provider, such as `top_p`.
     """
 
     messages: Sequence[LLMMessage]

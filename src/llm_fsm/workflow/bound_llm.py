@@ -43,7 +43,7 @@ class BoundLLM:
             tools: Tools instead of those of the state, as chat completions take them.
             temperature: Sampling temperature.
             max_tokens: The most tokens of the reply.
-            options: Further settings of the adapter.
+            options: Further settings of the provider, such as `top_p`, `seed` or `response_format`.
 
         Returns:
             An LLMResponse.

@@ -46,6 +46,13 @@ def test_it_is_an_llm_and_is_made_without_litellm():
     assert isinstance(LiteLLM("openai/x"), LLM)
 
 
+async def test_further_settings_are_sent():
+    further = {"top_p": 0.5, "seed": 7, "response_format": {"type": "json_object"}}
+    _, server = await ask(["{}"], request(options=further))
+    seen = server.requests[0].body
+    assert {key: seen[key] for key in further} == further
+
+
 FRESH = """
 import asyncio, logging, os, sys, warnings
 from llm_fsm.llm.litellm.adapter import LiteLLM

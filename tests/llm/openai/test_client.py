@@ -69,6 +69,34 @@ async def test_the_request_carries_messages_and_settings_and_nothing_else():
     assert reply.seconds > 0
 
 
+FURTHER = {
+    "top_p": 0.5,
+    "seed": 7,
+    "stop": ["END"],
+    "response_format": {"type": "json_object"},
+}
+
+
+async def test_further_settings_are_sent_and_replace_nothing_that_the_engine_sends():
+    options = {**FURTHER, "model": "other", "messages": [], "temperature": 2}
+    _, server = await ask(["{}"], request("hi", temperature=0.5, options=options))
+    seen = server.requests[0].body
+    assert {key: seen[key] for key in FURTHER} == FURTHER
+    assert (seen["model"], seen["temperature"], len(seen["messages"])) == ("m", 0.5, 2)
+
+
+async def test_the_form_of_the_reply_is_that_of_the_request():
+    asked = request(schema=SCHEMA, options={"response_format": {"type": "text"}})
+    _, server = await ask(['{"message": "hi"}'], asked)
+    assert server.requests[0].body["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize("value", [ModelError, {1, 2}, object()], ids=["class", "set", "object"])
+async def test_a_setting_that_is_no_json_is_one_clear_error(value):
+    said = str(await fault(["hi"], request(options={"seed": 7, "response_format": value})))
+    assert "takes settings as JSON; one of seed, response_format is none" in said
+
+
 async def test_without_a_key_no_authorization_is_sent(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     _, server = await ask(["hi"])

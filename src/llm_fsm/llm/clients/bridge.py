@@ -42,7 +42,7 @@ class ClientModel:
             if client not in self._named:
                 self._named[client] = resolve(client, environ=os.environ)
             client = self._named[client]
-        if inspect.iscoroutinefunction(getattr(client, "complete", None)):
+        if _is_model(client):
             reply: ModelReply = await client.complete(request)
             return reply
         return await _chat(client, request)
@@ -52,6 +52,14 @@ class ClientModel:
         named, self._named = self._named, {}
         for model in named.values():
             await let_go(model)
+
+
+def _is_model(client: Any) -> bool:
+    """Return true for a model of the engine. Some of them return the coroutine of another method."""
+    complete = getattr(client, "complete", None)
+    if inspect.iscoroutinefunction(complete):
+        return True
+    return callable(complete) and not callable(getattr(client, "chat", None))
 
 
 async def _chat(client: Any, request: LLMRequest) -> ModelReply:

@@ -136,6 +136,7 @@ class CompatLLM:
         stream: bool = False,
     ) -> T:
         """Ask for a reply in one form. Ask once more at once if the server names a better setting."""
+        self._check_options(request)
         if self._habits.narrow and request.schema is not None and request.targets:
             request = structs.replace(request, schema=narrowed(request.schema, request.targets, request.clearable))
         fields = request_fields(request, model, mode, marks=self._marks, modes=self._modes, by=self._author(model))
@@ -151,6 +152,16 @@ class CompatLLM:
             except ModelError as error:
                 if not self._learnt(error, request, model, limit, counts=counts):
                     raise
+
+    def _check_options(self, request: LLMRequest) -> None:
+        """Refuse further settings that no server can read, such as a class as the form of a reply."""
+        if not request.options:
+            return
+        try:
+            in_bytes(request.options)
+        except (TypeError, RecursionError) as error:
+            names = ", ".join(request.options)
+            raise ModelError(f"{self.where} takes settings as JSON; one of {names} is none: {error}") from error
 
     def _name(self, request: LLMRequest) -> str:
         """Return the model's name as its provider knows it."""

@@ -26,6 +26,8 @@ def request_fields(
 ) -> dict[str, Any]:
     """Return the fields of a request that all servers take alike.
 
+    The request's further settings come first, so that they replace no field that the engine needs.
+
     Args:
         request: The request.
         model: The name of the model.
@@ -39,7 +41,7 @@ def request_fields(
     messages = [message_json(message, author) for message in sent]
     if marks:
         messages[:2] = map(marked, messages[:2])
-    fields: dict[str, Any] = {"model": model, "messages": messages}
+    fields: dict[str, Any] = {**request.options, "model": model, "messages": messages}
     is_default = "temperature" in request.defaults
     untempered = model in modes.untempered or (is_default and has_own_temperature(model))
     if request.temperature is not None and not untempered:
