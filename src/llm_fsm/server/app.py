@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -36,6 +34,11 @@ from llm_fsm.server.rest import PROBLEMS, RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
 from llm_fsm.server.upkeep import upkeep
+
+HAS_MCP = find_spec("mcp") is not None
+"""True if the extra `mcp` is installed. Without it the server has all APIs but that of MCP."""
+if HAS_MCP:
+    from llm_fsm.server.mcp_server import Door
 
 _ABOUT = """Conversations and runs of machines that are written as JSON files.
 
@@ -107,9 +110,7 @@ def create_app(
     service = Service(Machines(machines), limits)
     feed = Feed(service.machines, service.secrecy)
     metrics = Metrics(service)
-    mcp: Any = None
-    if find_spec("mcp"):
-        mcp = import_module("llm_fsm.server.mcp_server").Door(service, workbench=workbench)
+    mcp = Door(service, workbench=workbench) if HAS_MCP else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
