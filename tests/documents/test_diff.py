@@ -247,6 +247,23 @@ def test_a_renamed_key_is_renamed_in_its_parts() -> None:
     assert [(change.how, change.key) for change in changes] == [("renamed", "place")]
 
 
+def test_keys_are_told_in_the_order_of_the_file() -> None:
+    names = [f"{letter}_key" for letter in "qxbzmaywcn"]
+    every, first = names[3:], names[:3]
+    rule = {"or": [{"==": [{"var": name}, 1]} for name in every]}
+
+    def undeclared(conditions: list[Any]) -> Definition:
+        states = {
+            "ask": {"purpose": "What?", "transitions": [{"target_state": "end", "conditions": conditions}]},
+            "end": {"purpose": "Goodbye"},
+        }
+        return load_dict({"name": "shop", "initial_state": "ask", "states": states}).definition
+
+    asking = [{"requires_context_keys": first}, {"logic": rule}]
+    found = diff(undeclared([]), undeclared(asking))
+    assert [change.message for change in found if change.subject == "key"] == [f'key "{name}" added' for name in names]
+
+
 def test_another_name_says_that_nothing_is_carried_over() -> None:
     [change] = diff(definition(), definition(lambda d: d.update(name="store")))
     assert change.reason == "conversations under the old name cannot be carried over"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
@@ -122,14 +123,25 @@ def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:
     yield from ((None, transition) for transition in definition.global_transitions)
 
 
-def asked(conditions: Iterable[Condition]) -> set[str]:
-    """Return the keys that conditions require, or that their rules read."""
-    found: set[str] = set()
+def asked(conditions: Iterable[Condition]) -> list[str]:
+    """Return the keys that conditions require, or that their rules read, in the order of the file."""
+    found: list[str] = []
     for condition in conditions:
-        found.update(condition.requires_context_keys)
+        found += condition.requires_context_keys
         if condition.rule is not None:
-            found.update(name for name in condition.rule.reads if not name.startswith("_"))
-    return {key for key in found if key}
+            names = (name for name in condition.rule.reads if not name.startswith("_"))
+            found += _in_order(names, json.dumps(condition.logic, ensure_ascii=False))
+    return [key for key in dict.fromkeys(found) if key]
+
+
+def _in_order(names: Iterable[str], text: str) -> list[str]:
+    """Sort names by the place of their first mention in a text."""
+
+    def place(name: str) -> tuple[int, str]:
+        mention = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+        return (len(text) if mention is None else mention.start()), name
+
+    return sorted(names, key=place)
 
 
 def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str]) -> Definition:

@@ -256,7 +256,8 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
     if edge.place in context.after.never:
         yield _closed(edge, context, text, place)
         return
-    needed = sorted(asked(edge.new.conditions) - asked(edge.old.conditions))
+    asked_before = asked(edge.old.conditions)
+    needed = sorted(key for key in asked(edge.new.conditions) if key not in asked_before)
     missing = {key: found for key in needed if (found := _missing(key, edge, context)) is not None}
     if not missing:
         yield Difference(
