@@ -43,6 +43,19 @@ def test_a_reply_that_cannot_be_rendered_is_an_apology_and_an_event(kind: str, m
     assert said.fallback
 
 
+def test_the_move_holds_although_its_reply_cannot_be_rendered() -> None:
+    bad = [{"name": "table"}]
+    first = talk(shop("converse"), "m", reply("total", "", items=bad))
+    assert first.session.state == "total"
+    assert first.session.context["items"] == bad
+    assert first.text == SORRY
+    asked, entered = first.of(ev.ReplyFailed), first.of(ev.StateEntered)
+    assert [event.state for event in asked] == [entered[-1].state] == ["total"]
+    back = say(shop("converse"), first.session, "No", reply("ask", "What else?"))
+    assert back.session.state == "ask"
+    assert back.of(ev.ReplyFailed) == []
+
+
 def test_the_words_of_the_definition_come_before_the_standard_apology() -> None:
     made = shop("final", model={"on_failure": "The total is not known yet."})
     done = talk(made, "m", reply("total", "", items=[{"name": "table"}]))
