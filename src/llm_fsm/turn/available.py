@@ -15,7 +15,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import HANDOVER, Move, lacks_answer, may_hold, surely_holds
-from llm_fsm.turn.next_step import Enter, Rest, Return, Step, lacking, next_steps
+from llm_fsm.turn.next_step import Enter, NextStep, Rest, Return, lacking, next_steps
 from llm_fsm.turn.turn_state import TurnState
 
 _FORESEEN = 100
@@ -243,7 +243,7 @@ def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> C
 
 def _possible_steps(
     machine: CompiledMachine, state: CompiledState, data: Mapping[str, object], left: str, *, called: bool
-) -> Iterator[tuple[Step, bool]]:
+) -> Iterator[tuple[NextStep, bool]]:
     """Yield what may follow on arrival, each with True if it follows whatever a reply writes.
 
     Nothing comes after a step that follows in any case. No state counts as answered: a reply may ask in any.

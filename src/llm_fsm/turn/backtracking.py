@@ -137,8 +137,13 @@ def _dropped(
         for name, state in machine.states.items()
     }
     ahead = reachable(graph, [move.target for move in starts if move.target not in past])
-    kept = {key for name in (ahead | past) & machine.states.keys() for key in _gathers(machine, name)}
-    gone = [key for name in left if name not in ahead for key in _gathers(machine, name)]
+    kept: set[str] = set()
+    for name in (ahead | past) & machine.states.keys():
+        kept.update(_gathers(machine, name))
+    gone: list[str] = []
+    for name in left:
+        if name not in ahead:
+            gone += _gathers(machine, name)
     return tuple(key for key in dict.fromkeys(gone) if key not in kept and key not in changed)
 
 

@@ -20,7 +20,7 @@ from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
 from llm_fsm.turn.named import named_by, possible_move
-from llm_fsm.turn.outcome import Refused, Taken, Unreadable, go, take_reply
+from llm_fsm.turn.outcome import Refused, Taken, Unreadable, make_move, take_reply
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
@@ -116,7 +116,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
         if (yield from handlers.vetoed(turn, move)) is not None:
             return None
         turn.emit(ev.Recognised(key=""))
-        return (yield from go(turn, move, "user"))
+        return (yield from make_move(turn, move, "user"))
     key = asked_key(turn.session, turn.state)
     if not key:
         return None
@@ -138,8 +138,8 @@ def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> Gene
     yield from assignments.update(turn, (key.partition(".")[0],))
     auto = yield from handlers.first_allowed(turn, here.autos)
     if auto is not None:
-        return (yield from go(turn, auto, "auto"))
+        return (yield from make_move(turn, auto, "auto"))
     move = certain_move(here, turn.session, before)
     if move is None or (yield from handlers.vetoed(turn, move)) is not None:
         return None
-    return (yield from go(turn, move, "user"))
+    return (yield from make_move(turn, move, "user"))

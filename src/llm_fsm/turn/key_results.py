@@ -26,6 +26,7 @@ MAX_JUDGED_CHARS = 200_000
 """Characters of an output, as JSON, that a judge reads. A longer one fails."""
 
 _REASON_CHARS = 2000
+"""A judge may quote the whole output. Records and prompts keep the beginning of its reason."""
 
 Verdict = tuple[bool, str]
 

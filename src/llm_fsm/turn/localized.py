@@ -18,6 +18,7 @@ from llm_fsm.definition.json_schema.validator import types_of
 
 LABELS = "x-labels"
 _TIMES = ("date", "time", "date-time")
+"""Formats whose values are written as the language of the definition writes them."""
 
 
 class _Text(str):

@@ -35,6 +35,7 @@ from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
 
 T = TypeVar("T")
 _UNFINISHED = ("length", "content_filter")
+"""Reasons for an end in the middle of a reply. Others are not kept, because providers differ."""
 _CUT = "it was cut off at its limit of tokens; send a shorter one, with a message of one or two sentences"
 
 
@@ -212,12 +213,15 @@ def turn_view(
         if option.kind == "beside":
             return _choice_beside(root, option, session)
         rules = [guard for guard in move.guards if guard.rule is not None]
+        required: list[str] = []
+        for guard in move.guards:
+            required += guard.keys
         return TransitionView(
             target_state=move.target,
             description=move.description,
             open=option.is_open,
             judged=move.judged,
-            requires=tuple(key for guard in move.guards for key in guard.keys),
+            requires=tuple(required),
             logic=tuple(guard.logic for guard in rules),
             reasons=tuple(guard.description for guard in rules),
             own=move.is_own,

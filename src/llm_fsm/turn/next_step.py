@@ -50,7 +50,7 @@ class Stuck:
     """End the run, because a state that decides has no open transition."""
 
 
-Step = Enter | Return | Call | Work | Rest | Stuck
+NextStep = Enter | Return | Call | Work | Rest | Stuck
 
 
 def next_steps(
@@ -59,7 +59,7 @@ def next_steps(
     called: bool,
     opens: Callable[[Move], bool],
     known: Callable[[], Move | None],
-) -> Iterator[Step]:
+) -> Iterator[NextStep]:
     """Yield what follows in a state, best first. A caller takes the first step that nothing forbids.
 
     Args:

@@ -1,7 +1,7 @@
 """The order in which a reply is taken, and what comes of it.
 
-`take` is the only such order. A streamed reply is rehearsed by the same function: on a fork of the turn, with a message
-that is still arriving. So nothing can be decided otherwise for the stream than for the turn.
+`apply_reply` is the only such order. A streamed reply is rehearsed by the same function: on a fork
+of the turn, with a message that is still arriving. So a stream and its turn cannot differ.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def take_reply(
     except ReplyError as error:
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
         return Unreadable(str(error))
-    return (yield from take(turn, reply, reply.message, available))
+    return (yield from apply_reply(turn, reply, reply.message, available))
 
 
 def _only_state(available: AvailableMoves) -> str:
@@ -122,7 +122,7 @@ def _only_state(available: AvailableMoves) -> str:
     return available.valid[0] if is_only else ""
 
 
-def take(
+def apply_reply(
     turn: TurnState, reply: Reply, message: Message, available: AvailableMoves
 ) -> Generator[Effect, Result, Outcome]:
     """Take a reply: keep its values, correct earlier answers, then make the move that it names, if that is possible."""
@@ -206,7 +206,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         reply = parse(head, stay=_only_state(available))
     except ReplyError:
         return
-    run = take(turn, reply, None, available)
+    run = apply_reply(turn, reply, None, available)
     result: Result | None = None
     while True:
         try:
@@ -416,7 +416,7 @@ def _refusal(turn: TurnState, named: Named, reason: str, *, closed: bool = False
     return Refused(f"{text}. Refused values: {values}" if values else text, named, closed)
 
 
-def go(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
+def make_move(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
     """Make a move that no message of a model goes with, and close the turn."""
     arrival = yield from transitions.follow(turn, move, by)
     yield from closing.close(turn, arrival, written="nothing")

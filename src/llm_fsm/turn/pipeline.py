@@ -332,7 +332,7 @@ def _go_on_working(turn: TurnState, waiting: Mapping[str, Any], step: bool) -> S
     """Go on with a task that has paused; see `answer`."""
     arrival, move = ORDINARY, (yield from tasks.work(turn, waiting))
     if move is not None:
-        arrival = yield from transitions.go(turn, move, "task")
+        arrival = yield from transitions.move_or_stop(turn, move, "task")
         if turn.state.kind == "converse" or not step:
             arrival = yield from transitions.settle(turn, arrival)
     if turn.state.rests or turn.paused or arrival.stop is not None:
@@ -349,7 +349,7 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
         turn.emit(event)
     yield from assignments.remake(turn)
     move = yield from tasks.follow(turn, shown)
-    arrival = yield from transitions.settle(turn, (yield from transitions.go(turn, move, "answer")))
+    arrival = yield from transitions.settle(turn, (yield from transitions.move_or_stop(turn, move, "answer")))
     yield from _arrived(turn, arrival.stop)
     return arrival.stop
 
@@ -391,7 +391,7 @@ def _time_out(turn: TurnState, state: str, target: str | None) -> StoppableRun:
     if target is None:
         return Stop("expired")
     move = Move(pointer=f"/states/{state}/on_timeout", target=target)
-    arrival = yield from transitions.step(turn, move, "timeout")
+    arrival = yield from transitions.enter_counted(turn, move, "timeout")
     return (yield from transitions.settle(turn, arrival)).stop
 
 
@@ -500,10 +500,9 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
                 yield from summaries.summarise(turn, "history", {"conversation": gone})
             turn.emit(ev.HistoryTrimmed(dropped=dropped))
     if turn.state.kind == "final" and not turn.session.stack:
-        own = turn.state.id if turn.has("cancel" if turn.state.id == "cancelled" else turn.state.id) else ""
-        turn.emit(ev.Ended(outcome=turn.state.definition.outcome or _OF_PATTERNS.get(own, "final")))
-    elif stop is not None and (stop.reason != "limit" or turn.machine.alone):
-        turn.emit(ev.Ended(outcome="limited" if stop.reason == "limit" else stop.reason))
+        turn.emit(ev.Ended(outcome=_outcome_at_end(turn)))
+    elif stop is not None and (stop.ends or turn.machine.alone):
+        turn.emit(ev.Ended(outcome=stop.reason))
     elif turn.session.silence is None:
         watch_silence(turn)
 
@@ -512,6 +511,15 @@ def _is_held(turn: TurnState) -> bool:
     """Return true if a person has taken over, who answers in place of the machine."""
     pause = turn.session.pause
     return pause is not None and pause.messages == "record"
+
+
+def _outcome_at_end(turn: TurnState) -> str:
+    """Return the outcome of the final state: its own word, that of its pattern, or `final`."""
+    state = turn.state
+    pattern = "cancel" if state.id == "cancelled" else state.id
+    # A state with the id of a pattern that is switched off is an ordinary end.
+    default = _OF_PATTERNS.get(state.id, "final") if turn.has(pattern) else "final"
+    return state.definition.outcome or default
 
 
 def _begins_afresh(turn: TurnState) -> bool:

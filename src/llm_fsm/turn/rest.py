@@ -19,7 +19,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Assignment, Move, labelled, open_moves, verdict
-from llm_fsm.turn.next_step import Call, Enter, Return, Step, lacking, next_steps
+from llm_fsm.turn.next_step import Call, Enter, NextStep, Return, lacking, next_steps
 from llm_fsm.turn.output_mapping import mapped
 
 Places = frozenset[tuple[str, str]]
@@ -137,7 +137,7 @@ def _place(root: CompiledMachine, session: Session) -> RestingPlace:
     return RestingPlace(session.flow, session.state, root.of(session).states[session.state].kind)
 
 
-def _foreseen_step(root: CompiledMachine, session: Session, asked: Places) -> Step:
+def _foreseen_step(root: CompiledMachine, session: Session, asked: Places) -> NextStep:
     """Return the step that follows by the values of a session; nobody is there who could forbid it."""
     state = root.of(session).states[session.state]
 
@@ -152,7 +152,7 @@ def _foreseen_step(root: CompiledMachine, session: Session, asked: Places) -> St
     return next(next_steps(state, called=bool(session.stack), opens=opens, known=known))
 
 
-def _after(root: CompiledMachine, session: Session, step: Step) -> Session | None:
+def _after(root: CompiledMachine, session: Session, step: NextStep) -> Session | None:
     """Return the session after a step; None if the run waits there, or nobody knows what follows."""
     match step:
         case Enter(move):

@@ -82,6 +82,7 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Sto
         The move that follows a subflow, or a Stop if none does. None after a digression.
     """
     frame, ended = turn.session.stack[-1], turn.session.state
+    # A cancelled flow has no result: its values may be half of an answer.
     if frame.kind == "digression" or how == "cancelled":
         leave(turn, how)
     else:
@@ -110,20 +111,17 @@ def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | Stop]
     """
     state = turn.state
     moves = labelled(state.moves, "cancelled")
-    told = any(move.on or move.guards for move in moves)  # else the one way on is that of a flow that was not cancelled
-    found = yield from handlers.first_allowed(
-        turn,
-        [
-            move
-            for move in moves
-            if move.on == "cancelled"
-            or (
-                told
-                and (not move.guards or reads(move, state.definition.output))
-                and rest(turn.root, turn.session, move).kind != "task"
-            )
-        ],
-    )
+    # If no move has a label or a condition, the one way on is that of a flow that was not cancelled.
+    chooses = any(move.on or move.guards for move in moves)
+    possible: list[Move] = []
+    for move in moves:
+        if move.on == "cancelled":
+            possible.append(move)
+        elif chooses and (not move.guards or reads(move, state.definition.output)):
+            begins_work = rest(turn.root, turn.session, move).kind == "task"
+            if not begins_work:  # nobody asked for it, but for an end
+                possible.append(move)
+    found = yield from handlers.first_allowed(turn, possible)
     return found or Stop("stuck")
 
 

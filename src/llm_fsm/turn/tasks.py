@@ -45,9 +45,10 @@ from llm_fsm.turn.key_results import (
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_policy import call_key
-from llm_fsm.turn.turn_state import Stop, TurnState
+from llm_fsm.turn.turn_state import LIMITED, Stop, TurnState
 
 _REASON_CHARS = 2000
+"""A fault may quote the whole output. Records and prompts keep the beginning of the reason."""
 _EMPTY = "the answer was empty"
 Failures = tuple[Mapping[str, str], ...]
 """The name and the reason of each check that failed."""
@@ -130,7 +131,7 @@ def _attempt(
     if isinstance(failures, Stop):
         return failures
     if failures and turn.out_of_time():
-        return Stop("limit")
+        return LIMITED
     return output.value, failures
 
 
@@ -149,7 +150,7 @@ def _ask_model(
         loop.take_up(waiting)
     reply = yield from tool_loop.run(turn, loop)
     if reply is None:
-        return None if turn.paused else Stop("limit")
+        return None if turn.paused else LIMITED
     size = len(reply.text)
     if size > MAX_OUTPUT_CHARS:
         reason = (
@@ -187,7 +188,7 @@ def _execute(
 ) -> Generator[Effect, Result, Output | Stop | None]:
     """Run the registered function of an attempt. Return a Stop at a limit, or None if it pauses."""
     if waiting is None and turn.limit_reached():
-        return Stop("limit")
+        return LIMITED
     session = turn.session
     name = turn.state.definition.execute or ""
     past = _past(waiting)
@@ -247,7 +248,7 @@ def _record_execution(
     if result.limit is not None:
         most = getattr(turn.machine.limits, result.limit) or 0
         turn.emit(ev.LimitReached(limit=result.limit, value=most))
-        return Stop("limit")
+        return LIMITED
     if result.paused is not None:
         _pause(turn, result.paused, loop)
         return None
@@ -383,7 +384,7 @@ def _by_judge(
     read = partial(judged, checks)
     verdicts = yield from model.ask(turn, "judge", request, model.no_moves(turn), read)
     if verdicts is None:
-        return Stop("limit")
+        return LIMITED
     if isinstance(verdicts, ReplyError):
         return dict.fromkeys(names, (False, "the judge gave no usable verdict"))
     unclear = (False, "the judge gave no clear verdict on it")

@@ -20,6 +20,7 @@ from llm_fsm.turn.reply.parser import decode, only_object
 MAX_ARGUMENTS = 1_000_000
 """Characters of one call's arguments."""
 _MAX_DEPTH = 32
+"""No tool needs deeper arguments. The limit bounds the recursion on what a model wrote."""
 
 
 class ArgumentsFault(ValueError):

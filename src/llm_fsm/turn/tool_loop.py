@@ -46,6 +46,7 @@ from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import TurnState
 
 _REASON_CHARS = 2000
+"""A refusal quotes what the model wrote, which may be of any length."""
 APPROVAL: Mapping[str, Any] = {
     "type": "object",
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},

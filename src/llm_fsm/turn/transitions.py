@@ -18,9 +18,9 @@ from llm_fsm.turn.agreement import note_yes
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Assignment, Move, verdict
-from llm_fsm.turn.next_step import Call, Enter, Rest, Return, Step, Work, next_steps
+from llm_fsm.turn.next_step import Call, Enter, NextStep, Rest, Return, Work, next_steps
 from llm_fsm.turn.rest import Places, way_on
-from llm_fsm.turn.turn_state import ORDINARY, TURNED_BACK, Arrival, Run, Stop, TurnState
+from llm_fsm.turn.turn_state import LIMITED, ORDINARY, TURNED_BACK, Arrival, Run, Stop, TurnState
 
 
 def arrive(
@@ -70,6 +70,8 @@ def settle(
     Returns:
         How it came to the state where it rests, with the Stop if the run goes no further.
     """
+    # The loop ends: every step without the user counts against `auto_steps`, and a known form is
+    # passed once, because its place is in `asked` after that.
     while arrival.stop is None:
         yield from assignments.remake(turn)
         if arrival.frame is not None and not arrival.frame.wanted:
@@ -84,6 +86,7 @@ def settle(
         arrived = yield from _perform(turn, following)
         if arrived is None:  # the work waits for an answer
             return arrival
+        # A return or a passed form counts for the whole way, also if later steps are plain moves.
         back, passed = arrived.back or arrival.back, arrived.passed or arrival.passed
         arrival = arrived._replace(back=back, passed=passed)
         if step and at_task:
@@ -91,7 +94,7 @@ def settle(
     return arrival
 
 
-def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, Step]:
+def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, NextStep]:
     """Return the step that follows here. A move that a handler forbids counts as closed."""
 
     def opens(move: Move) -> bool:
@@ -109,16 +112,19 @@ def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, S
     return Rest()
 
 
-def _perform(turn: TurnState, following: Step) -> Generator[Effect, Result, Arrival | None]:
+def _perform(turn: TurnState, following: NextStep) -> Generator[Effect, Result, Arrival | None]:
     """Perform a step and return how the run came to the next state; None if its work waits for an answer."""
     state = turn.state
     match following:
         case Enter(move, known=True):
             # Known answers are no work: a form of any length may be passed, so only subflows count.
-            arrival = yield from step(turn, move, "known") if state.kind == "subflow" else enter(turn, move, "known")
-            return arrival if state.kind == "subflow" else Arrival(passed=True)
+            if state.kind == "subflow":
+                return (yield from enter_counted(turn, move, "known"))
+            yield from enter(turn, move, "known")
+            return Arrival(passed=True)
         case Enter(move):
-            return (yield from step(turn, move, "decide" if state.kind == "decide" else "auto"))
+            by = "decide" if state.kind == "decide" else "auto"
+            return (yield from enter_counted(turn, move, by))
         case Return():
             return (yield from return_from(turn))
         case Call():
@@ -126,9 +132,12 @@ def _perform(turn: TurnState, following: Step) -> Generator[Effect, Result, Arri
         case Work():
             given = turn.session.input
             outcome = yield from tasks.work(turn)
+            # A cycle of tasks that changes nothing would use up the limits without a result.
             if isinstance(outcome, Move) and _repeats(turn, state.id, given):
-                outcome = Stop("limit")
-            return None if outcome is None else (yield from go(turn, outcome, "task"))
+                outcome = LIMITED
+            if outcome is None:
+                return None
+            return (yield from move_or_stop(turn, outcome, "task"))
     return Arrival(stop=Stop("stuck"))
 
 
@@ -140,13 +149,13 @@ def _rest(turn: TurnState) -> None:
         response.say_fixed(turn)
 
 
-def go(turn: TurnState, move: Move | Stop, by: str) -> Generator[Effect, Result, Arrival]:
-    """Make the move, if there is one. A flow that has passed comes back. Any other Stop is that of the arrival."""
-    if isinstance(move, Move):
-        return (yield from step(turn, move, by))
-    if move.reason == "passed" and turn.session.stack:
+def move_or_stop(turn: TurnState, outcome: Move | Stop, by: str) -> Generator[Effect, Result, Arrival]:
+    """Make the move that some work led to, or stop. A flow that has passed comes back instead."""
+    if isinstance(outcome, Move):
+        return (yield from enter_counted(turn, outcome, by))
+    if outcome.reason == "passed" and turn.session.stack:
         return (yield from return_from(turn))
-    return Arrival(stop=move)
+    return Arrival(stop=outcome)
 
 
 def _call(turn: TurnState) -> Generator[Effect, Result, Arrival]:
@@ -165,7 +174,7 @@ def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result
     before, frame = turn.session, turn.session.stack[-1]
     move = yield from subflows.come_back(turn, how)
     if move is not None:
-        return (yield from go(turn, move, "flow"))
+        return (yield from move_or_stop(turn, move, "flow"))
     if frame.caller is not None:
         subflows.hand_on(turn, before)
         if (yield from _reconsider_callers(turn, before)):
@@ -173,7 +182,7 @@ def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result
     return (yield from _reconsider(turn, frame))
 
 
-def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
+def enter_counted(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
     """Make one move without the user, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
@@ -257,6 +266,7 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
 def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arrival]:
     """Go on the way, unless an answer that was changed meanwhile leads back to where it is decided again."""
     session, reopened = turn.session, Arrival(frame=frame, back=True)
+    # Keys with an underscore are of the machine, so the user has corrected none of them.
     changed = tuple(
         key for key, value in frame.before.items() if session.context.get(key) != value and not key.startswith("_")
     )
@@ -273,6 +283,7 @@ def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, R
     """Reconsider the definitions that wait: where one of them is led another way, its flow is left."""
     for place, changed, found in outside(turn.root, before, turn.session) if turn.has("correct") else ():
         if found is not None:
+            # What waits above that definition belongs to the flow that the correction ends.
             while len(turn.session.stack) > place:
                 subflows.leave(turn, "corrected")
             yield from turn_back(turn, found, changed, named=False)
@@ -308,32 +319,48 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
 
 
 def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, Arrival]:
-    """Come back to an open state that was named, on the way out of other definitions, too.
+    """Come back to an open state that was named, from other definitions, too.
 
-    A digression that is left for the way itself is done with, and so is a flow that is left.
+    Subflows and digressions into other definitions may lie between here and there. They end one by
+    one, from the top of the stack, until the place belongs to the current definition.
     """
     if not turn.session.stack[place].main:
+        # The place is itself in a digression, so the current state stays open beside it.
+        # A return to the main path ends everything that was left open on the way.
         _leave_open(turn)
     while place not in turn.session.open_frames():
         session = turn.session
-        border = len(session.stack) - len(session.open_frames()) - 1
-        if session.stack[border].kind == "subflow":
-            while len(turn.session.stack) > border:
+        entrance = len(session.stack) - len(session.open_frames()) - 1
+        frame = session.stack[entrance]
+        if frame.kind == "subflow":
+            # The flow ends, with everything that it left open.
+            while len(turn.session.stack) > entrance:
                 subflows.leave(turn, "resumed")
             continue
         subflows.keep_secrets(turn)
-        _come_back_to(turn, border)
-        before = session.lowered(border)
+        _come_back_to(turn, entrance)
+        before = session.lowered(entrance)
         subflows.hand_on(turn, before)
         if (yield from _reconsider_callers(turn, before)):
             return TURNED_BACK
-        if border == place:
-            return (yield from _reconsider(turn, session.stack[border]))
-        if place > (session.stack[border].caller or 0):
-            place += len(session.stack) - border - 1
+        if place == entrance:
+            return (yield from _reconsider(turn, frame))
+        place = _place_after_return(session.stack, entrance, place)
         if place in turn.session.open_frames():
+            # The last return led to a state beside the place. It is left for the place, and stays open.
             _leave_open(turn)
     return (yield from _reconsider(turn, _come_back_to(turn, place)))
+
+
+def _place_after_return(stack: Sequence[Frame], returned: int, place: int) -> int:
+    """Return the place of a frame after the return from the digression at place `returned`.
+
+    The frames that the digression left open move beneath the call that it resumes; see
+    `Session.lowered`. So frames above that call move up by their number.
+    """
+    left_open = len(stack) - returned - 1
+    call = stack[returned].caller or 0
+    return place + left_open if place > call else place
 
 
 def _come_back_to(turn: TurnState, place: int) -> Frame:

@@ -64,11 +64,27 @@ class StillArrivingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reason why the run goes no further. A pause is no stop: it is in the session."""
+    """The reason why the run goes no further. A pause is no stop: it is in the session.
+
+    `ends`: true if it ends a conversation. A run without a user ends in any case.
+    """
 
     reason: Literal[
-        "stuck", "limit", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"
+        "stuck",
+        "limited",
+        "passed",
+        "exhausted",
+        "expired",
+        "cancelled",
+        "handover",
+        "given_up",
+        "silent",
     ]
+    ends: bool = True
+
+
+LIMITED = Stop("limited", ends=False)
+"""The turn used up its calls or its time. The user's next message has those of another turn."""
 
 
 class Arrival(NamedTuple):
@@ -91,7 +107,9 @@ StoppableRun = Generator[Effect, Result, Stop | None]
 
 
 ORDINARY = Arrival()
+"""The way of a plain move."""
 TURNED_BACK = Arrival(back=True)
+"""The way back to an earlier state, because an answer on the path to here changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +295,11 @@ class TurnState:
         secrets = self.secrets()
         if not secrets:
             return tuple(messages)
-        forms = tuple(dict.fromkeys(form for secret in secrets for form in (secret, escaped(secret)[1:-1])))
+        forms: dict[str, None] = {}
+        for secret in secrets:
+            # Both forms of one secret come before the next secret, which may be a part of them.
+            forms[secret] = None
+            forms[escaped(secret)[1:-1]] = None
         return tuple(structs.replace(message, content=redacted(forms, message.content)) for message in messages)
 
     def used(self) -> dict[str, float]:

@@ -42,6 +42,7 @@ DAY_TOKENS = 9
 _DAYS_AHEAD = 14
 _MONTH = len("2030-05")
 _QUOTED_CHARS = 4000
+"""A second try quotes the refused reply. A longer one would drive the rest out of the prompt."""
 _FIRST = 2
 """Messages of a question before anything was said about it: the system's and the user's."""
 _NOTHING = "{}"
@@ -165,7 +166,9 @@ def _conditions(
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
     """Return a key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
     kind, inner = schema.get("type"), mapped(schema, lean)
-    parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind and kind != "string" else []
+    parts: list[str] = []
+    if kind and kind != "string":
+        parts.append("/".join(kind) if isinstance(kind, list) else kind)
     if "enum" in schema:
         parts = [f"one of {','.join(_choice(schema, value) for value in schema['enum'])}"]
     parts += [f"{word} {_plain(inner[word])}" for word in _KEY_WORDS if word in schema]

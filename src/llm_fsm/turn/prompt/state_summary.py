@@ -17,6 +17,7 @@ from llm_fsm.definition.models import Definition, State
 from llm_fsm.turn.fixed_replies import ended, is_ended
 
 _SHORT_CHARS = 160
+"""The system message has a line for each state, so a long purpose is cut at a word."""
 _VALUE = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
 _TAG = re.compile(r"\{[%#].*?[%#]\}", re.DOTALL)
 _WORDS = frozenset({"if", "else", "not", "and", "or", "in", "is", "true", "false", "none"})

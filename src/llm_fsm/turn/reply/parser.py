@@ -23,15 +23,19 @@ from llm_fsm.session.reply_schema import updates
 from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000
+"""A model that repeats itself without end must not hold up the conversation."""
 _MAX_REPAIR_CHARS = 100_000
 """Characters of a broken reply that are repaired. The repair reads some texts in quadratic time."""
 _MAX_CANDIDATES = 50
 """Braces at which a whole object is looked for."""
 _MAX_DEPTH = 200
+"""No reply is nested so deep. The limit bounds the work on hostile text."""
 _MAX_WRAPS = 3
 """Objects around a reply: a call of a tool, its arguments, and one more that some models add."""
 _MAX_FENCES = 5
+"""A reply is in one of the first code fences, if it is in one. Each is tried as JSON."""
 _MAX_REASONING = 4000
+"""Reasoning is only recorded. Nothing is decided by it."""
 _OWN_KEYS = frozenset({"transition", "target_state", "message"})
 _MAX_ENDINGS = 4
 """Places at which a reply that was cut off is closed. The last few lose the least."""

@@ -20,7 +20,9 @@ from llm_fsm.turn.reply.reasoning import ANY_END, ENDS, LONGEST_TAG, OPENING, ma
 _MAX_PROSE = 2000
 """Characters before the object. Longer prose may be a thought whose beginning was in the prompt."""
 _MAX_KEY = 200
+"""Characters to wait for the end of a key. A longer text is no reply, so nothing is shown early."""
 _MAX_SCALAR = 400
+"""Characters to wait for the end of a number or word, for the same reason."""
 _THOUGHT = re.compile(OPENING, re.IGNORECASE | re.ASCII)
 _SPACE = re.compile(r"\s*")
 _KEY = re.compile(r'\s*+,?\s*+"((?:[^"\\]|\\.)*)"\s*:\s*(?=\S)')
