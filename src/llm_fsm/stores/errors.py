@@ -43,7 +43,10 @@ class DriverFault(NamedTuple):
 def fault_of(table: Iterable[DriverFault], error: BaseException, *codes: object) -> DriverFault | None:
     """Find the row of a driver's error: by one of its codes, else by a pattern of its message."""
     rows = tuple(table)
-    known = {code: row for row in reversed(rows) for code in row.codes}
+    known: dict[object, DriverFault] = {}
+    for row in rows:
+        for code in row.codes:
+            known.setdefault(code, row)
     found = next((known[code] for code in codes if code in known), None)
     if found is not None:
         return found

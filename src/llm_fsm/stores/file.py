@@ -204,23 +204,19 @@ class _Folder:
         return None if document is None else document.text
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
-        rows = (
-            (at, head.conversation_id, kind)
-            for head in self._heads([])
-            if definition in (None, head.definition)
-            for at, kind in head.due
-            if at <= now
-        )
+        rows: list[tuple[float, str, str]] = []
+        for head in self._heads([]):
+            if definition in (None, head.definition):
+                rows += [(at, head.conversation_id, kind) for at, kind in head.due if at <= now]
         return tuple(DueRow(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        rows = (
-            Posted(head.conversation_id, *row)
-            for head in sorted(self._heads([]), key=attrgetter("conversation_id"))
-            if query.admits(head.conversation_id, head.definition)
-            for row in head.outbox
-        )
-        return tuple(islice((row for row in rows if query.sink in (None, row.sink)), max(query.limit, 0)))
+        rows: list[Posted] = []
+        for head in sorted(self._heads([]), key=attrgetter("conversation_id")):
+            if query.admits(head.conversation_id, head.definition):
+                rows += [Posted(head.conversation_id, *row) for row in head.outbox]
+        wanted = (row for row in rows if query.sink in (None, row.sink))
+        return tuple(islice(wanted, max(query.limit, 0)))
 
     def acknowledge(self, posted: Posted) -> None:
         name = posted.conversation_id

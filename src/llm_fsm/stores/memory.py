@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
@@ -188,21 +188,20 @@ class MemoryStore:
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
         self._check_open()
         with self._guard:
-            found = (
-                (time, name, kind)
-                for name, (of, rows) in self._due.items()
-                if definition is None or of == definition
-                for time, kind in rows
-                if time <= now
-            )
-            return tuple(DueRow(name, time, kind) for time, name, kind in heapq.nsmallest(max(limit, 0), found))
+            found: list[tuple[float, str, str]] = []
+            for name, (of, rows) in self._due.items():
+                if definition is None or of == definition:
+                    found += [(time, name, kind) for time, kind in rows if time <= now]
+            first = heapq.nsmallest(max(limit, 0), found)
+            return tuple(DueRow(name, time, kind) for time, name, kind in first)
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         self._check_open()
         with self._guard:
             names = (name for name, found in self._posting.items() if query.admits(name, found.definition))
-            rows = (row for name in sorted(names) for row in self._posting[name].outbox)
-            return tuple(islice((row for row in rows if query.sink in (None, row.sink)), max(query.limit, 0)))
+            rows = chain.from_iterable(self._posting[name].outbox for name in sorted(names))
+            wanted = (row for row in rows if query.sink in (None, row.sink))
+            return tuple(islice(wanted, max(query.limit, 0)))
 
     async def acknowledge(self, posted: Posted) -> None:
         self._check_open()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -98,11 +98,8 @@ class Documents:
         if self._newest(name) is None:
             return ()
         turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort("first", ASCENDING)
-        numbered = (
-            (number, record) for turn in turns for number, (record, *_) in enumerate(turn["appended"], turn["first"])
-        )
-        found = (record for number, record in numbered if number > after)
-        return tuple(islice(found, None if limit is None else max(limit, 0)))
+        most = None if limit is None else max(limit, 0)
+        return tuple(islice(_records_after(turns, after), most))
 
     def journal(self, name: str, step: int, text: str) -> None:
         self._prepare()
@@ -150,13 +147,12 @@ class Documents:
         return None if found is None else str(found["text"])
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
-        rows = sorted(
-            (row["time"], turn["conversation"], row["kind"])
-            for turn in self._current({"due.time": {"$lte": now}})
-            if definition is None or turn["definition"] == definition
-            for row in turn["due"]
-            if row["time"] <= now
-        )
+        rows: list[tuple[float, str, str]] = []
+        for turn in self._current({"due.time": {"$lte": now}}):
+            if definition is None or turn["definition"] == definition:
+                name, due = turn["conversation"], turn["due"]
+                rows += [(row["time"], name, row["kind"]) for row in due if row["time"] <= now]
+        rows.sort()
         return tuple(DueRow(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
@@ -165,14 +161,20 @@ class Documents:
         if narrowed := {operator: value for operator, value in bounds.items() if value is not None}:
             asked["conversation"] = narrowed
         turns = self._turns.find(asked).sort([("conversation", ASCENDING), ("first", ASCENDING)])
-        rows = (
-            Posted(turn["conversation"], turn["number"], *(row[key] for key in ("index", "sink", "key", "text")))
-            for turn in turns
-            if query.definition in (None, (self._newest(turn["conversation"]) or turn)["definition"])
-            for row in turn["outbox"]
-            if query.sink in (None, row["sink"])
-        )
-        return tuple(islice(rows, max(query.limit, 0)))
+        return tuple(islice(self._posted(turns, query), max(query.limit, 0)))
+
+    def _posted(self, turns: Iterable[Document], query: OutboxQuery) -> Iterator[Posted]:
+        """Yield the rows of turns that match a query, without its limit."""
+        for turn in turns:
+            name = turn["conversation"]
+            newest = self._newest(name) or turn
+            if query.definition not in (None, newest["definition"]):
+                continue
+            for row in turn["outbox"]:
+                if query.sink in (None, row["sink"]):
+                    yield Posted(
+                        name, turn["number"], row["index"], row["sink"], row["key"], row["text"]
+                    )
 
     def acknowledge(self, posted: Posted) -> None:
         mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}
@@ -279,6 +281,14 @@ class Documents:
     def _drop_unused(self, sha: str | None) -> None:
         if sha is not None and self._turns.find_one({"current": True, "sha": sha}) is None:
             self._definitions.delete_one({"_id": sha})
+
+
+def _records_after(turns: Iterable[Document], after: int) -> Iterator[str]:
+    """Yield the records of turns with numbers above `after`."""
+    for turn in turns:
+        for number, (record, *_) in enumerate(turn["appended"], turn["first"]):
+            if number > after:
+                yield record
 
 
 def _labels(metadata: Mapping[str, str]) -> list[str]:

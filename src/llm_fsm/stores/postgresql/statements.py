@@ -7,9 +7,10 @@ transaction. A further query finds the reasons for refused commits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors
@@ -192,29 +193,39 @@ def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> di
             }
             for item, c in zip(asked, commits, strict=True)
         ),
-        "records": _json(
-            {"id": c.conversation_id, "number": number, "record": record}
-            for c in commits
-            for number, record, _ in c.numbered
-        ),
-        "answered": _json(
-            {"id": c.conversation_id, "request_id": request_id, "number": number}
-            for c in commits
-            for request_id, number in c.answered
-        ),
-        "labels": _json(
-            {"id": c.conversation_id, "key": key, "value": value}
-            for c in commits
-            for key, value in c.metadata.items()
-        ),
+        "records": _json(chain.from_iterable(map(_record_rows, commits))),
+        "answered": _json(chain.from_iterable(map(_answered_rows, commits))),
+        "labels": _json(chain.from_iterable(map(_label_rows, commits))),
         "definitions": _json({"sha": sha, "text": text} for sha, text in pins.items()),
-        "due": _json({"id": c.conversation_id, "time": at, "kind": kind} for c in commits for at, kind in c.due),
-        "outbox": _json(
-            {"id": c.conversation_id, "number": c.number, "place": place, **asdict(event)}
-            for c in commits
-            for place, event in enumerate(c.outbox)
-        ),
+        "due": _json(chain.from_iterable(map(_due_rows, commits))),
+        "outbox": _json(chain.from_iterable(map(_outbox_rows, commits))),
     }
+
+
+def _record_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+    for number, record, _ in commit.numbered:
+        yield {"id": commit.conversation_id, "number": number, "record": record}
+
+
+def _answered_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+    for request_id, number in commit.answered:
+        yield {"id": commit.conversation_id, "request_id": request_id, "number": number}
+
+
+def _label_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+    for key, value in commit.metadata.items():
+        yield {"id": commit.conversation_id, "key": key, "value": value}
+
+
+def _due_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+    for at, kind in commit.due:
+        yield {"id": commit.conversation_id, "time": at, "kind": kind}
+
+
+def _outbox_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+    for place, event in enumerate(commit.outbox):
+        row = {"id": commit.conversation_id, "number": commit.number, "place": place}
+        yield {**row, **asdict(event)}
 
 
 def _json(rows: Iterable[dict[str, Any]]) -> str:

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
@@ -151,7 +152,7 @@ def _steps(version: int) -> tuple[str, ...]:
     """Choose the statements that upgrade a file of this version."""
     if version == SCHEMA_VERSION:
         return ()
-    wanted = [statement for step in range(version, SCHEMA_VERSION) for statement in _STEPS[step]]
+    wanted = chain.from_iterable(_STEPS[step] for step in range(version, SCHEMA_VERSION))
     return (*wanted, f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

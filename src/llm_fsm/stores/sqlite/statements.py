@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -119,7 +120,9 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
             ("journal", [(commit.conversation_id,) for commit, before in taken if before.has_journal]),
         ):
             _run(db, f"DELETE FROM {table} WHERE conversation IN (", names, ")")
-        due = [(commit.conversation_id, *row) for commit, _ in taken for row in sorted(set(commit.due))]
+        due: list[Row] = []
+        for commit, _ in taken:
+            due += [(commit.conversation_id, *row) for row in sorted(set(commit.due))]
         _run(db, "INSERT INTO due (conversation, time, kind)", due)
     return outcomes
 
@@ -150,15 +153,15 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
     records: list[Row] = []
     answered: list[Row] = []
+    labels: list[Row] = []
+    posted: list[Row] = []
     for c in commits:
         records += [(c.conversation_id, number, record) for number, record, _ in c.numbered]
         answered += [(c.conversation_id, request_id, number) for request_id, number in c.answered]
-    posted = [
-        (c.conversation_id, c.number, place, event.sink, event.key, event.text)
-        for c in commits
-        for place, event in enumerate(c.outbox)
-    ]
-    labels = [(*label, c.conversation_id) for c in commits if not c.expected for label in c.metadata.items()]
+        if not c.expected:  # the labels of the first commit hold for ever
+            labels += [(*label, c.conversation_id) for label in c.metadata.items()]
+        for place, event in enumerate(c.outbox):
+            posted.append((c.conversation_id, c.number, place, event.sink, event.key, event.text))
     _run(db, "INSERT INTO definitions (sha, text)", list(pins.items()), "ON CONFLICT DO NOTHING")
     for columns, rows in _replaced(taken).items():
         replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
@@ -201,7 +204,7 @@ def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tupl
         size = min(_MOST, 1 << (len(values) - start).bit_length() - 1)
         part = values[start : start + size]
         row = f"({','.join('?' * len(part[0]))})"
-        yield f"{before} VALUES {','.join([row] * size)} {after}", [value for item in part for value in item]
+        yield f"{before} VALUES {','.join([row] * size)} {after}", list(chain.from_iterable(part))
         start += size
 
 
