@@ -89,7 +89,9 @@ _PLACES = {
     "tools.registry": ("ToolRegistry",),
     "turn.choices": ("Choice", "pick"),
 }
-_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+_MODULE_OF: dict[str, str] = {}
+for _module, _names in _PLACES.items():
+    _MODULE_OF.update(dict.fromkeys(_names, _module))
 
 __all__ = [
     "FSM",

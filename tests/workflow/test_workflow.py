@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from llm_fsm import ModelError
-from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.session import events as ev
-from llm_fsm.testing import ScriptedLLM, calls, serve_scripted
+from llm_fsm.testing import ScriptedLLM, calls
 from llm_fsm.workflow import (
     BoundLLM,
     ExecutionBreak,
@@ -204,15 +203,22 @@ def test_a_validator_of_your_own_sees_state_output_and_context() -> None:
 
 
 def test_further_settings_of_a_call_reach_a_model_of_the_engine() -> None:
-    def look(ctx):
-        said = [Message("user", "What is the sky like?")]
-        return ctx.llm.chat(said, top_p=0.5, seed=7, response_format={"type": "json_object"}).content
+    class Recorder:
+        """A model whose `complete` returns the coroutine of another one, as that of a server does."""
 
-    with serve_scripted(['{"sky": "grey"}']) as server:
-        result = one(look, llm=CompatLLM("m", base_url=server.base_url)).run()
-    seen = server.requests[0].body
-    assert result.history[0].output == '{"sky": "grey"}'
-    assert (seen["top_p"], seen["seed"], seen["response_format"]) == (0.5, 7, {"type": "json_object"})
+        def __init__(self):
+            self.asked = []
+
+        def complete(self, request):
+            self.asked.append(request)
+            return ScriptedLLM(["grey"]).complete(request)
+
+    def look(ctx):
+        return ctx.llm.chat([Message("user", "The sky?")], top_p=0.5, seed=7).content
+
+    model = Recorder()
+    assert one(look, llm=model).run().history[0].output == "grey"
+    assert [request.options for request in model.asked] == [{"top_p": 0.5, "seed": 7}]
 
 
 # -- ways

@@ -94,7 +94,9 @@ def precious(path: str) -> str | None:
         return None
     if not isinstance(value, dict) or value.get(GENERATED) is True:
         return None
-    return "a definition" if "states" in value else "a file of tests" if "definition" in value else None
+    if "states" in value:
+        return "a definition"
+    return "a file of tests" if "definition" in value else None
 
 
 def counts_of(value: Any, name: str) -> Mapping[str, int] | None:
@@ -109,8 +111,10 @@ def counts_of(value: Any, name: str) -> Mapping[str, int] | None:
         raise ValueError("this is no coverage file; `llm-fsm test --coverage FILE.json` makes one")
     for one in definitions:
         if isinstance(one, dict) and one.get("name") == name:
-            kinds = [one.get(kind) for kind in ("states", "transitions")]
-            return {
-                place: int(count) for counts in kinds if isinstance(counts, dict) for place, count in counts.items()
-            }
+            found: dict[str, int] = {}
+            for kind in ("states", "transitions"):
+                counts = one.get(kind)
+                if isinstance(counts, dict):
+                    found.update({place: int(count) for place, count in counts.items()})
+            return found
     return None

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,9 +97,9 @@ def _imported(path: Path, name: str, option: str = "--tools") -> ModuleType:
             for frame in traceback.extract_tb(error.__traceback__)
             if frame.filename == spec.origin
         ]
-        line = (
-            getattr(error, "lineno", None) if isinstance(error, SyntaxError) else lines[-1] if lines else None
-        )
+        line = lines[-1] if lines else None
+        if isinstance(error, SyntaxError):
+            line = error.lineno
         place = f"{path}:{line}" if line else str(path)
         raise Failure(f"{place}: it could not be run: {type(error).__name__}: {error}") from error
     return module
@@ -155,10 +156,13 @@ def missing(
 ) -> str | None:
     """Return in a sentence what a definition and the `called` ones name and the host lacks; None: nothing."""
     every = (definition, *called)
-    refs = [(name, ref) for item in every for name, ref in item.tools.items()]
+    refs = list(chain.from_iterable(item.tools.items() for item in every))
     tools = [ref.registered or name for name, ref in refs if ref.mcp is None]
     aliases = [ref.mcp for _, ref in refs if ref.mcp is not None]
-    functions = [name for item in every for state_id in item.states for name in _functions(item, state_id)]
+    functions: list[str] = []
+    for item in every:
+        for state_id in item.states:
+            functions += _functions(item, state_id)
     wanted = {
         "tool": [name for name in tools if name not in host.tools],
         "function": [name for name in functions if name not in host.functions],

@@ -87,3 +87,10 @@ def db_option(function: F) -> F:
     """`--db URL`: where conversations are kept."""
     text = "Where conversations are kept, e.g. sqlite:///bots.db or memory; else LLM_FSM_STORE, or LLM_FSM_STORE_FILE."
     return click.option("--db", metavar="URL", help=text)(function)
+
+
+def stored_option(resume: str | None, *, last: bool) -> str | None:
+    """Return the option that names a stored conversation; None if neither is given."""
+    if resume is not None:
+        return "--resume"
+    return "--last" if last else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import asdict
@@ -23,14 +24,18 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
 
     Values that secret keys ever had are redacted out of what was said.
     """
-    secrets = secrets_in([event for record in records for event in record.events], is_secret)
+    events = list(chain.from_iterable(record.events for record in records))
+    secrets = secrets_in(events, is_secret)
     return [blotted(secrets, _turn(record)) for _, record in without_undone(records)]
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:
     heard = record.user_message
     moves = [move for event in record.events if (move := _move(event)) is not None]
-    keys = [key for event in record.events if isinstance(event, ev.ContextSet) for key in event.values]
+    keys: list[str] = []
+    for event in record.events:
+        if isinstance(event, ev.ContextSet):
+            keys += event.values
     migrated = [event.definition for event in record.events if isinstance(event, ev.Migrated)]
     return {
         "turn": record.turn,

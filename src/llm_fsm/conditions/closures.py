@@ -7,6 +7,7 @@ need the values of their arguments are in `operators.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -122,7 +123,9 @@ def _missing(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
         return _missing_of(data, values[0] if first_is_all else values, meter)
 
     known = [_names(node) for node in nodes]
-    names = None if None in known else [name for found_names in known for name in found_names or ()]
+    names: list[Any] | None = None
+    if None not in known:
+        names = list(chain.from_iterable(found or () for found in known))
     return joined(guarded(run, operator, place), operator, nodes, **_reads(names, place))
 
 

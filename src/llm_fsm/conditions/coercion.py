@@ -149,7 +149,9 @@ def number_text(value: Number) -> str:
         raise OperatorFault("a number is too large")
     value = float(value)
     if not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+        if math.isnan(value):
+            return "NaN"
+        return "Infinity" if value > 0 else "-Infinity"
     size = abs(value)
     if size == 0:
         return "0"
@@ -194,7 +196,9 @@ def number_of(meter: Meter, value: Any) -> Number:
         return math.nan
     text = text_of(meter, value).strip(_SPACE)
     meter.spend(len(text) >> 8)
-    return (_parsed(text) if _WHOLE_NUMBER.fullmatch(text) else math.nan) if text else 0
+    if not text:
+        return 0
+    return _parsed(text) if _WHOLE_NUMBER.fullmatch(text) else math.nan
 
 
 def _parsed(text: str) -> Number:

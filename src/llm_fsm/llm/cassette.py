@@ -24,6 +24,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -131,7 +132,7 @@ class ReplayLLM:
 
     def _unknown(self, request: LLMRequest) -> ModelError:
         state, user = _said(request)
-        recorded = [entry for entries in self._entries.values() for entry in entries]
+        recorded = list(chain.from_iterable(self._entries.values()))
         same = dict.fromkeys(_quote(entry.user) for entry in recorded if entry.state == state)
         held = ", ".join(list(same)[:_LISTED]) + (", …" if len(same) > _LISTED else "")
         if not recorded:

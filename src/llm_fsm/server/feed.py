@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm import ConversationNotFound, StoreError, observe
@@ -94,7 +95,8 @@ class Feed:
 
     async def _look(self, store: Store) -> None:
         """Wake the followers of conversations that have other records than they read."""
-        followed = [one for several in self._followers.values() for one in several if one.store is store]
+        everybody = chain.from_iterable(self._followers.values())
+        followed = [follower for follower in everybody if follower.store is store]
         names = sorted({follower.stored for follower in followed})
         numbers: dict[str, int] = {}
         for start in range(0, len(names), AT_ONCE):

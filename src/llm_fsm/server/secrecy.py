@@ -14,6 +14,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm import events as ev
 from llm_fsm.server.machines import Served
 from llm_fsm.server.turns import LiveTurn
+from llm_fsm.session.events import Event
 from llm_fsm.session.redaction import blotted, is_foreign_name, redacted
 from llm_fsm.session.turn_record import parse
 from llm_fsm.turn.secrets import secrets_in
@@ -124,7 +125,9 @@ class Secrecy:
         else:
             texts = texts[1:]
         if texts:
-            events = [event for text in texts for event in parse(text).events]
+            events: list[Event] = []
+            for text in texts:
+                events += parse(text).events
             found = known.values.union(secrets_in(events, served.machine.program.is_secret))
             known = _Known(known.total + len(texts), texts[-1], found)
         if known.total:

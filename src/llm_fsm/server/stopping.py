@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from typing import Any
 
 from llm_fsm import ConversationConflict, StoreError
@@ -79,7 +80,8 @@ class Stopping:
 
     def tasks(self) -> set[asyncio.Task[Any]]:
         """Return the tasks that wait for their turn, whole, as requests without a stream do."""
-        return {turn for turns in self._running.values() for turn in turns if isinstance(turn, asyncio.Task)}
+        running = chain.from_iterable(self._running.values())
+        return {turn for turn in running if isinstance(turn, asyncio.Task)}
 
     def stop_all(self, error: Exception) -> None:
         """Stop every turn that runs in this process. Its sender gets the error."""

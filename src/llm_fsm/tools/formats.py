@@ -106,7 +106,9 @@ def _google_union(schema: Mapping[str, Any], branches: list[Mapping[str, Any]]) 
 def _kind(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
-    return "integer" if isinstance(value, int) else "number" if isinstance(value, float) else "string"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "string"
 
 
 def _note(made: dict[str, Any], words: str) -> None:

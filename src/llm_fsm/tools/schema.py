@@ -183,7 +183,11 @@ def _layers(function: Callable[..., Any]) -> Iterator[Any]:
 
 def _bound(function: Callable[..., Any]) -> set[str]:
     """Return the keywords that the host has bound with `partial`, which no model can set."""
-    return {name for layer in _layers(function) if isinstance(layer, partial) for name in layer.keywords}
+    found: set[str] = set()
+    for layer in _layers(function):
+        if isinstance(layer, partial):
+            found.update(layer.keywords)
+    return found
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:

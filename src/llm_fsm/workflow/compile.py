@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from llm_fsm._text import suggestion
@@ -89,7 +90,8 @@ def compile_states(
         row = rows[ids[name]] = _row(made, name, spec, checks, execute)
         if not spec.is_final:
             row |= _ways(made, name, transitions.get(name), end)
-    if any(way["target_state"] == end for row in rows.values() for way in row.get("transitions", ())):
+    ways = chain.from_iterable(row.get("transitions", ()) for row in rows.values())
+    if any(way["target_state"] == end for way in ways):
         rows[end] = {"kind": "final"}
     for name in transitions:
         if name not in states:

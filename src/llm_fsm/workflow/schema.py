@@ -6,6 +6,7 @@ import json
 import keyword
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from llm_fsm._text import nearest
@@ -273,7 +274,8 @@ def workflow_to_python(data: Mapping[str, Any]) -> str:
         raise WorkflowError("this is no workflow: " + "; ".join(faults))
     objective, states = str(data.get("objective", "")), data["states"]
     functions = _Functions()
-    tools = dict.fromkeys(tool for row in states.values() for tool in row.get("tools", []))
+    named = chain.from_iterable(row.get("tools", []) for row in states.values())
+    tools = dict.fromkeys(named)
     own = {tool: functions.missing("tool", tool, "request: str") for tool in tools}
     specs = "".join(_spec(name, row, own, functions) for name, row in states.items())
     ways = "".join(f"    {_text(name)}: {_way(way, functions)},\n" for name, way in data.get("transitions", {}).items())

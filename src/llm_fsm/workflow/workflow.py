@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self
 
 from llm_fsm.engine.conversation import Turn
@@ -336,7 +337,7 @@ class Workflow:
         with suppress(ConversationNotFound):
             conversation = await machine.resume(id)
             turns = await conversation.turns()
-            events = [event for turn in turns for event in turn.events]
+            events = list(chain.from_iterable(turn.events for turn in turns))
             self._take_up(events, waits=conversation.paused is not None)
         self._begun = True
 

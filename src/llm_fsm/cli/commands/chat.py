@@ -29,6 +29,7 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    stored_option,
     timeout_option,
     tools_option,
     turn_time,
@@ -128,7 +129,7 @@ def chat(
     """
     if file is not None and fsm is not None:
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
-    stored = "--resume" if resume is not None else "--last" if last else None
+    stored = stored_option(resume, last=last)
     if resume is not None and last:
         raise click.UsageError("--resume and --last each name a conversation: give one of them", ctx)
     if conversation_id is not None and stored:

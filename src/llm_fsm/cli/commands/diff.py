@@ -85,12 +85,13 @@ def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) ->
     except DefinitionError as error:
         console.note(f"what is called cannot be read, so it was not compared: {error.findings[0].message}")
         return []
-    return [
-        replace(change, message=f'in "{name}": {change.message}', pointer=f"{name}#{change.pointer}")
-        for name in before
-        if name in after
-        for change in differences(before[name].definition, after[name].definition)
-    ]
+    found: list[Difference] = []
+    for name in before:
+        if name in after:
+            for change in differences(before[name].definition, after[name].definition):
+                message, pointer = f'in "{name}": {change.message}', f"{name}#{change.pointer}"
+                found.append(replace(change, message=message, pointer=pointer))
+    return found
 
 
 async def _counted(db: str, names: set[str], changes: Sequence[Difference]) -> Live:
@@ -165,7 +166,10 @@ def as_markdown(old: str, new: str, changes: Sequence[Difference], live: Live | 
     last = " Conversations |" if live is not None else ""
     rows = [f"| Mark | Change | Why |{last}", "|---|---|---|" + ("---:|" if live is not None else "")]
     for index, change in enumerate(changes):
-        number = f" {live.by_change[index] if change.impact != 'safe' else ''} |" if live is not None else ""
+        number = ""
+        if live is not None:
+            count = "" if change.impact == "safe" else str(live.by_change[index])
+            number = f" {count} |"
         rows.append(
             f"| {_WORDS[change.impact]} | {_escaped(change.message)} | {_escaped(change.reason)} |{number}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -66,7 +67,8 @@ def _write(target: Path, files: dict[str, str]) -> None:
     except BaseException:
         for path in made:
             path.unlink(missing_ok=True)
-        for folder in sorted({folder for name in files for folder in (target / name).parents}, reverse=True):
+        folders = set(chain.from_iterable((target / name).parents for name in files))
+        for folder in sorted(folders, reverse=True):
             if folder.is_relative_to(target):
                 with suppress(OSError):  # never made, or somebody else's files are in it
                     folder.rmdir()

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,8 @@ def prompt(
         console.json([_document(request, budget) for request in requests])
     elif requests:
         console.text("\n".join(_one(requests[0]) if state is not None else _table(requests)))
-    unseen = sorted({tool for name in states for tool in program.states[name].definition.tools} - kit.policies.keys())
+    named_tools = chain.from_iterable(program.states[name].definition.tools for name in states)
+    unseen = sorted(set(named_tools) - kit.policies.keys())
     if unseen:
         named = ", ".join(unseen)
         console.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")

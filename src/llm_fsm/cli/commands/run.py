@@ -27,6 +27,7 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    stored_option,
     timeout_option,
     tools_option,
     turn_time,
@@ -193,7 +194,9 @@ class RunSession:
         parts = [console.program(), command, wanted.file, "--resume", self.id]
         if command == "run" and not wanted.summaries:
             parts.append("--no-summaries")
-        parts += [word for name, value in options if value is not None for word in (name, value)]
+        for name, value in options:
+            if value is not None:
+                parts += (name, value)
         return shlex.join(parts)
 
 
@@ -290,7 +293,7 @@ def _check_options(
 ) -> None:
     if resume is not None and last:
         raise click.UsageError("--resume and --last each name a run: give one of them", ctx)
-    stored = "--resume" if resume is not None else "--last" if last else None
+    stored = stored_option(resume, last=last)
     for name, value in new.items():
         if value is not None and stored:
             raise click.UsageError(f"{name} belongs to a new run, not to {stored}", ctx)

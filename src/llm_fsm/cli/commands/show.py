@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import click
 
@@ -145,10 +146,9 @@ def draw(request: ShowRequest) -> int:
     picture = extract(document.value, request.details)
     if not picture.nodes:
         raise DefinitionError(document.findings)
-    faults = [
-        *faults_of_path(picture, request.path),
-        *(f for s in request.states for f in faults_of_path(picture, (s,))),
-    ]
+    faults = [*faults_of_path(picture, request.path)]
+    for state in request.states:
+        faults += faults_of_path(picture, (state,))
     if faults:
         raise Failure(f"{document.name}: {'; '.join(dict.fromkeys(faults))}")
     picture = light(picture, request.states, request.path)
@@ -162,7 +162,8 @@ def draw(request: ShowRequest) -> int:
         drawings = (drawing, *(str(rendered(other, request.form)) for other in others))
         drawing = "\n\n\n".join(one.strip("\n") for one in drawings) + "\n"
     if isinstance(drawing, str) and request.output is None and request.form in _WITH_IDS:
-        names = {node.id for one in (picture, *others) for node in one.nodes}
+        nodes = chain.from_iterable(one.nodes for one in (picture, *others))
+        names = {node.id for node in nodes}
         console.out(*with_bold_ids(drawing.rstrip("\n"), names), wrapped=True)
     else:
         _give(drawing, request.output)

@@ -175,7 +175,8 @@ def settings(start: str) -> tuple[LintConfig, str]:
 
 def _words(options: Iterable[str]) -> list[str]:
     """The words of options that may be repeated and may hold several, parted by commas."""
-    return [word.strip() for option in options for word in option.split(",") if word.strip()]
+    words = ",".join(options).split(",")
+    return [word.strip() for word in words if word.strip()]
 
 
 def _explained(word: str) -> str:

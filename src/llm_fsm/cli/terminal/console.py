@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain
 from typing import Any, TextIO, cast
 
 import click
@@ -203,7 +204,8 @@ def _parts(line: Line, style: str) -> _Parts:
 
 def _write(stream: TextIO, lines: Sequence[_Parts], *, wrapped: bool) -> None:
     """Write lines that are safe to show, at once, with rich only where a terminal shows them in another way."""
-    if not is_screen(stream) or not (wrapped or any(look for line in lines for _, look in line)):
+    parts = chain.from_iterable(lines)
+    if not is_screen(stream) or not (wrapped or any(look for _, look in parts)):
         stream.write("".join("".join((*(part for part, _ in line), "\n")) for line in lines))
         stream.flush()
         return

@@ -53,7 +53,11 @@ class Screen:
 
     def ended(self, turn: Turn) -> None:
         """Show how the run stands: its words or its output on standard output."""
-        style = "good" if turn.outcome == "passed" else "head" if turn.paused is not None else "bad"
+        style = "bad"
+        if turn.outcome == "passed":
+            style = "good"
+        elif turn.paused is not None:
+            style = "head"
         self._ended(turn.outcome or "talking", style)
         if turn.paused is not None:
             self._note(*report.waiting(turn.paused))

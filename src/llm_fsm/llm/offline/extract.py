@@ -200,7 +200,9 @@ def _whole(schema: Schema, text: str, shown: str) -> Any:
         if exact is not None or options:
             return exact if exact is not None else _numbered(said, schema, folded(shown))
     if kind == "boolean":
-        return True if said in YES else False if said in NO else None
+        if said in YES:
+            return True
+        return False if said in NO else None
     if kind in ("integer", "number"):
         values: list[Any] = [_COUNTS.index(said)] if said in _COUNTS else _numbers_of(text.rstrip(".!"))
     else:

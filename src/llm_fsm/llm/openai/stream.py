@@ -219,7 +219,11 @@ class Chunks:
         """Take the parts of calls, and return the new arguments of the first one."""
         listed = delta.get("tool_calls")
         old = delta.get("function_call")
-        parts = listed if isinstance(listed, list) else [{"function": old}] if isinstance(old, dict) else []
+        parts: list[Any] = []
+        if isinstance(listed, list):
+            parts = listed
+        elif isinstance(old, dict):
+            parts = [{"function": old}]
         piece = ""
         touched: set[int] = set()
         for part in parts:

@@ -62,7 +62,11 @@ def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, 
     if "content" not in result and "structuredContent" not in result and "isError" not in result:
         return dict(result)
     content, structured = result.get("content"), result.get("structuredContent")
-    parts = content if isinstance(content, list) else [] if content is None else [content]
+    parts: list[Any] = []
+    if isinstance(content, list):
+        parts = content
+    elif content is not None:
+        parts = [content]
     texts = [_words(part) for part in parts]
     if structured is not None and not isinstance(structured, dict):
         texts, structured = texts or [json.dumps(structured, ensure_ascii=False)], None

@@ -84,7 +84,7 @@ def _texts(where: str, name: str, given: object) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(
-        isinstance(item, str) for pair in given.items() for item in pair
+        isinstance(item, str) for item in (*given, *given.values())
     ):
         raise ConfigurationError(f"{where}: {name} is an object of texts")
     return dict(given)
@@ -196,8 +196,10 @@ class McpServers:
     async def aclose(self) -> None:
         """Close the sessions of the running event loop, and end the processes of its stdio servers."""
         slots = self._links.pop(asyncio.get_running_loop(), {})
-        links = [link for slot in slots.values() for link in (slot.link, *slot.left) if link is not None]
-        await asyncio.gather(*(link.close() for link in links))
+        links: list[Any] = []
+        for slot in slots.values():
+            links += (slot.link, *slot.left)
+        await asyncio.gather(*(link.close() for link in links if link is not None))
 
     def _server(self, alias: str) -> McpServer:
         server = self._servers.get(alias)

@@ -142,7 +142,8 @@ def _summary(went: Sequence[MigrationResult], *, applies: bool) -> str:
     if not went:
         return "every conversation of this definition follows it as it is"
     left = len(went) - carried
-    stays = f", {left:,} stay{'s' if left == 1 else ''} as begun" if left else ""
+    verb = "stays" if left == 1 else "stay"
+    stays = f", {left:,} {verb} as begun" if left else ""
     if applies:
         return f"{escape.plural(carried, 'conversation')} carried over{stays}"
     return f"{escape.plural(carried, 'conversation')} can be carried over{stays}; --apply does it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from llm_fsm._text import visible
@@ -82,7 +83,7 @@ def _conversations(one: Covered) -> Iterator[str]:
 
 def _missing(one: Covered) -> Iterator[str]:
     scan = _scan(one.file)
-    names = [name for kind in KINDS for name in one.coverage.missing(kind)]
+    names = list(chain.from_iterable(map(one.coverage.missing, KINDS)))
     if names:
         yield "  missing:"
     for name in names[:_LISTED]:
@@ -123,11 +124,11 @@ def document(found: Sequence[Covered]) -> dict[str, Any]:
 
 def _definition(one: Covered) -> dict[str, Any]:
     scan = _scan(one.file)
-    missing = [
-        {"kind": kind, "name": name, "line": line_of(name, scan), "way": list(one.ways.get(name, ()))}
-        for kind in KINDS
-        for name in one.coverage.missing(kind)
-    ]
+    missing: list[dict[str, Any]] = []
+    for kind in KINDS:
+        for name in one.coverage.missing(kind):
+            way = list(one.ways.get(name, ()))
+            missing.append({"kind": kind, "name": name, "line": line_of(name, scan), "way": way})
     head = {"name": one.name, "file": one.file, "sha256": one.sha256}
     made = completed_of(one) if missing else None
     told = [{"reaches": list(item.reaches), "case": item.case} for item in made.conversations] if made else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from llm_fsm.cli import documents
@@ -33,7 +34,8 @@ def generate(paths: Sequence[str], output: str | None) -> None:
     suites = [path for path in paths if path.endswith(ENDING) and os.path.isfile(path)]
     try:
         given = [path for path in paths if path not in suites]
-        files = [file for path in given for file in definitions(path) if not file.endswith(ENDING)]
+        every = chain.from_iterable(map(definitions, given))
+        files = [file for file in every if not file.endswith(ENDING)]
     except NoDefinitionError as error:
         raise Failure(str(error), USAGE) from error
     if output is not None and len(files) + len(suites) != 1:

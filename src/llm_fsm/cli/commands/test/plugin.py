@@ -217,7 +217,8 @@ def _rates(reporter: pytest.TerminalReporter) -> Iterator[str]:
             turns = f"  {properties[_TURNS]} turns" if _TURNS in properties else ""
             yield f"  {count:>9}  {int(reached) / int(runs):>4.0%}  {report.nodeid}{turns}"
             if report.passed:
-                yield from (f"    {line}" for _, text in report.sections for line in text.splitlines())
+                for _, text in report.sections:
+                    yield from (f"    {line}" for line in text.splitlines())
 
 
 def _annotations(reporter: pytest.TerminalReporter) -> Iterator[str]:

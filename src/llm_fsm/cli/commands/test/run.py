@@ -150,7 +150,13 @@ def test(
         return
     if coverage is not None:
         _check_report(ctx, coverage)
-    mode: Mode = "record" if record else "replay" if replay else "live" if live else "scripted"
+    mode: Mode = "scripted"
+    if record:
+        mode = "record"
+    elif replay:
+        mode = "replay"
+    elif live:
+        mode = "live"
     default = 0.0 if simulate else 1.0
     options = PlayOptions(
         mode=mode,
@@ -185,7 +191,8 @@ def run(wanted: Mapping[str, Any], arguments: Sequence[str]) -> int:
     here = os.getcwd()
     own = ["--no-header", "--continue-on-collection-errors", "--noconftest", "-c", os.devnull]
     own += ["--rootdir", _root(here, arguments), "-o", f"cache_dir={here}/.pytest_cache"]
-    own += [word for name in plugins for word in ("-p", name)]
+    for name in plugins:
+        own += ("-p", name)
     with pytest_alone():
         pytest = import_module("pytest")
         return int(pytest.main([*own, f"--llm-fsm-test={json.dumps(wanted)}", *arguments]))
