@@ -59,13 +59,17 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         A turn that merged messages answers the request of each of them.
         """
-        found: list[str | None] = []
+        found: dict[str, None] = {}
         for event in self.events:
-            if isinstance(event, ev.UserSaid | ev.Answered | ev.Updated):
-                found.append(event.request_id)
+            if not isinstance(event, ev.UserSaid | ev.Answered | ev.Updated):
+                continue
+            if event.request_id is not None:
+                found[event.request_id] = None
             if isinstance(event, ev.UserSaid):
-                found += [request_id for request_id, _ in event.merged]
-        return tuple(dict.fromkeys(known for known in found if known is not None))
+                for request_id, _ in event.merged:
+                    if request_id is not None:
+                        found[request_id] = None
+        return tuple(found)
 
 
 def dump(record: TurnRecord) -> str:

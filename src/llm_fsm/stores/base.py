@@ -216,6 +216,9 @@ class Commit:
     @property
     def numbered(self) -> Sequence[tuple[int, str, Sequence[str]]]:
         """Number, record and request ids of all records that this commit appends."""
+        if not self.earlier and not self.merged:  # an ordinary turn, which stores write all the time
+            request_ids = [] if self.request_id is None else [self.request_id]
+            return ((self.expected + 1, self.record, request_ids),)
         appended = (*self.earlier, (self.record, self.request_id))
         found: list[tuple[int, str, Sequence[str]]] = []
         for number, (record, request_id) in enumerate(appended, self.expected + 1):
