@@ -35,22 +35,22 @@ LIMITS = {
     "cli": Limits(28_800, 4.8, long=500),
     "conditions": Limits(6_800, 5.5, long=60),
     "definition": Limits(13_000, 4.8, long=20),
-    "documents": Limits(18_600, 5.1, long=10),
-    "engine": Limits(19_400, 3.9, long=20),
-    "lint": Limits(46_000, 4.9, long=20),
-    "llm": Limits(19_200, 5.2, long=360),
+    "documents": Limits(19_600, 5.1, long=12),
+    "engine": Limits(19_900, 3.9, long=20),
+    "lint": Limits(46_900, 4.9, long=35),
+    "llm": Limits(20_600, 5.2, long=360),
     "records": Limits(5_400, 4.1, long=10),
-    "server": Limits(26_200, 4.7, long=450),
-    "session": Limits(17_200, 4.8, long=40),
-    "statechart": Limits(3_600, 4.7, long=70),
+    "server": Limits(26_500, 4.7, long=455),
+    "session": Limits(17_700, 4.8, long=45),
+    "statechart": Limits(3_700, 4.7, long=70),
     "stores": Limits(18_700, 4.6, long=400),
-    "telemetry": Limits(1_400, 4.5, long=40),
-    "testing": Limits(37_600, 5.2, long=30),
-    "tools": Limits(8_100, 5.2, long=130),
-    "turn": Limits(44_000, 5.2, long=410),
-    "workflow": Limits(7_100, 4.9, long=120),
+    "telemetry": Limits(1_900, 4.7, long=40),
+    "testing": Limits(37_400, 5.15, long=20),
+    "tools": Limits(8_200, 5.2, long=130),
+    "turn": Limits(44_900, 5.2, long=430),
+    "workflow": Limits(7_400, 4.9, long=125),
 }
-WHOLE = Limits(318_000, 4.8, long=2_500)
+WHOLE = Limits(327_000, 4.8, long=2_600)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ Small models fill a key with such a value instead of leaving it out. None is ref
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llm_fsm.session.quotes import digits_of, find_quote
@@ -63,6 +63,10 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif depth < _MAX_DEPTH:
-        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        inner: Iterable[Any] = ()
+        if isinstance(value, Mapping):
+            inner = value.values()
+        elif isinstance(value, list):
+            inner = value
         for item in inner:
             yield from _texts(item, depth + 1)

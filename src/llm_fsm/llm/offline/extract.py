@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
@@ -276,7 +277,7 @@ def _in_sentence(
 def _named_keys(schemas: Mapping[str, Schema], text: str) -> dict[str, list[tuple[int, int]]]:
     """Return the keys that a message names, with the places; a longer title hides one inside it."""
     places = {key: _titles(key, schema, text) for key, schema in schemas.items()}
-    every = [span for spans in places.values() for span in spans]
+    every = list(chain.from_iterable(places.values()))
     found: dict[str, list[tuple[int, int]]] = {}
     for key, spans in places.items():
         own = [span for span in spans if not any(_is_within(span, other) for other in every)]
@@ -297,7 +298,7 @@ def _titled(
     A value belongs to the title before it, up to the next title. Counts may also stand directly before their titles,
     if the first one does ("2 adults and 3 children").
     """
-    starts = sorted(start for spans in named.values() for start, _ in spans)
+    starts = sorted(start for start, _ in chain.from_iterable(named.values()))
     counted = {key: _counted_before(schemas[key], spans, text) for key, spans in named.items()}
     first = min(named, key=lambda key: named[key][0], default=None)
     before = first is not None and counted[first] is not None

@@ -60,7 +60,9 @@ def request(wanted: Mapping[str, Schema], language: str = "") -> str:
         if english:
             return f"Please tell me: {label(key, schema)}{beside}."
         title = str(schema.get("title") or "")
-        return f"{title}{beside}?" if title else f"{hint}?" if hint else ""
+        if title:
+            return f"{title}{beside}?"
+        return f"{hint}?" if hint else ""
     return ""
 
 

@@ -20,7 +20,7 @@ from msgspec import structs
 from yarl import URL
 
 from llm_fsm._async import in_words
-from llm_fsm._json import in_bytes
+from llm_fsm._json import in_bytes, in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.completion import (
@@ -158,7 +158,7 @@ class CompatLLM:
         if not request.options:
             return
         try:
-            in_bytes(request.options)
+            in_unicode(request.options)  # strictly: `in_bytes` would write a set as a list
         except (TypeError, RecursionError) as error:
             names = ", ".join(request.options)
             raise ModelError(f"{self.where} takes settings as JSON; one of {names} is none: {error}") from error
