@@ -21,7 +21,7 @@ help:
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run all tests, about four minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
-	@echo 'make optional  run the tests with smolagents and ADK in an environment of their own, .venv-optional'
+	@echo 'make optional  run the tests with smolagents, ADK, Pipecat and LiveKit in an environment of their own, .venv-optional'
 	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
@@ -45,7 +45,7 @@ quick: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(QUICK) $(ARGS)
 
 # A few minutes each. The second needs PostgreSQL (make services).
-# smolagents and Google's ADK are too big for everybody: they have an environment of their own.
+# smolagents, Google's ADK, Pipecat and LiveKit are too big for everybody: they have an environment of their own.
 optional: $(OPTIONAL)/.made
 	@OPTIONAL_TESTS=all $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
 
@@ -115,10 +115,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	@touch $(VENV)/.run $@
 
 $(OPTIONAL)/.made: pyproject.toml
-	@echo 'installing llm-fsm with smolagents and ADK into $(OPTIONAL), a few minutes'
+	@echo 'installing llm-fsm with smolagents, ADK, Pipecat and LiveKit into $(OPTIONAL), a few minutes'
 	@$(PYTHON) -m venv $(OPTIONAL) >/dev/null 2>&1 || \
 		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --quiet --python $(OPTIONAL)/bin/python install pip; }
 	@$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
-		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3'
+		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
 	@touch $@

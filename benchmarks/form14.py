@@ -2,14 +2,16 @@
 
 For each form of a reply: the tokens that a model writes before the first word of its message, beside what is allowed
 (20, and 10 for each value that the message gives), the prompt tokens of a turn that no cache can serve, and the share
-of tokens that stand in a prefix which an earlier call of the conversation had.
+of tokens that stand in a prefix which an earlier call of the conversation had. The same with `x-said` on three of the
+keys, so that a model quotes the user for two of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchmarks.prompts import counter, sent, shared
@@ -33,6 +35,8 @@ KEYS: dict[str, dict[str, Any]] = {
     "newsletter": {"type": "boolean", "description": "Wants the newsletter"},
     "voucher": {"type": "string", "description": "Code of a voucher"},
 }
+SAID = {"full_name": "quote", "email": "quote", "phone": "digits"}
+"""The keys whose values need proof in the second measurement, and its kind."""
 STATES = {
     "person": ("May I have your full name, e-mail address and phone number?", ("full_name", "email", "phone")),
     "address": ("Where do you live?", ("street", "postcode", "city")),
@@ -72,8 +76,11 @@ CONVERSATION = (
 )  # fmt: skip
 
 
-def definition() -> dict[str, Any]:
-    """The form as a definition."""
+def definition(proof: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """The form as a definition. `proof`: keys to their `x-said`."""
+    keys_of_form = {name: dict(schema) for name, schema in KEYS.items()}
+    for name, kind in proof.items():
+        keys_of_form[name]["x-said"] = kind
     names = [*STATES, "done"]
     states: dict[str, Any] = {}
     for place, (name, (purpose, keys)) in enumerate(STATES.items()):
@@ -89,24 +96,31 @@ def definition() -> dict[str, Any]:
         "description": "Takes an application for an energy contract.",
         "persona": "A calm and friendly clerk.",
         "initial_state": "person",
-        "context_schema": {"type": "object", "properties": KEYS},
+        "context_schema": {"type": "object", "properties": keys_of_form},
         "states": {**states, "done": {"purpose": "The application is sent. Goodbye!"}},
     }
 
 
-def written(said: Said, form: ReplyForm) -> str:
-    """The reply to a message as a model writes it."""
-    listed = [{"key": key, "value": value} for key, value in said.values.items()]
-    move = {"target_state": said.to, "context_update": listed if form == "list" else said.values}
-    document = {"transition": move, "message": said.answer}
+def written(said: Said, form: ReplyForm, proof: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The reply to a message as a model writes it: with a quote for keys that need one."""
+    quotes = {key: str(value) for key, value in said.values.items() if proof.get(key) == "quote"}
+    update: Any = dict(said.values)
+    if form == "list":
+        update = []
+        for key, value in said.values.items():
+            quote = {"quote": quotes[key]} if key in quotes else {}
+            update.append({"key": key, "value": value, **quote})
+    elif quotes:
+        update["_quotes"] = quotes
+    document = {"transition": {"target_state": said.to, "context_update": update}, "message": said.answer}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 class _Model(ScriptedLLM):
     """Replies from a list, in one form."""
 
-    def __init__(self, form: ReplyForm) -> None:
-        super().__init__([written(said, form) for said in CONVERSATION])
+    def __init__(self, form: ReplyForm, proof: Mapping[str, str]) -> None:
+        super().__init__([written(said, form, proof) for said in CONVERSATION])
         self._form = form
 
     def reply_form(self, model: str | None) -> ReplyForm:
@@ -115,10 +129,10 @@ class _Model(ScriptedLLM):
         return self._form
 
 
-async def requests(form: ReplyForm) -> list[LLMRequest]:
+async def requests(form: ReplyForm, proof: Mapping[str, str] = MappingProxyType({})) -> list[LLMRequest]:
     """What the model is asked in the conversation."""
-    model = _Model(form)
-    async with AsyncMachine.from_dict(definition(), model=model, store="memory") as machine:
+    model = _Model(form, proof)
+    async with AsyncMachine.from_dict(definition(proof), model=model, store="memory") as machine:
         chat = await machine.start(greet=False)
         for said in CONVERSATION:
             turn = await chat.send(said.text)
@@ -137,11 +151,13 @@ class Figures(NamedTuple):
     schema: int
 
 
-def figures(form: ReplyForm, count: Callable[[str], int]) -> Figures:
-    """Measure the conversation in one form of a reply."""
-    asked = asyncio.run(requests(form))
+def figures(
+    form: ReplyForm, count: Callable[[str], int], proof: Mapping[str, str] = MappingProxyType({})
+) -> Figures:
+    """Measure the conversation in one form of a reply. `proof`: keys to their `x-said`."""
+    asked = asyncio.run(requests(form, proof))
     whole, known = shared([sent(request) for request in asked], count)
-    heads = [written(said, form).partition('"message":"') for said in CONVERSATION]
+    heads = [written(said, form, proof).partition('"message":"') for said in CONVERSATION]
     schema = asked[0].schema
     return Figures(
         before=[count(head + mark) for head, mark, _ in heads],
@@ -157,13 +173,14 @@ def main() -> None:
     count = counter()
     forms: tuple[ReplyForm, ...] = ("object", "list")
     for form in forms:
-        found = figures(form, count)
-        pairs = ", ".join(f"{before}/{allowed}" for before, allowed in zip(found.before, found.allowed, strict=True))
-        print(f"{form}: tokens before the first word / allowed, by turn: {pairs}")
-        print(
-            f"{form}: {found.uncached:.0f} prompt tokens a turn that no cache serves, {found.share:.1%} seen before, "
-            f"schema {found.schema} tokens"
-        )
+        for proof in ({}, SAID):
+            name = f"{form}, with x-said" if proof else form
+            found = figures(form, count, proof)
+            both = zip(found.before, found.allowed, strict=True)
+            pairs = ", ".join(f"{before}/{allowed}" for before, allowed in both)
+            print(f"{name}: tokens before the first word / allowed, by turn: {pairs}")
+            uncached = f"{found.uncached:.0f} prompt tokens a turn that no cache serves"
+            print(f"{name}: {uncached}, {found.share:.1%} seen before, schema {found.schema} tokens")
 
 
 if __name__ == "__main__":

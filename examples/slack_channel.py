@@ -20,7 +20,7 @@ import aiohttp
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
-from llm_fsm import ConversationConflict, ConversationEnded, ConversationNotFound
+from llm_fsm import ConversationConflict, ConversationEnded
 from llm_fsm.server.machines import Served
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
@@ -57,12 +57,8 @@ def meant(body: bytes) -> tuple[str, str, str, str] | None:
 
 async def conversation(service: Service, channel: str, user: str) -> Served:
     """Find the conversation of a channel, or begin it with the first definition."""
-    try:
-        return await service.find(BOT, channel, fresh=True)
-    except ConversationNotFound:
-        machine = service.machines.all(BOT)[0]
-        begun = await service.start(BOT, machine, conversation_id=channel, greet=False, metadata={"user": user})
-        return begun.served
+    machine = service.machines.all(BOT)[0]
+    return await service.open(BOT, machine, channel, greet=False, metadata={"user": user})
 
 
 async def post(channel: str, text: str, labels: list[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from llm_fsm import ConversationConflict, ConversationEnded, ConversationNotFound, Turn
+from llm_fsm import ConversationConflict, ConversationEnded, Turn
 from llm_fsm.server.machines import Served
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
@@ -27,12 +27,8 @@ BOT = Caller(name="telegram", prefix="telegram~")
 
 async def conversation(service: Service, chat: str, user: str) -> Served:
     """Find the conversation of a chat, or begin it with the first definition."""
-    try:
-        return await service.find(BOT, chat, fresh=True)
-    except ConversationNotFound:
-        machine = service.machines.all(BOT)[0]
-        begun = await service.start(BOT, machine, conversation_id=chat, greet=False, metadata={"user": user})
-        return begun.served
+    machine = service.machines.all(BOT)[0]
+    return await service.open(BOT, machine, chat, greet=False, metadata={"user": user})
 
 
 def message(chat: int, turn: Turn) -> dict[str, Any]:

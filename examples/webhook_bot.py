@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm import (
-    Conversation,
     ConversationConflict,
     ConversationEnded,
-    ConversationNotFound,
     Machine,
     ModelError,
     StoreError,
@@ -38,17 +36,6 @@ def is_signed(secret: bytes, body: bytes, signature: str) -> bool:
     return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
 
 
-def conversation(machine: Machine, thread: str) -> Conversation:
-    """The conversation of a thread, begun when it is new. The user spoke first, so nobody is greeted."""
-    try:
-        return machine.resume(thread)
-    except ConversationNotFound:
-        try:
-            return machine.start(conversation_id=thread, greet=False)
-        except ConversationConflict:  # the thread's next message was faster
-            return machine.resume(thread)
-
-
 def answer(machine: Machine, message: dict[str, Any]) -> tuple[int, dict[str, str]]:
     """HTTP status and body for one delivery."""
     fields = [message.get(name) for name in ("thread", "text", "id")]
@@ -56,7 +43,8 @@ def answer(machine: Machine, message: dict[str, Any]) -> tuple[int, dict[str, st
         return 400, {"error": "id, thread and text must be texts"}
     thread, text, message_id = map(str, fields)
     try:
-        return 200, {"text": conversation(machine, thread).send(text, request_id=message_id).text}
+        chat = machine.open(thread, greet=False)  # the user spoke first, so nobody is greeted
+        return 200, {"text": chat.send(text, request_id=message_id).text}
     except ConversationEnded as error:
         return 200, {"text": str(error)}
     except ValueError as error:

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from llm_fsm._json import in_unicode
 
 TRUNCATED = "... [truncated]"
+INTERRUPTED = "… [interrupted]"
+"""The end of a message that the user did not hear to its end."""
 
 
 def cut(text: str, chars: int) -> str:

@@ -107,7 +107,12 @@ class HandlerError(LLMFSMError):
         message: The message.
         handler: The name of the handler.
         point: The point at which it failed.
+
+    Attributes:
+        failed: The event `FunctionFailed`, which says where the error arose; None if it is unknown.
     """
+
+    failed: Any = None
 
     def __init__(self, message: str, *, handler: str, point: str) -> None:
         self.handler = handler

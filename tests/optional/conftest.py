@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-NEEDS = {"smolagents": "smolagents", "adk": "google.adk"}
+NEEDS = {"smolagents": "smolagents", "adk": "google.adk", "pipecat": "pipecat", "livekit": "livekit.agents"}
 
 
 def _installed(module: str) -> bool:

@@ -22,6 +22,7 @@ LAZY = {
     *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("schema", "session")},
     ("testing.pytest_plugin", "_text"),
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
+    ("engine.conversation", "records.explain"),
     ("engine.outbox.sinks", "engine.outbox.webhook"),
     *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},
     ("definition.templates", "definition.reply_template"),  # it loads the template engine

@@ -16,6 +16,7 @@ import pytest
 from llm_fsm import AsyncMachine, LLMRequest, ModelReply
 from llm_fsm.server import create_app
 from llm_fsm.server.turns import LiveTurn
+from llm_fsm.testing import ScriptedLLM
 from machines import GREETER
 from served import served
 
@@ -198,3 +199,19 @@ def test_every_follower_of_a_turn_gets_all_of_its_words() -> None:
             return await asyncio.gather(*followers)
 
     assert asyncio.run(talk()) == ["".join(f"word{number}." for number in range(20))] * 3
+
+
+def test_a_stream_says_where_the_user_said_a_value_and_nothing_of_secret_keys() -> None:
+    said_key = {"type": "string", "x-said": "digits"}
+    keys = {"phone": said_key, "pin": {**said_key, "x-secret": True}}
+    states = {"a": {"purpose": "Your number?", "transitions": [{"target_state": "b"}]}, "b": {"purpose": "Bye"}}
+    document = {"name": "m", "initial_state": "a", "context_schema": {"properties": keys}, "states": states}
+    update = {"phone": "030555", "pin": "4711"}
+    answer = {"transition": {"target_state": "a", "context_update": update}, "message": "Thanks. Else?"}
+    machine = AsyncMachine.from_dict(document, model=ScriptedLLM([answer]))
+    with served(create_app(machine, due_seconds=None)) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        id = client.post("/conversations", json={"greet": False}).json()["id"]
+        headers = {"Accept": "text/event-stream"}
+        said = client.post(f"/conversations/{id}/messages", json={"text": "030 555, PIN 4711"}, headers=headers).text
+    [told] = [line for line in said.split("\n") if '"values"' in line]
+    assert json.loads(told.removeprefix("data: "))["quotes"] == {"phone": [1, 0, 7]}

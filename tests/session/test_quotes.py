@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from llm_fsm import Machine
 from llm_fsm.cli.terminal.explain import lines
 from llm_fsm.records.explain import explain
 from llm_fsm.session import events as ev
-from llm_fsm.session.quotes import find_digits, find_quote
+from llm_fsm.session.quotes import find_digits, find_quote, proof
 from llm_fsm.session.reply_schema import reply_schema, updates
+from llm_fsm.testing import ScriptedLLM, calls
 from machines import machine, reply, say, start
 
 KEYS: dict[str, Any] = {
@@ -134,3 +136,174 @@ def test_why_says_where_the_user_said_it() -> None:
     done = say(MADE, session, "it is 1-2", reply("who", "Your name?", phone="12"))
     told = list(lines(explain(MADE, session, done.events)))
     assert '  set by model: phone = "12" (said in message 1, characters 7 to 9)' in told
+
+
+@pytest.mark.parametrize(
+    ("value", "quote", "schema", "kept"),
+    [
+        ("Ada Lovelace", "it's ada", {}, True),
+        ("Ada", "A. D. A.", {}, True),
+        ("Ada", "please", {}, False),
+        ("ada@example.org", "ada at example dot org", {"format": "email"}, True),
+        ("eve@example.org", "please", {"format": "email"}, False),
+        ("2026-12-01", "tomorrow", {"format": "date"}, True),
+        ("2026-12-01", "tomorrow", {}, True),
+        ("express", "as fast as you can", {"enum": ["express", "normal"]}, True),
+        (4, "the four of us", {"type": "integer"}, True),
+    ],
+)
+def test_a_quote_for_a_name_has_a_word_of_it(value: Any, quote: str, schema: dict[str, Any], kept: bool) -> None:
+    said = [(1, f"well, {quote}, if you can")]
+    assert (proof("quote", value, [quote], said, schema=schema) is not None) is kept
+
+
+# -- every door
+
+
+DESK: dict[str, Any] = {
+    "name": "desk",
+    "initial_state": "ask",
+    "context_schema": {"properties": KEYS},
+    "tools": {
+        "call_back": {"registered": "call_back", "output": {"phone": "number", "name": "who"}},
+        "look_up": {"registered": "look_up", "output": {"phone": "number"}},
+    },
+    "states": {
+        "ask": {"purpose": "Which number may we call?", "required_context_keys": ["phone"],
+                "tools": ["call_back", "look_up"], "transitions": [{"target_state": "end", "description": "Done"}]},
+        "end": {"reply": "Done."},
+    },
+}  # fmt: skip
+
+
+def call_back(phone: str, caller: str = "") -> dict[str, str]:
+    """Note a call."""
+    return {"number": phone, "who": caller}
+
+
+def look_up(customer: str) -> dict[str, str]:
+    """Find a number."""
+    return {"number": "0301234567"}
+
+
+def desk(*replies: Any, **start_with: Any) -> Any:
+    machine = Machine.from_dict(DESK, model=ScriptedLLM(list(replies)), tools=[call_back, look_up])
+    return machine.start(greet=False, **start_with)
+
+
+STAYS = {"transition": {"target_state": "ask"}, "message": "One moment. Which number?"}
+
+
+def test_a_tool_is_not_called_with_a_number_that_it_writes_and_nobody_said() -> None:
+    chat = desk(calls(("call_back", {"phone": "5550123"})), STAYS)
+    turn = chat.send("just call me back please")
+    [refused] = [event for event in turn.events if isinstance(event, ev.ToolRefused | ev.ToolReturned)]
+    assert isinstance(refused, ev.ToolRefused)
+    assert "not said" in refused.reason
+    assert chat.context == {}
+
+
+def test_a_result_that_repeats_an_unsaid_argument_is_not_kept_under_another_name() -> None:
+    document = {**DESK, "tools": {"note": {"registered": "note", "output": {"phone": "number"}}}}
+    document["states"] = {**DESK["states"], "ask": {**DESK["states"]["ask"], "tools": ["note"]}}
+
+    def note(text: str) -> dict[str, str]:
+        """Note a number."""
+        return {"number": text}
+
+    llm = ScriptedLLM([calls(("note", {"text": "555-0123"})), STAYS])
+    chat = Machine.from_dict(document, model=llm, tools=[note]).start(greet=False)
+    turn = chat.send("just call me back please")
+    [refused] = [event for event in turn.events if isinstance(event, ev.ContextRefused)]
+    assert (refused.key, refused.source, refused.told) == ("phone", "tool", True)
+    assert "not said" in refused.reason
+    assert "not said" in llm.requests[-1].messages[1].content, "the next prompt says why"
+
+
+def test_what_the_user_said_goes_through_a_tool_with_its_place() -> None:
+    chat = desk(calls(("call_back", {"phone": "030 555", "caller": "Ada"})), STAYS)
+    turn = chat.send("Ada here, 030/555")
+    [kept] = [event for event in turn.events if isinstance(event, ev.ContextSet)]
+    assert chat.context == {"phone": "030 555", "name": "Ada"}
+    assert kept.quotes == {"phone": (1, 10, 17), "name": (1, 0, 3)}
+
+
+def test_what_a_tool_found_itself_needs_no_proof() -> None:
+    chat = desk(calls(("look_up", {"customer": "17"})), STAYS)
+    chat.send("I am customer 17")
+    assert chat.context == {"phone": "0301234567"}
+
+
+@pytest.mark.parametrize(("said", "kept"), [("my number is 030 555", True), ("call me back", False)])
+def test_a_subflow_takes_only_what_the_user_said(said: str, kept: bool) -> None:
+    inner = {"name": "inner", "initial_state": "who", "context_schema": {"properties": {"phone": KEYS["phone"]}},
+             "states": {"who": {"purpose": "Which number may we call?", "required_context_keys": ["phone"],
+                                "transitions": [{"target_state": "end", "description": "Known"}]},
+                        "end": {"purpose": "Thanks"}}}  # fmt: skip
+    outer = {"name": "outer", "initial_state": "ask", "context_schema": {"properties": {"contact": {"type": "string"}}},
+             "states": {"ask": {"purpose": "What is it?", "transitions": [{"target_state": "call"}]},
+                        "call": {"kind": "subflow", "flow": "inner", "input": {"phone": "contact"},
+                                 "transitions": [{"target_state": "end"}]},
+                        "end": {"reply": "Done."}}}  # fmt: skip
+    llm = ScriptedLLM([reply("call", "ok", contact="030555"), {"message": "Which number?"}])
+    chat = Machine.from_dict(outer, model=llm, flows={"inner": inner}).start(greet=False)
+    turn = chat.send(said)
+    kinds = [event for event in turn.events if isinstance(event, ev.ContextRefused)]
+    refused = [event.key for event in kinds if "not said" in event.reason]
+    assert refused == ([] if kept else ["phone"])
+
+
+@pytest.mark.parametrize(("quote", "kept"), [("I'm Ada", True), ("Grace", False), ("Ada Lovelace", False)])
+def test_a_history_that_is_taken_over_has_words_of_the_user_and_no_others(quote: str, kept: bool) -> None:
+    history = [("user", "Hello, I'm Ada"), ("assistant", "Hello, Grace speaking, Ada Lovelace?")]
+    said = {"transition": {"target_state": "ask", "context_update": {"name": "Ada", "_quotes": {"name": quote}}},
+            "message": "Which number may we call?"}  # fmt: skip
+    chat = desk(said, STAYS, history=history)
+    chat.send("please call me")
+    assert chat.context == ({"name": "Ada"} if kept else {})
+
+
+# -- hostile replies
+
+
+WORDS = ["please", "call", "back", "about", "my", "order", "because", "the", "parcel", "never", "came", "today", "and"]
+
+
+def hostile(random: Random, said: list[str], bot: str) -> dict[str, Any]:
+    """A reply of a model that invents a name and a number, and whatever could pass for a proof."""
+    name = "".join(random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)).title()
+    number = "".join(random.choice("0123456789") for _ in range(random.randint(5, 12)))
+    quotes: list[Any] = [
+        name, f"I'm {name}", bot, bot[:9], "", " .,;", "x" * 10_001, None, 17, [name], {"name": name}, said[-1] + name,
+        f"{name} {said[-1]}", "\u200b", f'"{name}"', "name", "_quotes", said[-1], said[0].split()[0],
+    ]  # fmt: skip
+    update: dict[str, Any] = {"name": name, "phone": number, "_quotes": {"name": random.choice(quotes)}}
+    if random.random() < 0.3:
+        update["_quotes"]["phone"] = number
+    if random.random() < 0.2:
+        update["_quotes"] = random.choice([None, [], name, {"Name": name}, {"name.first": said[-1] + "!" + name}])
+    words = random.choice([f"I will call {number}.", f"Thank you, {name}.", "And your name?", ""])
+    target = random.choice(["ask", "who", "sure"])
+    return {"transition": {"target_state": target, "context_update": update}, "message": words}
+
+
+def test_of_500_hostile_replies_no_invented_value_is_kept_as_said() -> None:
+    random = Random(41)
+    document = {"name": "m", "initial_state": "ask", "context_schema": {"properties": KEYS}, "states": STATES}
+    box: list[dict[str, Any]] = [{}]
+    tried = 0
+    with Machine.from_dict(document, model=ScriptedLLM([lambda _: box[0]], loop=True)) as machine:
+        for _ in range(125):
+            said: list[str] = []
+            chat = machine.start(greet=False)
+            bot = "Which number may we call?"
+            for _ in range(4):
+                said.append(" ".join(random.sample(WORDS, random.randint(1, 6))))
+                box[0] = hostile(random, said, bot)
+                turn = chat.send(said[-1])
+                bot = turn.text
+                tried += 1
+                assert turn.context == {}, (said, turn.events)
+                assert all(not event.quotes for event in turn.events if isinstance(event, ev.ContextSet))
+                assert turn.state == "ask"
+    assert tried == 500

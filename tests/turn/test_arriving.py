@@ -8,7 +8,8 @@ import pytest
 
 from llm_fsm.session import events as ev
 from llm_fsm.turn.compiled import CompiledMachine
-from machines import Played, machine, nested, reply, say, start, talk
+from llm_fsm.turn.effects import Execute, Executed
+from machines import Played, Worker, machine, nested, reply, say, start, talk, worker
 
 
 def asks(key: str, question: str, target: str, **keys: Any) -> dict[str, Any]:
@@ -217,3 +218,58 @@ def test_a_purpose_that_does_not_ask_is_not_said_after_a_pattern() -> None:
     begun = talk(program, "x", reply("guests", "Tell me the number.", name="Ada"))
     done = say(program, begun.session, "nice weather", reply("digress", "It is."))
     assert done.text == "It is.\n\nStill needed: guests."
+
+
+# -- a task that only computes lies on the way of known answers
+
+
+def priced(task: dict[str, Any], states: dict[str, Any] | None = None, **options: Any) -> Worker:
+    """The form with a task behind the day, which works out a price."""
+    price = {"kind": "task", "execute": "price", "transitions": [{"target_state": "check"}], **task}
+    stale = {"target_state": "price", "auto": True, "conditions": [{"logic": {"!": [{"has_context": "price"}]}}]}
+    check = {
+        "reply": "{{ name }}, {{ guests }}, {{ day }}: {{ price }} euros. Right?",
+        "transitions": [stale, *STATES["check"]["transitions"]],
+    }
+    price_key = {"type": "integer", "x-source": "host", "x-from": ["guests"]}
+    keys = {"properties": {**KEYS["properties"], "price": price_key}}
+    every = {**STATES, "day": asks("day", "On which day?", "price"), "price": price, "check": check, **(states or {})}
+
+    def work(effect: Execute) -> Executed:
+        guests = effect.session.context["guests"]
+        return Executed(output=guests, context={"price": 10 * int(guests)})
+
+    functions = {"price": work, "way": lambda _: "check"}
+    patterns = ["correct", "cancel", "digress", "skip"]
+    return worker(every, context_schema=keys, patterns=patterns, functions=functions, **options)
+
+
+EVERYTHING = reply("guests", "Good.", name="Ada", guests="4", day="Monday")
+
+
+def test_known_answers_are_passed_into_a_task_that_computes() -> None:
+    host = priced({})
+    done = host.say(start(host.program).session, "x", EVERYTHING)
+    assert came(done) == ("check", "Good.\n\nAda, 4, Monday: 40 euros. Right?", 1)
+    changed = host.say(done.session, "six of us", reply("check", "Six, then.", guests="6"))
+    assert came(changed) == ("check", "Six, then.\n\nAda, 6, Monday: 60 euros. Right?", 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "states", "options"),
+    [
+        ({"execute": None, "purpose": "Work out the price"}, None, {}),
+        ({"tools": ["till"]}, None, {"tools": {"till": print}}),
+        ({"route": "way"}, None, {}),
+        ({"transitions": [{"target_state": "check", "on": "a"}, {"target_state": "menu", "on": "default"}]}, None, {}),
+        ({"transitions": [{"target_state": "end"}]}, None, {}),
+    ],
+    ids=["a model works", "it has tools", "it is routed", "two ways", "an end follows"],
+)
+def test_no_answer_is_passed_into_any_other_task(
+    task: dict[str, Any], states: dict[str, Any] | None, options: dict[str, Any]
+) -> None:
+    host = priced(task, states, **options)
+    done = host.say(start(host.program).session, "x", EVERYTHING)
+    assert done.session.state == "day"
+    assert done.of(ev.AttemptBegun) == []

@@ -145,6 +145,7 @@ class Fleet:
             model=self._model(definition),
             store=self.store,
             tools=self._host.tools,
+            handlers=self._host.handlers,
             mcp=self._servers,
             sinks=self._sinks,
             file=path,

@@ -18,6 +18,7 @@ from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
 from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.tools.mcp.servers import McpServers, unwrapped
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.toolbox import Toolbox
@@ -28,26 +29,33 @@ MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000
 
 
+_LISTS = ("TOOLS", "FUNCTIONS", "HANDLERS")
+"""The names under which a file of `--tools` lists what it brings."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostTools:
-    """The registered tools and functions of a run, functions by name."""
+    """The registered tools, functions and handlers of a run, functions by name."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    handlers: list[Handler] = field(default_factory=list)
 
 
 def host_of(files: Iterable[str]) -> HostTools:
-    """Run the host's own Python files, and take what they list as TOOLS and FUNCTIONS. Raises Failure."""
+    """Run the host's own Python files, and take what they list under `_LISTS`. Raises Failure."""
     host = HostTools()
     for number, name in enumerate(files):
         module = _imported(Path(name), f"llm_fsm_host_{number}")
-        tools, functions = getattr(module, "TOOLS", None), getattr(module, "FUNCTIONS", None)
-        if tools is None and functions is None:
-            raise Failure(f"{name}: it has neither TOOLS nor FUNCTIONS; write TOOLS = [function, …]")
+        tools, functions, handlers = (getattr(module, word, None) for word in _LISTS)
+        if tools is None and functions is None and handlers is None:
+            names = ", ".join(_LISTS)
+            raise Failure(f"{name}: it has none of {names}; write TOOLS = [function, …]")
         try:
             for tool in _listed(tools, "TOOLS"):
                 host.tools.add(tool)
             named = _named(functions)
+            host.handlers.extend(_handlers(handlers))
         except ValueError as error:
             raise Failure(f"{name}: {error}") from error
         for key in named.keys() & host.functions.keys():
@@ -111,6 +119,21 @@ def _listed(given: object, name: str) -> Iterable[Any]:
     if isinstance(given, ToolRegistry | list | tuple):
         return given
     raise ValueError(f"{name} is a list of functions or a ToolRegistry, not a {type(given).__name__}")
+
+
+def _handlers(given: object) -> Iterable[Handler]:
+    if given is None:
+        return ()
+    if not isinstance(given, list | tuple):
+        kind = type(given).__name__
+        raise ValueError(f"HANDLERS is a list of handlers, not a {kind}")  # noqa: TRY004
+    for item in given:
+        if not isinstance(item, Handler):
+            raise ValueError(  # noqa: TRY004
+                f"HANDLERS holds {item!r:.60}, which is no handler; "
+                "create_handler(name).at(point).do(function) makes one"
+            )
+    return given
 
 
 def _named(given: object) -> Mapping[str, Callable[..., Any]]:

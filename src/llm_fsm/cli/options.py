@@ -72,8 +72,8 @@ def context_option(function: F) -> F:
 
 
 def tools_option(function: F) -> F:
-    """`--tools FILE.py`: Python files with tools and functions."""
-    text = "Run this Python file for its TOOLS and FUNCTIONS."
+    """`--tools FILE.py`: Python files with tools, functions and handlers."""
+    text = "Run this Python file for its TOOLS, FUNCTIONS and HANDLERS."
     return click.option("--tools", metavar="FILE.py", multiple=True, help=text)(function)
 
 

@@ -33,9 +33,11 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
     heard = record.user_message
     moves = [move for event in record.events if (move := _move(event)) is not None]
     keys: list[str] = []
+    places: dict[str, Any] = {}
     for event in record.events:
         if isinstance(event, ev.ContextSet):
             keys += event.values
+            places.update(event.quotes)
     migrated = [event.definition for event in record.events if isinstance(event, ev.Migrated)]
     return {
         "turn": record.turn,
@@ -46,6 +48,7 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
         **({"by": record.by} if record.by else {}),
         "moves": moves,
         "keys_set": list(dict.fromkeys(keys)),
+        **({"quotes": places} if places else {}),
         "usage": asdict(record.usage),
         **({"definition": migrated[-1]} if migrated else {}),
     }
@@ -134,4 +137,7 @@ def plain(turn: Mapping[str, Any]) -> str:
     lines += map(visible, moves)
     if turn["keys_set"]:
         lines.append("  set: " + visible(", ".join(turn["keys_set"])))
+    for key, (message, start, end) in turn.get("quotes", {}).items():
+        place = f"said in message {message}, characters {start + 1} to {end}"
+        lines.append(visible(f"  {key}: {place}"))
     return "\n".join(lines)

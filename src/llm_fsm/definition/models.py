@@ -135,6 +135,15 @@ class ModelSettings(_Model):
     """The text shown when the model failed twice."""
 
 
+class FunctionErrorRule(_Model):
+    """What happens when a function or tool of the host fails for good."""
+
+    reply: Text | None = None
+    """The text that the user reads, a template as the `reply` of a state."""
+    target_state: str | None = None
+    """The state in which the conversation continues; without it the state stays open."""
+
+
 class Limits(_Model):
     """The limits of one run, after which it stops."""
 
@@ -354,6 +363,10 @@ class Definition(_Model):
     """Repair patterns that are switched on."""
     tools: dict[str, ToolRef] = {}
     """Tool name to its binding."""
+    on_function_error: FunctionErrorRule | None = None
+    """Counts when a task's function has no attempt left, or a tool fails for good in a state that
+    talks. Without it the state stays open, and the next message tries again.
+    """
     history: HistorySettings = HistorySettings()
     """The history that the model sees."""
     model: ModelSettings = ModelSettings()

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llm_fsm._json import copied
 from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
+from llm_fsm.engine.kept_turns import KeptTurns
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.engine.validation import checked_message, checked_speaker, checked_values
 from llm_fsm.errors import ConversationConflict
@@ -33,6 +34,9 @@ from llm_fsm.session.turn_record import transcript
 from llm_fsm.turn.available import Ahead, ahead
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.pipeline import Update
+
+if TYPE_CHECKING:
+    from llm_fsm.records.explain import Explanation
 
 _SHOWN = 60  # characters of a turn's text in its `repr`
 
@@ -154,16 +158,22 @@ class TurnStream:
     set.
 
     Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels
-    the turn, unless it is saved already; `refresh` shows which. You can iterate over a stream once,
-    because it is one message.
+    the turn, unless it is saved already or the stream was made with `keep=True`; `refresh` shows
+    which. You can iterate over a stream once, because it is one message.
 
     Raises:
         RuntimeError: You iterate a second time.
     """
 
-    def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
+    def __init__(
+        self,
+        run: Callable[[Callable[[str, Event], None]], Any],
+        kept: KeptTurns | None = None,
+    ) -> None:
         self._run = run
+        self._kept = kept
         self._begun = False
+        self._task: asyncio.Task[Turn] | None = None
         self._waiting: deque[Event] = deque()
         self.turn: Turn | None = None
 
@@ -191,7 +201,26 @@ class TurnStream:
             RuntimeError: The stream was used before.
         """
         self._begin()
-        self.turn = await self._run(lambda _, event: observer(event))
+        run = self._run(lambda _, event: observer(event))
+        self.turn = await (run if self._kept is None else asyncio.shield(self._started(run)))
+        return self.turn
+
+    async def finish(self) -> Turn:
+        """Wait until the turn is saved, after its reader left. A stream that was not read is sent.
+
+        Returns:
+            The turn.
+
+        Raises:
+            CancelledError: The reader left, and the stream was not made with `keep=True`.
+            LLMFSMError: The errors of `send`.
+        """
+        if not self._begun:
+            return await self.play(lambda _: None)
+        if self._task is not None:
+            self.turn = await asyncio.shield(self._task)
+        if self.turn is None:
+            raise asyncio.CancelledError
         return self.turn
 
     def _begin(self) -> None:
@@ -201,15 +230,24 @@ class TurnStream:
             )
         self._begun = True
 
+    def _started(self, run: Coroutine[Any, Any, Turn]) -> asyncio.Task[Turn]:
+        """Return the task of the turn, which is held if it is to be kept."""
+        task = self._task = asyncio.create_task(run)
+        if self._kept is not None:
+            self._kept.add(task)
+        return task
+
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         self._begin()
         waiting, came = self._waiting, asyncio.Event()
+        left = False
 
         def receive(_: str, event: Event) -> None:
-            waiting.append(event)
-            came.set()
+            if not left:
+                waiting.append(event)
+                came.set()
 
-        task: asyncio.Task[Turn] = asyncio.create_task(self._run(receive))
+        task = self._started(self._run(receive))
         task.add_done_callback(lambda _: came.set())
         try:
             while waiting or not task.done():
@@ -220,10 +258,11 @@ class TurnStream:
                     await came.wait()
             self.turn = await task
         finally:
-            if not task.done():
+            left = True
+            if self._kept is None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
-            if not task.cancelled():
+            if task.done() and not task.cancelled():
                 task.exception()  # nobody waits for it, and asyncio would log it as never retrieved
 
 
@@ -234,7 +273,7 @@ class AsyncConversation:
     `AsyncMachine.start` and `AsyncMachine.resume` make conversations.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_session", "choices", "greeting")
+    __slots__ = ("__weakref__", "_engine", "_session", "choices", "greeting", "is_new")
 
     def __init__(
         self,
@@ -242,7 +281,11 @@ class AsyncConversation:
         session: Session,
         greeting: str,
         choices: tuple[Choice, ...] = (),
+        *,
+        is_new: bool = False,
     ) -> None:
+        self.is_new = is_new
+        """True if the call that gave this object began the conversation."""
         self._engine = engine
         self._session = session
         self.greeting = greeting
@@ -346,6 +389,19 @@ class AsyncConversation:
             turns.append(turn_of(TurnResult(record=record, session=session)))
         return tuple(turns)
 
+    async def why(self, number: int | None = None) -> Explanation:
+        """As `Conversation.why`, awaited."""
+        from llm_fsm.records.explain import explain_turn  # noqa: PLC0415 - seldom used
+
+        engine = self._engine
+        session = await engine.load(self.id)
+        deployment = await engine.versions.find(session)
+        program = engine.program if deployment is None else deployment.program
+        found = explain_turn(program, self.id, await engine.records(self.id), number)
+        if found is None:
+            raise ValueError(f"there is no turn {number} in this conversation")
+        return found
+
     async def refresh(self) -> None:
         """Load changes that other processes made.
 
@@ -383,14 +439,20 @@ class AsyncConversation:
         return turn_of(result)
 
     def stream(
-        self, text: str | Choice, *, request_id: str | None = None
+        self, text: str | Choice, *, request_id: str | None = None, keep: bool = False
     ) -> TurnStream:
         """As `Conversation.stream`."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
             return await self._taken(await self._send(text, request_id, sink))
 
-        return TurnStream(run)
+        return TurnStream(run, self._engine.kept if keep else None)
+
+    async def heard(self, number: int, text: str) -> None:
+        """As `Conversation.heard`, awaited."""
+        if not isinstance(text, str):
+            raise TypeError(f"what was heard is a text, not a {type(text).__name__}")
+        self._saw(await self._engine.heard(self.id, number, text))
 
     async def answer(
         self, value: object, *, pause: str | None = None, request_id: str | None = None

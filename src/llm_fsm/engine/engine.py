@@ -18,6 +18,7 @@ from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answered_before, turn_again
+from llm_fsm.engine.kept_turns import KeptTurns
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import (
@@ -57,6 +58,7 @@ from llm_fsm.stores.base import Loaded, checked_id
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
+from llm_fsm.turn.heard import heard_event
 from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMessage
 from llm_fsm.turn.steps import apologise, begin
 
@@ -76,6 +78,7 @@ class Engine:
         self._reader = SessionReader(services.store)
         self.now = services.now
         self.versions = DefinitionVersions(services, program, policy)
+        self.kept = KeptTurns()
         self._resumed = False
         self._merger = (
             Merger(services.merge_within, self.take) if services.merge_within else None
@@ -361,7 +364,7 @@ class Engine:
         async with turn.lock():
             _, loaded = await self._settled(conversation_id)
             kept = without_undone(await self.records(conversation_id))
-            while kept and kept[-1][1].kind == "migrate":
+            while kept and kept[-1][1].kind in ("migrate", "heard"):
                 kept.pop()
             if len(kept) < 2:
                 raise ConversationConflict("there is no turn to take back")
@@ -375,6 +378,24 @@ class Engine:
             turn.host = found or turn.host
             turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
             return await turn.commit("undo", session, loaded, Usage())
+
+    async def heard(self, conversation_id: str, number: int, text: str) -> TurnResult:
+        """Record what the user heard of a turn, before something interrupted it.
+
+        Raises:
+            ValueError: There is no such turn.
+        """
+        turn = TurnRunner(
+            self.versions.current, checked_id(conversation_id, "conversation id")
+        )
+        async with turn.lock():
+            deployment, loaded = await self._settled(conversation_id)
+            turn.host = deployment or turn.host
+            records = await self.records(conversation_id)
+            event = heard_event(turn.host.program, loaded.session, records, number, text)
+            turn.take((event,))
+            session = fold(loaded.session, turn.events)
+            return await turn.commit("heard", session, loaded, Usage())
 
     async def migrate(
         self, conversation_id: str, *, dry: bool
@@ -457,7 +478,8 @@ class Engine:
     async def _last(self, conversation_id: str) -> TurnRecord:
         """Return the last record of a turn. A migration is no turn."""
         records = await self.records(conversation_id)
-        return next(record for record in reversed(records) if record.kind != "migrate")
+        no_turns = ("migrate", "heard")
+        return next(record for record in reversed(records) if record.kind not in no_turns)
 
     async def _ready(
         self, loaded: LoadedSession, trigger: Request
@@ -620,7 +642,7 @@ def _replace_events(turn: TurnRunner, apology: Sequence[ev.Event]) -> None:
     called = [
         item
         for item in turn.events
-        if isinstance(item, ev.ToolReturned | ev.ToolRefused)
+        if isinstance(item, ev.ToolReturned | ev.ToolRefused | ev.FunctionFailed)
     ]
     turn.events = [message, *called]
     turn.take(rest)

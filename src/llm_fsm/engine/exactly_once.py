@@ -13,9 +13,9 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from llm_fsm._json import read
+from llm_fsm._json import plain, read
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 _LOG = "the log of a function cannot be read: result"
@@ -101,7 +101,7 @@ class ExactlyOnce:
         for call, made in zip(calls, due, strict=True):
             if call.at_most_once:
                 key = self._made.setdefault(call.key, made.key)
-                self.log[call.key] = [fingerprint(call), asdict(results[call.id]), key]
+                self.log[call.key] = [fingerprint(call), plain(results[call.id]), key]
         return results
 
     def _alike(self, call: PlannedCall) -> ToolResult | None:

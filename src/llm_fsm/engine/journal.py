@@ -291,7 +291,8 @@ def entry_unanswered(entry: Entry) -> Unanswered:
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:
     """Convert the result of a handler or tool to a journal entry."""
-    return asdict(result)
+    entry: Entry = plain(result)
+    return entry
 
 
 def entry_result(entry: Entry) -> HandlerResult:

@@ -39,6 +39,7 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.ConditionFailed: ("transition", "reason"),
     ev.ReplyFailed: ("state",),
     ev.StateEntered: ("previous", "state", "by"),
+    ev.FunctionFailed: ("kind", "name", "error", "file", "line"),
     ev.HandlerFailed: ("handler", "point", "error"),
     ev.TurnFailed: ("error",),
     ev.LimitReached: ("limit", "value"),

@@ -21,6 +21,7 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, tur
 from llm_fsm.engine.deployment import Services
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.handlers.registry import Function, Handler, create_handler
+from llm_fsm.engine.kept_turns import KeptTurns
 from llm_fsm.engine.listing import Filter, query_of
 from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
@@ -29,7 +30,7 @@ from llm_fsm.engine.pauses import OpenPause, open_pauses, paused_query
 from llm_fsm.engine.settings import MachineSettings, check_names, complete
 from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
-from llm_fsm.errors import ConversationConflict, LLMFSMError
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.records.transfer import export, import_conversation
@@ -85,9 +86,13 @@ class Closing(NamedTuple):
     servers: McpServers
     llm: Any
     dispatcher: OutboxDispatcher | None
+    kept: KeptTurns
 
     async def close(self) -> None:
-        """Close everything, whatever is raised meanwhile: first the sinks, at last the store."""
+        """Close everything, whatever is raised meanwhile.
+
+        Turns that are kept are finished first, then come the sinks, and at last the store.
+        """
         async with AsyncExitStack() as last:
             last.push_async_callback(self.store.close)
             last.push_async_callback(self.servers.aclose)
@@ -95,6 +100,7 @@ class Closing(NamedTuple):
                 last.push_async_callback(self.llm.aclose)
             if self.dispatcher is not None:
                 last.push_async_callback(self.dispatcher.close)
+            last.push_async_callback(self.kept.finish)
 
 
 class AsyncMachine:
@@ -160,14 +166,15 @@ class AsyncMachine:
             now=self._now,
             dispatcher=OutboxDispatcher(self.store, sinks, storable(definition.name)),
         )
+        policy = read_policy(chosen["on_change"])
+        self._engine = Engine(program=self.program, services=services, policy=policy)
         self.closing = Closing(
             store=self.store,
             servers=self._toolbox.servers,
             llm=self.llm if hasattr(self.llm, "aclose") else None,
             dispatcher=services.dispatcher if sinks else None,
+            kept=self._engine.kept,
         )
-        policy = read_policy(chosen["on_change"])
-        self._engine = Engine(program=self.program, services=services, policy=policy)
         for handler in checked_list(chosen["handlers"], "handlers"):
             self.add_handler(handler)
 
@@ -224,8 +231,37 @@ class AsyncMachine:
         await self._engine.resume_deliveries()
         result = await observed(on_event, partial(self._engine.start, opening))
         return AsyncConversation(
-            self._engine, result.session, result.record.text, result.choices
+            self._engine, result.session, result.record.text, result.choices, is_new=True
         )
+
+    async def open(
+        self,
+        conversation_id: str,
+        context: Mapping[str, Any] | None = None,
+        greet: bool = True,
+        *,
+        on_event: Observer | None = None,
+        history: Iterable[Any] | None = None,
+        timezone: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncConversation:
+        """As `Machine.open`, awaited. `on_event` is called in the event loop."""
+        try:
+            return await self.resume(conversation_id)
+        except ConversationNotFound:
+            pass
+        try:
+            return await self.start(
+                context,
+                conversation_id,
+                greet,
+                on_event=on_event,
+                history=history,
+                timezone=timezone,
+                metadata=metadata,
+            )
+        except ConversationConflict:  # another caller was faster, and has greeted
+            return await self.resume(conversation_id)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """As `Machine.resume`, awaited."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
@@ -29,13 +29,17 @@ from llm_fsm.stores.base import Listed, Order
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.effects import Point
 
+if TYPE_CHECKING:
+    from llm_fsm.records.explain import Explanation
+
 
 class SyncStream:
     """The events of one turn as they happen. After the last event, the turn is saved and `turn` is
     set.
 
     Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels
-    the turn, unless it is saved already; `Conversation.turns` shows which. You can iterate over a
+    the turn, unless it is saved already or the stream was made with `keep=True`;
+    `Conversation.turns` shows which. You can iterate over a
     stream once, because it is one message.
 
     Raises:
@@ -54,6 +58,10 @@ class SyncStream:
     def turn(self) -> Turn | None:
         """The turn; None until it is saved."""
         return self._stream.turn
+
+    def finish(self) -> Turn:
+        """As `TurnStream.finish`."""
+        return self._portal.run(self._stream.finish())
 
     def __iter__(self) -> Iterator[Event]:
         events, forks = aiter(self._stream), self._portal.forks
@@ -123,6 +131,11 @@ class Conversation:
         return self._conversation.greeting
 
     @property
+    def is_new(self) -> bool:
+        """True if the call that gave this object began the conversation, as `open` may."""
+        return self._conversation.is_new
+
+    @property
     def state(self) -> str:
         """The id of the current state."""
         return self._fresh().state
@@ -177,6 +190,23 @@ class Conversation:
         one."""
         return self._portal.run(self._conversation.turns())
 
+    def why(self, number: int | None = None) -> Explanation:
+        """Explain a turn: the model's replies, the moves that could be made, the values that were
+        kept or refused, and failures of your own functions.
+
+        Args:
+            number: The number of the turn, as in `Turn.number`; None: the last one.
+
+        Returns:
+            The explanation. Its `notes` are in the order in which things happened. Secret values
+            are masked.
+
+        Raises:
+            ValueError: There is no such turn, or it was undone.
+            ConversationNotFound: The conversation was deleted.
+        """
+        return self._portal.run(self._conversation.why(number))
+
     def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
         """Send one message, and return the answer.
 
@@ -214,13 +244,15 @@ class Conversation:
         return self._portal.run(self._conversation.send(text, request_id=request_id))
 
     def stream(
-        self, text: str | Choice, *, request_id: str | None = None
+        self, text: str | Choice, *, request_id: str | None = None, keep: bool = False
     ) -> SyncStream:
         """Send one message, and return the events of its turn as they happen.
 
         Args:
             text: The message, or one of the `choices` of the turn before.
             request_id: Your id of the message. The same id gives the recorded turn and its events.
+            keep: True finishes the turn even if you leave the loop early, as a caller does who
+                interrupts. The next message may come at once, and waits for it. `close` waits, too.
 
         Returns:
             The stream. Iterating over it sends the message, and raises the errors of `send`. Its
@@ -235,8 +267,32 @@ class Conversation:
             'done'
         """
         return SyncStream(
-            self._machine, self._conversation.stream(text, request_id=request_id)
+            self._machine,
+            self._conversation.stream(text, request_id=request_id, keep=keep),
         )
+
+    def heard(self, number: int, text: str) -> None:
+        """Record that the user heard only the beginning of a turn's text.
+
+        `history` and later prompts then show that part, with the mark `… [interrupted]`. The
+        record of the turn keeps the whole text. A later call for the same turn replaces the part.
+
+        Args:
+            number: The number of the turn, as in `Turn.number`.
+            text: What was heard. Spaces, punctuation and case may differ from the turn's text.
+
+        Raises:
+            ValueError: There is no such turn, or it said nothing.
+            ConversationNotFound: The conversation was deleted.
+
+        Example:
+            >>> chat = machine.start()
+            >>> turn = chat.send("large")
+            >>> chat.heard(turn.number, "one pizza")
+            >>> chat.history[-1].text
+            'One pizza… [interrupted]'
+        """
+        self._portal.run(self._conversation.heard(number, text))
 
     def answer(
         self, value: object, *, pause: str | None = None, request_id: str | None = None
@@ -548,6 +604,58 @@ class Machine:
             metadata=metadata,
         )
         return Conversation(self, self._portal.run(started))
+
+    def open(
+        self,
+        conversation_id: str,
+        context: Mapping[str, Any] | None = None,
+        greet: bool = True,
+        *,
+        on_event: Observer | None = None,
+        history: Iterable[Any] | None = None,
+        timezone: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Conversation:
+        """Resume the conversation of an id, or begin it if there is none.
+
+        Any number of callers may open the same id at once, in any process. One of them begins the
+        conversation and greets; the others resume it.
+
+        Args:
+            conversation_id: An id of 1 to 200 characters.
+            context: The first values of the context, by key. It counts only if this call begins the
+                conversation, and so do all other arguments.
+            greet: False begins without a message to the user.
+            on_event: As in `start`.
+            history: As in `start`.
+            timezone: As in `start`.
+            metadata: As in `start`.
+
+        Returns:
+            The conversation. `is_new` is true if this call began it.
+
+        Raises:
+            ValueError: The id, the context, the history, the time zone or the metadata is wrong.
+            ConfigurationError: A tool or function that the definition names is missing.
+            ModelError: The model failed to greet. As after any error, nothing is stored.
+            UnreadableError: A part of the conversation is damaged.
+
+        Example:
+            >>> machine.open("visitor-7", {"size": "small"}, greet=False).is_new
+            True
+            >>> machine.open("visitor-7", {"size": "large"}).context
+            {'size': 'small'}
+        """
+        opened = self._machine.open(
+            conversation_id,
+            context,
+            greet,
+            on_event=on_event,
+            history=history,
+            timezone=timezone,
+            metadata=metadata,
+        )
+        return Conversation(self, self._portal.run(opened))
 
     def resume(self, conversation_id: str) -> Conversation:
         """Resume a conversation, in any process, at any time.

@@ -13,10 +13,10 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from llm_fsm._async import is_async, is_cancelled
-from llm_fsm._json import copied, in_unicode
+from llm_fsm._json import copied, in_unicode, plain
 from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
 from llm_fsm.engine.turn_runner import TurnHost, TurnRunner
@@ -25,6 +25,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.tools.executor import GRACE, called, readable
+from llm_fsm.tools.failures import failure_of
 from llm_fsm.tools.task_context import (
     BoundModel,
     Break,
@@ -440,7 +441,7 @@ class _Drive:
                 due, self._claimed, partial(questions.running.tools, effect)
             )
         found = tuple(results[call.id] for call in effect.calls)
-        questions.log[key] = [asdict(item) for item in found]
+        questions.log[key] = [plain(item) for item in found]
         return ToolResults(results=found), bool(logged) and not due
 
     def _claimed(self, call: PlannedCall) -> PlannedCall:
@@ -520,6 +521,9 @@ async def execute(
         raise
     except BaseException as raised:
         error = readable(told(raised))
+        if bench.broke is None:
+            failed = failure_of("function", effect.function, raised, function)
+            questions.happened.append(failed)
         with suppress(Exception):
             own = bench.shared.to_dict(), bench.memory.to_dict()
     finally:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from llm_fsm._async import DeadlineExceeded, in_time
+from llm_fsm._json import plain, read
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.engine.journal import (
     Entry,
@@ -43,8 +44,10 @@ from llm_fsm.session.session import Reference, Session, dump_session
 from llm_fsm.session.turn_record import Kind, TurnRecord, dump
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform
+from llm_fsm.tools.failures import log_failure
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
+from llm_fsm.turn import failures
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
@@ -234,6 +237,9 @@ class TurnRunner:
 
     def take(self, happened: Sequence[ev.Event]) -> None:
         self.events.extend(happened)
+        for event in happened:
+            if isinstance(event, ev.FunctionFailed):
+                log_failure(self.id, event)
         if self._sink is None and not is_observed():
             return
         for event in happened:
@@ -263,7 +269,13 @@ class TurnRunner:
         """Perform effects until the turn is over."""
         self.take(step.events)
         while step.effect is not None:
-            step = advance(step, await self.perform(step.effect, step))
+            try:
+                result = await self.perform(step.effect, step)
+            except HandlerError as error:
+                if error.failed is not None:
+                    self.take((failures.redacted_failure(step.turn, error.failed),))
+                raise
+            step = advance(step, result)
             self.take(step.events)
         return step
 
@@ -436,41 +448,35 @@ class TurnRunner:
 
     async def _checks(self, effect: CheckKeyResults) -> Verdicts:
         async def fetch() -> Mapping[str, Any]:
-            began = time.monotonic()
             with around(HostWork("function", self.id, "checks")):
                 found = await self.host.functions.verdicts(
                     effect.checks, effect.data, self.time_left(effect.left)
                 )
-            return {"verdicts": found, "seconds": time.monotonic() - began}
+            entry: Entry = plain(found)
+            return entry
 
         entry = (
             await fetch()
             if self.journal is None
             else await self.journal.once("checks", fetch)
         )
-        found = {
-            name: (bool(said[0]), str(said[1]))
-            for name, said in entry["verdicts"].items()
-        }
-        return Verdicts(verdicts=found, seconds=entry["seconds"])
+        return read(entry, Verdicts, "a journal cannot be read: checks")
 
     async def _route(self, effect: PickRoute) -> Routed:
         async def fetch() -> Mapping[str, Any]:
-            began = time.monotonic()
             with around(HostWork("function", self.id, effect.function)):
-                label, error = await self.host.functions.route(
+                found = await self.host.functions.route(
                     effect.function, effect.data, self.time_left(effect.left)
                 )
-            return {"label": label, "error": error, "seconds": time.monotonic() - began}
+            entry: Entry = plain(found)
+            return entry
 
         entry = (
             await fetch()
             if self.journal is None
             else await self.journal.once("route", fetch)
         )
-        return Routed(
-            label=entry["label"], error=entry["error"], seconds=entry["seconds"]
-        )
+        return read(entry, Routed, "a journal cannot be read: route")
 
     async def _function(self, effect: Execute) -> Executed:
         async def executed() -> Executed:

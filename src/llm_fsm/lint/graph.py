@@ -243,11 +243,19 @@ def pattern_targets(document: Document, state: str) -> Iterator[str]:
 
 
 def fallback_targets(document: Document, state: str) -> Iterator[str]:
-    """Yield the known targets of a state's time-out and exhaustion."""
-    for key in ("on_timeout", "on_exhausted"):
-        value = document.states[state].value.get(key)
-        if isinstance(value, str) and value in document.states:
+    """Yield the known targets of a state's time-out, exhaustion, and failed functions and tools."""
+    for value in other_targets(document, state):
+        if value in document.states:
             yield value
+
+
+def other_targets(document: Document, state: str) -> Iterator[str]:
+    """Yield the targets that a state names for time-outs, exhaustion and failed functions."""
+    placed = document.states[state].value
+    found = [placed.get("on_timeout"), placed.get("on_exhausted")]
+    if any(placed.get(key) for key in ("execute", "route", "tools", "key_results")):
+        found.append(document.root.at("on_function_error").value.get("target_state"))
+    yield from (target for target in found if isinstance(target, str))
 
 
 @once

@@ -130,6 +130,21 @@ class Went:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """A function of the host failed.
+
+    `kind` is function, check, route, tool or handler. `file` and `line` are the place in the host's
+    code, "" and 0 if it is unknown.
+    """
+
+    kind: str
+    name: str
+    error: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
     """A repair pattern was applied. `how` describes its effect."""
 
@@ -144,7 +159,7 @@ class AgreedTo:
     values: Mapping[str, Any]
 
 
-Noted = Replied | Changed | Refused | MoveDecision | Stopped | Went | Mended | AgreedTo
+Noted = Replied | Changed | Refused | MoveDecision | Stopped | Went | Mended | AgreedTo | Raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,16 +249,8 @@ class _Account:
                 self.picked = None
             case ev.ContextSet():
                 self.changed(event)
-            case ev.ContextRefused():
-                refused = Refused(
-                    key=event.key,
-                    reason=event.reason,
-                    source=event.source,
-                    kept_in=event.kept_in,
-                )
-                self.notes.append(refused)
-            case ev.LimitReached():
-                self.notes.append(Stopped(limit=event.limit, value=event.value))
+            case ev.ContextRefused() | ev.FunctionFailed() | ev.LimitReached():
+                self.notes.append(_trouble(event))
             case ev.BotSaid():
                 self.stay()
                 self.fallback = event.fallback
@@ -405,6 +412,25 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> ConditionCheck:
         unset=tuple(name for name in names if not has(data, name)),
         error=error,
     )
+
+
+def _trouble(event: ev.ContextRefused | ev.FunctionFailed | ev.LimitReached) -> Noted:
+    """Return what an event says of a value that was not kept, a failed function, or a limit."""
+    match event:
+        case ev.ContextRefused():
+            return Refused(
+                key=event.key, reason=event.reason, source=event.source, kept_in=event.kept_in
+            )
+        case ev.FunctionFailed():
+            return Raised(
+                kind=event.kind,
+                name=event.name,
+                error=event.error,
+                file=event.file,
+                line=event.line,
+            )
+        case _:
+            return Stopped(limit=event.limit, value=event.value)
 
 
 def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> Mended:

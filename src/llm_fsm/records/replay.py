@@ -9,7 +9,7 @@ on record repeats itself. Nothing is stored, and nothing outside is called.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -139,7 +139,7 @@ async def replay_turns(
             )
             continue
         if any(
-            isinstance(event, ev.TurnFailed) for event in record.events
+            isinstance(event, ev.TurnFailed | ev.WordsHeard) for event in record.events
         ):  # no reply is on record
             now = fold(now, record.events)
             continue
@@ -350,11 +350,13 @@ class _Source:
                 raise NotRecordedError(
                     "a registered check is asked whose verdict is not on record"
                 )
-            return Verdicts(verdicts={name: found[name] for name, _ in effect.checks})
+            verdicts = {name: found[name] for name, _ in effect.checks}
+            return Verdicts(verdicts=verdicts, failed=tuple(self._failures("check")))
         if isinstance(effect, PickRoute):
             for event in self._events:
                 if isinstance(event, ev.RoutePicked) and event.state == effect.state:
-                    return Routed(label=event.label, error=event.error)
+                    failed = next(self._failures("route"), None)
+                    return Routed(label=event.label, error=event.error, failed=failed)
             raise NotRecordedError(
                 "a function picks a way, and what it picked is not on record"
             )
@@ -369,6 +371,7 @@ class _Source:
         for event in here:
             if isinstance(event, ev.TaskPassed):
                 return Executed(output=event.output)
+        raised = tuple(self._failures("function"))
         failed = (
             event.failures for event in here if isinstance(event, ev.AttemptFailed)
         )
@@ -379,7 +382,7 @@ class _Source:
         )
         for event in here:
             if isinstance(event, ev.TaskExhausted):
-                return Executed(output=event.output, error=fault)
+                return Executed(output=event.output, error=fault, happened=raised)
             if isinstance(event, ev.Paused) and event.loop is not None:
                 asked = {
                     "kind": event.kind,
@@ -392,9 +395,17 @@ class _Source:
         for event in self._events if stopped else ():
             if isinstance(event, ev.LimitReached):
                 return Executed(limit=event.limit)
+        if raised and fault is not None:
+            return Executed(error=fault, happened=raised)
         raise NotRecordedError(
             f"the function of {state!r} runs, whose result is not on record"
         )
+
+    def _failures(self, kind: str) -> Iterator[ev.FunctionFailed]:
+        """Yield the recorded failures of functions of a kind."""
+        for event in self._events:
+            if isinstance(event, ev.FunctionFailed) and event.kind == kind:
+                yield event
 
     def _reply(self, effect: AskModel) -> ModelReply | Unanswered:
         if effect.asked_for == "summary" and not (

@@ -17,6 +17,7 @@ from starlette.types import Scope
 
 from llm_fsm import enable_logging
 from llm_fsm.server.faults import LOGGER, REQUEST_ID
+from llm_fsm.tools.failures import LOGGER as FUNCTIONS
 
 
 def log_json(level: str = "INFO") -> Callable[[], None]:
@@ -25,29 +26,37 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     logger.configure(patcher=_with_request)
     sink = logger.add(_write, level=level, format="{message}")
     stop = enable_logging(level)
-    faults = logging.getLogger(LOGGER)
-    handler = _FaultHandler()
-    faults.addHandler(handler)
-    was_passed_on, faults.propagate = faults.propagate, False
+    handlers = ((LOGGER, _FaultHandler("fault")), (FUNCTIONS, _FaultHandler("function failed")))
+    before: list[tuple[logging.Logger, bool]] = []
+    for name, handler in handlers:
+        log = logging.getLogger(name)
+        before.append((log, log.propagate))
+        log.addHandler(handler)
+        log.propagate = False
     shown, warnings.showwarning = warnings.showwarning, _warn
 
     def end() -> None:
         warnings.showwarning = shown
         stop()
-        faults.removeHandler(handler)
-        faults.propagate = was_passed_on
+        for (log, was_passed_on), (_, handler) in zip(before, handlers, strict=True):
+            log.removeHandler(handler)
+            log.propagate = was_passed_on
         logger.remove(sink)
 
     return end
 
 
 class _FaultHandler(logging.Handler):
-    """Writes the faults of requests as JSON lines, too."""
+    """Writes faults of requests, or failures of the host's functions, as JSON lines."""
+
+    def __init__(self, event: str) -> None:
+        super().__init__()
+        self._event = event
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one."""
         trace = {} if record.exc_info is None else {"traceback": self.format(record)}
-        logger.bind(event="fault", **trace).log(record.levelname, "{}", record.getMessage())
+        logger.bind(event=self._event, **trace).log(record.levelname, "{}", record.getMessage())
 
 
 def _warn(

@@ -156,6 +156,37 @@ class Service:
             return Begun(*found, is_new=False)
         return Begun(self.machines.cache(caller, machine, chat), chat.greeting, is_new=True)
 
+    async def open(
+        self,
+        caller: Caller,
+        machine: AsyncMachine,
+        conversation_id: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        greet: bool = True,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Served:
+        """Return the conversation of an id, or begin it if there is none. Raises Problem 403.
+
+        `context`, `greet` and `metadata` count only if this call begins it.
+        """
+        try:
+            return await self.find(caller, conversation_id, fresh=True)
+        except ConversationNotFound:
+            pass
+        try:
+            begun = await self.start(
+                caller,
+                machine,
+                context=context,
+                conversation_id=conversation_id,
+                greet=greet,
+                metadata=metadata,
+            )
+        except ConversationConflict:  # another delivery was faster
+            return await self.find(caller, conversation_id, fresh=True)
+        return begun.served
+
     async def _same_start(
         self,
         caller: Caller,

@@ -331,6 +331,9 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
 def explained(account: Explanation) -> dict[str, Any]:
     """Return an explanation as JSON. Each note has its `type`."""
     notes = [{"type": type(note).__name__.lower(), **dataclasses.asdict(note)} for note in account.notes]
+    for note in notes:
+        if note["type"] == "raised":  # the log has the rest, which names the inside
+            note.update(error=_NOT_TOLD, file="", line=0)
     return {**dataclasses.asdict(account), "notes": notes}
 
 
@@ -348,6 +351,7 @@ _FOR_ENGINE: Mapping[type[ev.Event], tuple[str, ...]] = {
 """Fields that hold a model's raw reply, or a whole session: calls that nobody has agreed to, and what users may not
 see."""
 _INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {
+    ev.FunctionFailed: ("error", "file"),
     ev.HandlerFailed: ("error",),
     ev.TurnFailed: ("message",),
     ev.ToolReturned: ("error",),
@@ -369,6 +373,13 @@ def failures_of(event: ev.AttemptFailed) -> list[dict[str, str]]:
     return [{name: reason_of(text) for name, text in failure.items()} for failure in event.failures]
 
 
+def _quotes_of(machine: AsyncMachine, event: ev.ContextSet) -> dict[str, Any]:
+    """Return the places of the user's words for values, without those of secret keys."""
+    is_secret = machine.program.is_secret
+    places = {key: list(place) for key, place in event.quotes.items() if not is_secret(key)}
+    return {"quotes": places} if places else {}
+
+
 _Told = Callable[[AsyncMachine, Any], tuple[str, dict[str, Any]]]
 _TOLD: Mapping[type[ev.Event], _Told] = {
     ev.MessageDelta: lambda _, event: ("delta", {"text": event.text, **({"restart": True} if event.restart else {})}),
@@ -382,7 +393,12 @@ _TOLD: Mapping[type[ev.Event], _Told] = {
         "state", {"state": event.state, "previous_state": event.ended, "by": event.kind},
     ),
     ev.ContextSet: lambda machine, event: (
-        "context", {"values": context_of(machine, event.values), "removed": list(event.removed)},
+        "context",
+        {
+            "values": context_of(machine, event.values),
+            "removed": list(event.removed),
+            **_quotes_of(machine, event),
+        },
     ),
     ev.ToolReturned: lambda _, event: (
         "tool", {"name": event.name, "failed": event.error is not None, "seconds": event.seconds},

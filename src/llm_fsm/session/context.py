@@ -27,7 +27,17 @@ from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import as_schema, normalised
 from llm_fsm.session.placeholders import placeholder_in
-from llm_fsm.session.quotes import KINDS, NOT_SAID, QUOTES, SAID, UserWords, digits_of, proof, quotes_of
+from llm_fsm.session.quotes import (
+    KINDS,
+    NOT_SAID,
+    QUOTES,
+    SAID,
+    UserWords,
+    digits_of,
+    proof,
+    quotes_of,
+    unproved,
+)
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.reply_schema import from_strict, pairs
 from llm_fsm.session.value_rules import ValueRule, compile_value_rules
@@ -564,23 +574,17 @@ def _proved(
         if kind == "digits" and old is not None and digits_of(str(old)) == digits_of(str(value)) != "":
             del changed[key]  # only its form is another
             continue
-        place = proof(kind, value, quotes_of(key, quotes), words.since(key), old)
+        schema = sorted_.keys.schema(key)
+        place = proof(kind, value, quotes_of(key, quotes), words.since(key), old=old, schema=schema)
         if place is None:
             del changed[key]
-            sorted_.refuse(key, _unproved(kind), told=True)
+            sorted_.refuse(key, unproved(kind), told=True)
         else:
             places[key] = place
     return places
 
 
 _MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"
-
-
-def _unproved(kind: str) -> str:
-    """Return the reason of a refusal for want of the user's own words."""
-    if kind == "digits":
-        return f"{NOT_SAID}: the user did not write these digits; ask for them"
-    return f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the answer"
 
 
 def _put_together(

@@ -228,6 +228,21 @@ class HandlerFailed(Event, frozen=True, kw_only=True):
     error: str
 
 
+class FunctionFailed(Event, frozen=True, kw_only=True):
+    """A function of the host raised, or did not end in time.
+
+    `kind` is function (a task's), check, route, tool or handler, and `name` its name. `file` and
+    `line` are the place in the host's code where the error arose; "" and 0 if it is unknown.
+    `error` is the class and the message of the error.
+    """
+
+    kind: str
+    name: str
+    error: str
+    file: str = ""
+    line: int = 0
+
+
 class TurnFailed(Event, frozen=True, kw_only=True):
     """The turn could not be finished. An ERROR handler gave the words that were shown."""
 
@@ -259,6 +274,20 @@ class BotSaid(Event, frozen=True, kw_only=True):
     kept_text: str | None = None
     asked: tuple[str, ...] = ()
     by: str = ""
+
+
+class WordsHeard(Event, frozen=True, kw_only=True):
+    """The user heard only `text` of the words of record number `record`, because something
+    interrupted it.
+
+    The history shows `kept` in the place of `said`. If not `interrupted`, all was heard.
+    """
+
+    record: int
+    text: str
+    said: str
+    kept: str
+    interrupted: bool = False
 
 
 class HistoryTrimmed(Event, frozen=True, kw_only=True):

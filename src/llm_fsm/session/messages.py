@@ -88,12 +88,14 @@ class Message(Struct, frozen=True):
     """One message of a conversation. `turn` counts from 1; the greeting is turn 0.
 
     `by` names the person who said it in the place of the machine; "" is the machine, or the user.
+    `interrupted`: the user heard only the text before the mark `… [interrupted]`.
     """
 
     role: Literal["user", "assistant"]
     text: str
     turn: int
     by: str = ""
+    interrupted: bool = False
 
 
 class Paused(Struct, frozen=True, kw_only=True):

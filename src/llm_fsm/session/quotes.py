@@ -5,9 +5,12 @@ Texts are compared by NFKC and without regard to case, spaces and punctuation.
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from llm_fsm.session.list_items import key_of
@@ -68,6 +71,18 @@ def find_quote(quote: str, messages: Sequence[tuple[int, str]]) -> Place | None:
     return None
 
 
+def beginning(heard: str, text: str) -> str:
+    """Return the beginning of a text that was heard, as the text writes it; "" if it is none."""
+    wanted = "".join(part for part, _ in _folded(unicodedata.normalize("NFKC", heard)))
+    written = _folded(text)
+    if not wanted or not "".join(part for part, _ in written).startswith(wanted):
+        return ""
+    end = written[len(wanted) - 1][1] + 1
+    if len(written) == len(wanted):
+        return text
+    return text[:end]
+
+
 def digits_of(text: str) -> str:
     """Return the digits of a text in order, those of other scripts as 0 to 9."""
     return "".join(str(unicodedata.digit(one)) for one in text if unicodedata.digit(one, None) is not None)
@@ -93,6 +108,42 @@ def find_digits(value: Any, messages: Sequence[tuple[int, str]]) -> Place | None
     return place if matched == len(wanted) else None
 
 
+def find_value(kind: str, value: Any, messages: Sequence[tuple[int, str]]) -> Place | None:
+    """Return the place of a value without a quote: its own digits or texts are looked for.
+
+    Args:
+        kind: quote or digits.
+        value: The value. Every text of a list or an object must have been said.
+        messages: The messages of the user.
+    """
+    if kind == "digits":
+        return find_digits(value, messages)
+    places = [find_quote(text, messages) for text in _leaves(value)]
+    return places[-1] if places and None not in places else None
+
+
+def is_among(kind: str, value: Any, given: Any) -> bool:
+    """Return true if a value repeats one that was given, as its digits or words show."""
+
+    def read(text: str) -> str:
+        return digits_of(text) if kind == "digits" else "".join(part for part, _ in _folded(text))
+
+    known = {read(text) for text in _leaves(given)} - {""}
+    return any(read(text) in known for text in _leaves(value))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield every text, number and truth value in a JSON value, as text."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
 def speaks_of(message: str, values: Sequence[Any]) -> bool:
     """Return true if a message has one of the values, as a text or by its digits."""
     written = "".join(part for part, _ in _folded(message))
@@ -102,6 +153,24 @@ def speaks_of(message: str, values: Sequence[Any]) -> bool:
         if (wanted and wanted in written) or (len(digits) > 1 and digits in digits_of(message)):
             return True
     return False
+
+
+def _is_name(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return true for a text that is copied from the user's words, as a name is.
+
+    Dates, choices and numbers may be said in any words, and so may a text that has no letter.
+    """
+    plain = schema.get("format") in (None, "email", "idn-email")
+    coded = "enum" in schema or "const" in schema or not plain
+    return isinstance(value, str) and not coded and any(one.isalpha() for one in value)
+
+
+def _names(quote: str, value: str) -> bool:
+    """Return true if a word of the value, of two letters or more, is in the quote."""
+    written = "".join(part for part, _ in _folded(quote))
+    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", value).casefold())
+    long = [word for word in words if len(word) > 1] or words
+    return any("".join(part for part, _ in _folded(word)) in written for word in long)
 
 
 def quotes_of(key: str, quotes: object) -> list[str]:
@@ -116,9 +185,18 @@ def quotes_of(key: str, quotes: object) -> list[str]:
 
 
 def proof(
-    kind: str, value: Any, quotes: Sequence[str], messages: Sequence[tuple[int, str]], old: Any = None
+    kind: str,
+    value: Any,
+    quotes: Sequence[str],
+    messages: Sequence[tuple[int, str]],
+    *,
+    old: Any = None,
+    schema: Mapping[str, Any] = MappingProxyType({}),
 ) -> Place | None:
     """Return the place of the user's words for a value; None if they did not say it.
+
+    A quote for a text without a format or a list of values must name a word of it, so that no
+    other words of the user prove an invented name.
 
     Args:
         kind: quote or digits.
@@ -126,10 +204,20 @@ def proof(
         quotes: The quotes of the reply for it.
         messages: The messages of the user since the key was asked for.
         old: The value so far. Its digits count as said before, so that "it ends in 0188" can be completed.
+        schema: The schema of the key.
     """
     if kind == "digits":
         known = [] if old is None else [(_KNOWN, str(old))]
         found = find_digits(value, [*known, *messages])
         return None if found is None or found[0] == _KNOWN else found
+    if _is_name(value, schema):
+        quotes = [quote for quote in quotes if _names(quote, value)]
     places = (find_quote(quote, messages) for quote in quotes)
     return next((place for place in places if place is not None), None)
+
+
+def unproved(kind: str) -> str:
+    """Return the reason of a refusal for want of the user's own words."""
+    if kind == "digits":
+        return f"{NOT_SAID}: the user did not write these digits; ask for them"
+    return f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the answer"

@@ -241,6 +241,23 @@ def _agreed(session: Session, event: ev.Agreed) -> Session:
     return replace(session, agreed=(*earlier, agreement)[-_KEPT_AGREEMENTS:])
 
 
+def _heard(session: Session, event: ev.WordsHeard) -> Session:
+    """Show what was heard of the latest words of that text. Words that were trimmed show nothing.
+
+    Values that were read back in the last words, and not heard to their end, are not agreed to.
+    """
+    window = list(session.window)
+    read_back = session.read_back
+    for place in range(len(window) - 1, -1, -1):
+        user, said = window[place]
+        if said == event.said:
+            window[place] = (user, event.kept)
+            if event.interrupted and place == len(window) - 1:
+                read_back = None
+            break
+    return replace(session, window=tuple(window), read_back=read_back)
+
+
 def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
     """Keep what a tool gave for the next prompts; a task has its own record of it."""
     if session.work is not None or event.error is not None or event.result is None:
@@ -598,6 +615,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.StateEntered: _state_entered,
     ev.ReplyFailed: _reply_failed,
     ev.BotSaid: _bot_said,
+    ev.WordsHeard: _heard,
     ev.HistoryTrimmed: _history_trimmed,
     ev.ValuesReadBack: _values_read_back,
     ev.Agreed: _agreed,

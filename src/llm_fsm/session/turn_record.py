@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from llm_fsm._json import read, text_of, value_of
+from llm_fsm._text import INTERRUPTED
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Message, Usage
@@ -20,7 +22,7 @@ from llm_fsm.session.session import Session
 
 FORMAT = 1
 Kind = Literal[
-    "start", "message", "update", "run", "answer", "due", "end", "undo", "migrate"
+    "start", "message", "update", "run", "answer", "due", "end", "undo", "migrate", "heard"
 ]
 
 
@@ -127,9 +129,14 @@ def _role(role: str) -> Literal["user", "assistant"]:
 
 
 def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
-    """Return the whole conversation as its caller reads it, without turns that were undone."""
+    """Return the whole conversation as its caller reads it, without turns that were undone.
+
+    Of a message that was interrupted, it shows what was heard, with a mark.
+    """
     messages: list[Message] = []
-    for _, record in without_undone(records):
+    spoken: dict[int, int] = {}
+    """Number of a record to the place of its last words among the messages."""
+    for number, record in without_undone(records):
         for event in record.events:
             if isinstance(event, ev.Started):
                 said = (
@@ -140,7 +147,15 @@ def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
             elif isinstance(event, ev.UserSaid):
                 messages.append(Message(role="user", text=event.text, turn=record.turn))
             elif isinstance(event, ev.BotSaid) and event.text:
+                spoken[number] = len(messages)
                 messages.append(
                     Message(role="assistant", text=event.text, turn=record.turn, by=event.by)
+                )
+            elif isinstance(event, ev.WordsHeard) and event.record in spoken:
+                place = spoken[event.record]
+                messages[place] = replace(
+                    messages[place],
+                    text=event.text + (INTERRUPTED if event.interrupted else ""),
+                    interrupted=event.interrupted,
                 )
     return tuple(messages)

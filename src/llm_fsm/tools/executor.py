@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 from llm_fsm._async import in_thread, in_words, is_async, is_cancelled
 from llm_fsm._text import suggestion
 from llm_fsm.errors import told
+from llm_fsm.session.events import FunctionFailed
+from llm_fsm.tools.failures import failure_of
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.tool_arguments import ArgumentsFault
 
@@ -77,6 +79,7 @@ async def run_batch(
     state: str,
     timeout: float | None = None,
     around: Around | None = None,
+    function_of: Callable[[PlannedCall], object] = lambda _: None,
 ) -> ToolResults:
     """Perform calls in order. Neighbours that are all parallel run at once.
 
@@ -86,6 +89,7 @@ async def run_batch(
         state: Id of the current state; a call with a scope must include it.
         timeout: Seconds for the whole batch; None: no limit.
         around: Receives each call with the function that performs it. It may keep the result, or return a kept one.
+        function_of: Returns the host's function of a call, whose place is named if it fails.
 
     Returns:
         The results in the order of the calls; errors are results.
@@ -100,7 +104,7 @@ async def run_batch(
         limit = min(TIMEOUT if call.timeout is None else call.timeout, ends - time.monotonic())
 
         async def outcome() -> ToolResult:
-            return await _outcome(call, state, perform, limit)
+            return await _outcome(call, state, perform, limit, function_of)
 
         return await outcome() if around is None else await around(call, outcome)
 
@@ -136,9 +140,11 @@ async def _outcome(
     state: str,
     perform: Callable[[PlannedCall, float], Awaitable[Any]],
     limit: float,
+    function_of: Callable[[PlannedCall], object],
 ) -> ToolResult:
     """Perform a call, and return an error as data."""
     began = time.monotonic()
+    failed: FunctionFailed | None = None
     try:
         if call.scope is not None and state not in call.scope:
             raise CallFault(out_of_scope(call.name, state, call.scope), refused=True)  # noqa: TRY301
@@ -152,12 +158,15 @@ async def _outcome(
         error = CallFault("the call was cancelled")
     except CallFault as fault:
         error = fault
+        if fault.lost:
+            failed = failure_of("tool", call.name, fault, function_of(call))
     except ArgumentsFault as fault:
         error = CallFault(str(fault), refused=True)
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:
         error = CallFault(told(raised))
+        failed = failure_of("tool", call.name, raised, function_of(call))
     return ToolResult(
         id=call.id,
         name=call.name,
@@ -165,6 +174,7 @@ async def _outcome(
         seconds=time.monotonic() - began,
         unknown=error.lost and call.at_most_once,
         refused=error.refused,
+        failed=failed,
     )
 
 

@@ -19,9 +19,12 @@ from typing import Any
 from llm_fsm._async import is_cancelled
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError, LLMFSMError, told
+from llm_fsm.session.events import FunctionFailed
 from llm_fsm.tools.executor import called, readable
+from llm_fsm.tools.failures import failure_of
 from llm_fsm.tools.returns import check_returns
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
+from llm_fsm.turn.effects import Routed, Verdicts
 from llm_fsm.turn.key_results import Verdict
 
 Function = Callable[..., Any]
@@ -98,7 +101,7 @@ class Functions:
 
     async def verdicts(
         self, checks: Iterable[tuple[str, str]], data: Mapping[str, Any], timeout: float
-    ) -> dict[str, Verdict]:
+    ) -> Verdicts:
         """Run registered checks one after the other. A check that raises does not pass.
 
         Args:
@@ -107,20 +110,26 @@ class Functions:
             timeout: Seconds for all of them.
 
         Returns:
-            Name of the key result to (passed, reason).
+            The verdict of each key result, and the checks that raised.
 
         Raises:
             ConfigurationError: A function is not registered.
         """
-        ends = time.monotonic() + timeout
-        return {
-            name: await self._verdict(self.get(function), data, max(0.0, ends - time.monotonic()))
-            for name, function in checks
-        }
+        began = time.monotonic()
+        found: dict[str, Verdict] = {}
+        failed: list[FunctionFailed] = []
+        for name, registered in checks:
+            function = self.get(registered)
+            left = max(0.0, began + timeout - time.monotonic())
+            said, fault = await _called(function, data, left)
+            if fault is not None:
+                failed.append(failure_of("check", registered, fault, function))
+            found[name] = _verdict(said, fault)
+        return Verdicts(verdicts=found, seconds=time.monotonic() - began, failed=tuple(failed))
 
     async def route(
         self, name: str, data: Mapping[str, Any], timeout: float
-    ) -> tuple[str | None, str | None]:
+    ) -> Routed:
         """Ask a function for the way on from a task.
 
         Args:
@@ -129,31 +138,36 @@ class Functions:
             timeout: Seconds that it may take.
 
         Returns:
-            (label or state, None), or (None, reason for picking none). (None, None) ends the run.
+            The label or state, or the reason for picking none. Without either the run ends.
 
         Raises:
             ConfigurationError: The function is not registered.
             LLMFSMError: The function raised it.
         """
+        began = time.monotonic()
         function = self.get(name)
         label, fault = await _called(function, data, timeout)
+        seconds = time.monotonic() - began
         if isinstance(fault, LLMFSMError):
             raise fault
         if fault is not None:
-            return None, _why(name, fault)
+            failed = failure_of("route", name, fault, function)
+            return Routed(error=_why(name, fault), seconds=seconds, failed=failed)
         if label is None or isinstance(label, str):
-            return label, None
-        return None, f"{name} returned {label!r:.100} instead of a label, a state, or None"
+            return Routed(label=label, seconds=seconds)
+        error = f"{name} returned {label!r:.100} instead of a label, a state, or None"
+        return Routed(error=error, seconds=seconds)
 
-    async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
-        said, fault = await _called(function, data, timeout)
-        if fault is not None:
-            return False, _why("the check itself", fault)
-        if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
-            return said[0], readable(str(said[1] or ""))
-        if isinstance(said, bool):
-            return said, ""
-        return False, f"the check returned {said!r:.100} instead of True, False or (passed, reason)"
+
+def _verdict(said: Any, fault: BaseException | None) -> Verdict:
+    """Return the verdict of a check from what it returned or raised."""
+    if fault is not None:
+        return False, _why("the check itself", fault)
+    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
+        return said[0], readable(str(said[1] or ""))
+    if isinstance(said, bool):
+        return said, ""
+    return False, f"the check returned {said!r:.100} instead of True, False or (passed, reason)"
 
 
 async def _called(

@@ -134,7 +134,19 @@ class Toolbox:
             info = CallInfo(key=call.key, conversation_id=conversation_id, state=state, agreed=agreed)
             return await self.registry.perform(call, info, limit)
 
-        return await run_batch(calls, perform, state=state, timeout=timeout, around=around)
+        return await run_batch(
+            calls,
+            perform,
+            state=state,
+            timeout=timeout,
+            around=around,
+            function_of=self._function_of,
+        )
+
+    def _function_of(self, call: PlannedCall) -> object:
+        """Return the host's function of a call; None if a server performs it."""
+        tool = None if call.mcp is not None else self.registry.get(call.registered or call.name)
+        return None if tool is None else tool.function
 
     async def _remote(self, call: PlannedCall, limit: float) -> Any:
         try:

@@ -177,8 +177,8 @@ def handed_on(root: CompiledMachine, before: Session, after: Session, place: int
     old, new = before.of_caller(place), after.of_caller(place)
     caller = root.of(new)
     state, called = caller.states[new.state], root.flows[caller.states[new.state].calls]
-    was, _ = mapped(called.keys, caller.keys, old.context, state.definition.input)
-    now, _ = mapped(called.keys, caller.keys, new.context, state.definition.input)
+    was, _ = mapped(called.keys, caller.keys, old, state.definition.input)
+    now, _ = mapped(called.keys, caller.keys, new, state.definition.input)
     inner = next((number for number in reversed(after.callers()) if number > place), None)
     has = after.context if inner is None else after.of_caller(inner).context
     return {key: value for key, value in now.items() if was.get(key) != value and has.get(key) == was.get(key)}

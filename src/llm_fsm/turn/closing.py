@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.turn import model, response, tool_loop
+from llm_fsm.turn import breakdown, model, response, tool_loop, transitions
 from llm_fsm.turn.agreement import is_stale
 from llm_fsm.turn.fixed_replies import sentence
 from llm_fsm.turn.repair.questions import asks
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, StoppableRun, TurnState
 
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology: the definition or a pattern has said what happened."""
@@ -124,9 +124,25 @@ def ask(turn: TurnState, asked: str | None = None) -> None:
 
 def _apologise(turn: TurnState, stop: Stop) -> None:
     """Say nothing where a run has done its work, and apologise where it cannot go on."""
-    if stop.reason not in _SPOKEN and not turn.machine.alone:
+    if stop.reason in _SPOKEN or turn.machine.alone:
+        return
+    turn.fallback = True
+    words = turn.state.model.on_failure or response.CANNOT_GO_ON
+    if stop.reason == "open":
+        words = breakdown.words(turn)
+    turn.said = (Part("notice", words),)
+
+
+def after_failure(turn: TurnState) -> StoppableRun:
+    """Close a turn in which a tool failed for good, as `on_function_error` says."""
+    move = breakdown.way_out(turn)
+    if move is None:
         turn.fallback = True
-        turn.said = (Part("notice", turn.state.model.on_failure or response.CANNOT_GO_ON),)
+        turn.said = (Part("notice", breakdown.words(turn)),)
+        return None
+    arrival = yield from transitions.arrive(turn, move, breakdown.BY)
+    yield from close(turn, arrival, written="nothing")
+    return arrival.stop
 
 
 def _name_the_pause(turn: TurnState) -> None:
@@ -166,6 +182,9 @@ def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) 
     if waiting is not None:
         loop.take_up(waiting)
     reply = yield from tool_loop.run(turn, loop)
+    if not turn.paused and breakdown.tool_has_failed(turn):
+        yield from after_failure(turn)
+        return
     if reply is not None:
         turn.say("model", _words_in(turn, reply))
     if turn.paused:

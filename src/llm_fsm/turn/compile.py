@@ -28,7 +28,7 @@ from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItem
-from llm_fsm.turn.fixed_replies import WordingError, compile_reply
+from llm_fsm.turn.fixed_replies import FixedReply, WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
 from llm_fsm.turn.localized import has_words
 from llm_fsm.turn.prompt.limit import reply_limit
@@ -623,9 +623,25 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
             if has_words(shape.schema, language)
         ),
         limits=definition.limits,
+        failure_reply=_failure_reply(definition),
         replies_alone=any(state.reply_alone for state in definition.states.values()),
         english=definition.is_english,
     )
+
+
+def _failure_reply(definition: Definition) -> FixedReply | None:
+    """Compile the reply of `on_function_error`, and check its target."""
+    rule = definition.on_function_error
+    if rule is None:
+        return None
+    if rule.target_state is not None and rule.target_state not in definition.states:
+        pointer = "/on_function_error/target_state"
+        raise _fault(pointer, f"there is no state {rule.target_state!r}", "F101", "unknown-target")
+    try:
+        return None if rule.reply is None else compile_reply(rule.reply)
+    except WordingError as error:
+        pointer = "/on_function_error/reply"
+        raise _fault(pointer, str(error), "S110", "bad-template") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,8 @@ class CompiledMachine:
     """Returns the definition of a pattern by its name."""
     fast: Mapping[str, Recogniser] = field(default_factory=dict)
     """Keys with `x-fast`, and the recognisers of their values."""
+    failure_reply: FixedReply | None = None
+    """The reply of `on_function_error`."""
     replies_alone: bool = False
     """True if some state shows its fixed reply without a message of the model."""
     own_patterns: frozenset[str] = frozenset()

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from llm_fsm.session.events import AnyEvent
+from llm_fsm.session.events import AnyEvent, FunctionFailed
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, Usage
 from llm_fsm.session.session import Agreement, Session
 
@@ -167,7 +167,7 @@ class Unanswered(Struct, frozen=True, kw_only=True):
 class HandlerResult(Struct, frozen=True, kw_only=True):
     """The result of one handler: `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
 
-    `seconds`: how long it took.
+    `seconds`: how long it took. `failed` says where the error arose.
     """
 
     handler: str
@@ -176,6 +176,7 @@ class HandlerResult(Struct, frozen=True, kw_only=True):
     veto: str | None = None
     error: str | None = None
     seconds: float = 0.0
+    failed: FunctionFailed | None = None
 
 
 class HandlerResults(Struct, frozen=True, kw_only=True):
@@ -188,7 +189,7 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     """The result of one call: a JSON `value`, or an `error` in words for the model. `seconds`: how long it took.
 
     `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it did not run,
-    because its arguments do not fit.
+    because its arguments do not fit. `failed` says where an error of the host's function arose.
     """
 
     id: str
@@ -198,6 +199,7 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     unknown: bool = False
     refused: bool = False
+    failed: FunctionFailed | None = None
 
 
 class ToolResults(Struct, frozen=True, kw_only=True):
@@ -208,10 +210,14 @@ class ToolResults(Struct, frozen=True, kw_only=True):
 
 
 class Verdicts(Struct, frozen=True, kw_only=True):
-    """The verdicts of registered checks: key result's name → (passed, reason). `seconds`: how long they took."""
+    """The verdicts of registered checks: key result's name → (passed, reason). `seconds`: how long they took.
+
+    `failed`: checks that raised.
+    """
 
     verdicts: Mapping[str, tuple[bool, str]]
     seconds: float = 0.0
+    failed: tuple[FunctionFailed, ...] = ()
 
 
 class Routed(Struct, frozen=True, kw_only=True):
@@ -220,6 +226,7 @@ class Routed(Struct, frozen=True, kw_only=True):
     label: str | None = None
     error: str | None = None
     seconds: float = 0.0
+    failed: FunctionFailed | None = None
 
 
 class Executed(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from msgspec import structs
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
+from llm_fsm.turn import failures
 from llm_fsm.turn.effects import Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.turn_state import TurnState
@@ -40,6 +41,8 @@ def run(
     for result in found.results:
         turn.elapsed += result.seconds
         if result.error is not None:
+            if result.failed is not None:
+                failures.record(turn, result.failed)
             error = redacted(turn.secrets(), result.error)
             turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
         for event in _accepted(turn, result.changes):

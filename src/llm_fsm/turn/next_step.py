@@ -37,7 +37,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work on the task of the state."""
+    """Work on the task of the state. `onward` is the move behind it, if it only computes."""
+
+    onward: Move | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def next_steps(
         yield Return() if called else Rest()
         return
     if state.kind == "task":
-        yield Work()
+        yield Work(way_behind(state))
         return
     if state.kind != "subflow":
         for move in state.onward:
@@ -90,6 +92,19 @@ def next_steps(
         yield Stuck()
     else:
         yield Rest()
+
+
+def way_behind(state: CompiledState) -> Move | None:
+    """Return the one move behind a task that only computes.
+
+    That is a function without tools or acts, and with one way on. Known answers may be passed into
+    such a task, because nobody is asked there and its output picks no way.
+    """
+    task = state.definition
+    computes = task.execute is not None and not task.tools and not task.acts and task.route is None
+    if not computes or len(state.moves) != 1 or state.moves[0].on not in (None, "default"):
+        return None
+    return state.moves[0]
 
 
 def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from llm_fsm.session.context import CLEAR
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.quotes import NOT_SAID, speaks_of
-from llm_fsm.turn import assignments, closing, handlers, model, response, transitions
+from llm_fsm.turn import assignments, breakdown, closing, handlers, model, response, transitions
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
@@ -129,9 +129,11 @@ def apply_reply(
     named = named_by(turn.machine, turn.session, reply.target, available)
     turn.emit(ev.MovePicked(target=cut(named.target, 200), reasoning=reply.reasoning))
     theirs = yield from _keep_values(turn, reply, named)
-    foreseen = available.arrivals.get(named.target, frozenset())
-    if named.behind:
-        foreseen = frozenset((named.target,))
+    if breakdown.tool_has_failed(turn):
+        yield from _keep(turn, theirs)
+        return Taken((yield from closing.after_failure(turn)))
+    arrivals = available.arrivals.get(named.target, frozenset())
+    foreseen = frozenset((named.target,)) if named.behind else arrivals
     reading = Reading(named=named, message=message, theirs=theirs, foreseen=foreseen)
     if turn.has("correct"):
         turned_back = yield from corrections.correct(turn, named, message)
@@ -356,7 +358,9 @@ def _move(
     turn.say("model", message)
     arrival = yield from transitions.follow(turn, move, by, theirs)
     foreseen = turn.session.flow in (before.flow, flow) and turn.session.state in reading.foreseen
-    if message != "" and (arrival.passed or not foreseen):  # its questions are those of another state
+    told = turn.said[place].text if place < len(turn.said) else ""
+    # The questions of a message for another state are not said.
+    if message != "" and told != "" and (arrival.passed or not foreseen):
         passed = _state_of(turn, move, flow).definition
         questions = (response.last_question(before), passed.reply or passed.purpose)
         kept = response.still_asked(turn, message, *questions)

@@ -15,7 +15,9 @@ from typing import Any
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
+from llm_fsm.session.quotes import Place, UserWords, find_value, is_among, unproved
 from llm_fsm.session.redaction import DOTS, texts_in
+from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
 
 
@@ -99,6 +101,8 @@ def accept_output(
     source: str,
     *,
     names: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    words: UserWords | None = None,
 ) -> tuple[Event, ...]:
     """Return the events that write a value to the context by a mapping, and nothing beside it.
 
@@ -109,8 +113,12 @@ def accept_output(
         value: The value.
         source: The value's source, tool or answer.
         names: The system names, which the rules of `x-valid` may read.
+        arguments: The arguments that a model gave for the call. A result that only repeats one of
+            them is the model's word, and needs the proof of `x-said`.
+        words: The words of the user; None: there are none.
     """
     values: dict[str, Any] = {}
+    quotes: dict[str, Place] = {}
     refused: list[Event] = []
     for key, path in mapping.items():
         try:
@@ -126,6 +134,16 @@ def accept_output(
             and len(context) + len(values) >= MAX_KEYS
         ):
             fault = f"the context holds {MAX_KEYS} keys already"
+        kind = keys.said.get(key)
+        is_new = fault is None and context.get(key) != part
+        if is_new and kind is not None and is_among(kind, part, arguments):
+            place = find_value(kind, part, () if words is None else words.since(key))
+            if place is None:
+                refused.append(
+                    ContextRefused(key=key, reason=unproved(kind), source=source, told=True)
+                )
+                continue
+            quotes[key] = place
         if fault is None:
             values[key] = plain
             continue
@@ -134,25 +152,28 @@ def accept_output(
         refused.append(ContextRefused(key=key, reason=fault, source=source))
     changed = keys.changed(context, values)
     if changed:
-        change = ContextSet(source=source, values=changed)
+        found = {key: place for key, place in quotes.items() if key in changed}
+        change = ContextSet(source=source, values=changed, quotes=found)
         return (*uphold(keys, context, change, names), *refused)
     return tuple(refused)
 
 
 def mapped(
-    taker: Keys, giver: Keys, context: Mapping[str, Any], mapping: Mapping[str, str]
+    taker: Keys, giver: Keys, session: Session, mapping: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[ContextRefused, ...]]:
     """Return the values that a mapping copies from one context to another, and the refusals of the
     others.
 
-    Keys that are not set are skipped. A secret is only copied to a key that is secret, too.
+    Keys that are not set are skipped. A secret is only copied to a key that is secret, too. A value
+    that a model wrote without proof is only copied to a key with `x-said` if the user said it.
 
     Args:
         taker: The keys of the definition that receives the values.
         giver: The keys of the definition that has them.
-        context: The context that has them.
+        session: The conversation, in the definition that has them.
         mapping: Key of the receiver to key of the other definition.
     """
+    context = session.context
     values: dict[str, Any] = {}
     refused: list[ContextRefused] = []
     for key, name in mapping.items():
@@ -164,6 +185,8 @@ def mapped(
             reason = "the value is secret, and this key is not"
         elif reason is not None and taker.is_secret(key):
             reason = "its schema refuses the value"
+        elif reason is None and _is_unsaid(taker, giver, session, key, name):
+            reason = unproved(taker.said[key])
         if reason is None:
             values[key] = value
         else:
@@ -171,6 +194,17 @@ def mapped(
                 ContextRefused(key=key, reason=reason, source="flow", told=True)
             )
     return values, tuple(refused)
+
+
+def _is_unsaid(taker: Keys, giver: Keys, session: Session, key: str, name: str) -> bool:
+    """Return true if a key needs proof, and its value, which a model wrote, has none."""
+    kind = taker.said.get(key)
+    root = name.partition(".")[0]
+    if kind is None or root in giver.said:
+        return False
+    _, source = session.origins.get(root, (0, "model"))
+    value = look_up(session.context, name)
+    return source == "model" and find_value(kind, value, session.user_words().messages) is None
 
 
 def _read(keys: Keys, key: str, value: Any, source: str) -> tuple[Any, str | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._text import each_escaped, escaped
+from llm_fsm._text import INTERRUPTED, each_escaped, escaped
 from llm_fsm.definition.models import Scope
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, LLMRequest
@@ -105,10 +105,12 @@ def _sections(
     if further and scope is None:
         context = {key: value for key, value in context.items() if key not in further}
     user = _heard(turn, heard.user, words_only=words_only)
+    is_cut = any(said.endswith(INTERRUPTED) for _, said in heard.window)
     return {
         "history_summary": section(redacted(secrets, session.summary)) if session.summary else "",
         "conversation_history": redacted(secrets, history_text(heard.window)),
         "operator": section(redacted(secrets, session.operator)),
+        "interrupted": INTERRUPTED if is_cut else "",
         "further_context_keys": "\n".join(further.values()),
         "current_context": section(context),
         "earlier_answers": "" if words_only or not session.flow else redacted(secrets, _earlier(turn)),

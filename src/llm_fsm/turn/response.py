@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
@@ -33,7 +34,7 @@ def last_words(session: Session, back: int = 0) -> str:
     It is "" where the history does not reach so far.
     """
     back += 1 + _missed(session)
-    return session.window[-back][1] if back <= len(session.window) else ""
+    return session.window[-back][1].removesuffix(INTERRUPTED) if back <= len(session.window) else ""
 
 
 def _missed(session: Session) -> int:

@@ -19,7 +19,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Assignment, Move, labelled, open_moves, verdict
-from llm_fsm.turn.next_step import Call, Enter, NextStep, Return, lacking, next_steps
+from llm_fsm.turn.next_step import Call, Enter, NextStep, Return, Work, lacking, next_steps
 from llm_fsm.turn.output_mapping import mapped
 
 Places = frozenset[tuple[str, str]]
@@ -58,8 +58,8 @@ def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset())
     """Return the move that goes on from a state on arrival, because all that it asks for is known.
 
     It is the way taken before, or else the one guarded transition that holds. It must come to rest where the user is
-    asked. A state that collects nothing, or says `"ask": "always"`, is always asked. A subflow is passed only by the
-    way taken before.
+    asked. Tasks that only compute may lie on the way. A state that collects nothing, or says `"ask": "always"`, is
+    always asked. A subflow is passed only by the way taken before.
 
     Args:
         root: The machine that was started.
@@ -73,7 +73,7 @@ def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset())
     if move is None:
         return None
     passed = asked | {here}
-    there = _come_to_rest(root, _entered(root, session, move), passed)
+    there = _come_to_rest(root, _entered(root, session, move), passed, computing=True)
     return move if there.talks and there[:2] not in passed else None
 
 
@@ -110,18 +110,20 @@ def _has_given(session: Session, state: CompiledState) -> bool:
     return changed <= min(turns.get(key.split(".", 1)[0], 0) for key in output)
 
 
-def _come_to_rest(root: CompiledMachine, session: Session, asked: Places) -> RestingPlace:
+def _come_to_rest(
+    root: CompiledMachine, session: Session, asked: Places, *, computing: bool = False
+) -> RestingPlace:
     """Return where the machine stops that goes on from here by itself.
 
     Answered states are passed as long as the way ends where the user is asked. If it ends elsewhere, the last
-    answered state asks.
+    answered state asks. If `computing`, tasks that only compute may lie on the way.
     """
     answered: RestingPlace | None = None
     steps = 0
     while True:
         here = _place(root, session)
         step = _foreseen_step(root, session, asked)
-        following = _after(root, session, step)
+        following = _after(root, session, step, computing=computing)
         if following is None or steps == root.limits.auto_steps:
             break
         steps += 1
@@ -152,9 +154,13 @@ def _foreseen_step(root: CompiledMachine, session: Session, asked: Places) -> Ne
     return next(next_steps(state, called=bool(session.stack), opens=opens, known=known))
 
 
-def _after(root: CompiledMachine, session: Session, step: NextStep) -> Session | None:
+def _after(
+    root: CompiledMachine, session: Session, step: NextStep, *, computing: bool
+) -> Session | None:
     """Return the session after a step; None if the run waits there, or nobody knows what follows."""
     match step:
+        case Work(move) if move is not None and computing and verdict(move, session.data()).holds:
+            return _entered(root, session, move)
         case Enter(move):
             return _entered(root, session, move)
         case Call():
@@ -186,7 +192,7 @@ def _called(root: CompiledMachine, session: Session) -> Session:
     machine = root.of(session)
     state = machine.states[session.state]
     called = root.flows[state.calls]
-    values, _ = mapped(called.keys, machine.keys, session.context, state.definition.input)
+    values, _ = mapped(called.keys, machine.keys, session, state.definition.input)
     initial = called.definition.initial_state
     begun = ev.FlowPushed(kind="subflow", state=state.id, flow=state.calls, entered=initial, context=values)
     return _set(root, apply(session, begun), called.states[initial].assignment)
@@ -194,7 +200,7 @@ def _called(root: CompiledMachine, session: Session) -> Session:
 
 def _returned(root: CompiledMachine, session: Session) -> Session | None:
     """Return the session at the topmost place, and past it if a subflow ended."""
-    frame, ended, context = session.stack[-1], session.state, session.context
+    frame, ended, before = session.stack[-1], session.state, session
     left = root.of(session)
     place = frame.saved["state"]
     session = apply(session, ev.FlowReturned(kind=frame.kind, state=place, ended=ended))
@@ -202,7 +208,7 @@ def _returned(root: CompiledMachine, session: Session) -> Session | None:
         return session
     machine = root.of(session)
     state = machine.states[place]
-    values, _ = mapped(machine.keys, left.keys, context, state.definition.output)
+    values, _ = mapped(machine.keys, left.keys, before, state.definition.output)
     session = apply(session, ev.ContextSet(source="model", values=values))
     move = next(open_moves(labelled(state.moves, ended), session.data()), None)
     return None if move is None else _entered(root, session, move)

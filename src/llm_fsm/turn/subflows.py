@@ -38,7 +38,7 @@ def begin(turn: TurnState) -> Run:
     """Begin the definition that the current state calls, with what it is given."""
     state, name = turn.state, turn.state.calls
     called = turn.root.flows[name]
-    values, refused = mapped(called.keys, turn.machine.keys, turn.session.context, state.definition.input)
+    values, refused = mapped(called.keys, turn.machine.keys, turn.session, state.definition.input)
     kept, broken = _upheld(called.keys, values, turn.session)
     origins = turn.session.origins
     sources = {key: _writer(origins, source) for key, source in state.definition.input.items() if key in kept}
@@ -97,7 +97,7 @@ def give_back(turn: TurnState, how: str = "final") -> None:
     """Come back to the topmost place, with what the flow gives back."""
     session, left = turn.session, turn.machine
     leave(turn, how)
-    values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
+    values, refused = mapped(turn.machine.keys, left.keys, session, turn.state.definition.output)
     _write(turn, values, session.origins)
     _carry_facts(turn, session)
     for event in refused:

@@ -18,8 +18,9 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.messages import ToolCall
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session, clock_names
-from llm_fsm.turn import handlers, model, tool_loop
+from llm_fsm.turn import breakdown, failures, handlers, model, tool_loop
 from llm_fsm.turn.agreement import refused_work
 from llm_fsm.turn.compiled import Check
 from llm_fsm.turn.effects import (
@@ -82,6 +83,7 @@ def work(
     if waiting is not None and turn.session.work is not None:
         attempt = max(1, turn.session.work.attempt)
     while True:
+        before = len(turn.events)
         if waiting is None:
             turn.emit(ev.AttemptBegun(state=state.id, attempt=attempt))
         refused = refused_work(turn.session) if state.definition.acts else None
@@ -108,13 +110,16 @@ def work(
         last = attempt == most
         _fail(turn, attempt, failures, last=last)
         if last:
-            return (yield from _exhausted(turn, output))
+            is_broken = breakdown.has_failed(turn, before)
+            out = _way_out(turn) if is_broken and state.definition.on_exhausted == "raise" else None
+            return out or (yield from _exhausted(turn, output))
         attempt += 1
 
 
 def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> None:
+    shown = redacted(turn.secrets(), failures)  # errors of the host may repeat a secret
     event = ev.AttemptFailed(
-        state=turn.state.id, attempt=attempt, failures=failures, last=last
+        state=turn.state.id, attempt=attempt, failures=tuple(shown), last=last
     )
     turn.emit(event)
 
@@ -239,7 +244,10 @@ def _record_execution(
     # Models that were asked at the same time make this negative.
     turn.elapsed += result.seconds - result.usage.seconds
     for event in result.happened:
-        turn.emit(event)
+        if isinstance(event, ev.FunctionFailed):
+            failures.record(turn, event)
+        else:
+            turn.emit(event)
     session = turn.session
     for event in accept_host(turn.machine.keys, session.context, result.context, names=session.system_names()):
         turn.emit(event)
@@ -362,6 +370,8 @@ def _by_functions(
     if not isinstance(result, Verdicts):
         raise TypeError(f"checks want Verdicts, got {type(result).__name__}")
     turn.elapsed += result.seconds
+    for failed in result.failed:
+        failures.record(turn, failed)
     return result.verdicts
 
 
@@ -409,6 +419,8 @@ def _routed(
     if not isinstance(result, Routed):
         raise TypeError(f"a route wants Routed, got {type(result).__name__}")
     turn.elapsed += result.seconds
+    if result.failed is not None:
+        failures.record(turn, result.failed)
     error = None if result.error is None else cut(result.error, _REASON_CHARS)
     label = result.label
     moves = _picked(state.moves, label)
@@ -419,7 +431,8 @@ def _routed(
         ev.RoutePicked(state=state.id, function=function, label=label, error=error)
     )
     if error is not None:
-        return Stop("stuck")
+        out = None if result.failed is None else _way_out(turn)
+        return out or Stop("stuck")
     if label is None:
         return Stop("passed")
     return (yield from handlers.first_allowed(turn, moves)) or Stop("stuck")
@@ -432,6 +445,14 @@ def _picked(moves: Iterable[Move], label: str | None) -> tuple[Move, ...]:
     return (
         by_label or by_target or tuple(move for move in moves if move.on == "default")
     )
+
+
+def _way_out(turn: TurnState) -> Move | Stop | None:
+    """Return what follows when the host's own code failed; None if the run has no user."""
+    move = breakdown.way_out(turn)
+    if move is None and not turn.root.alone:
+        return Stop("open", ends=False)
+    return move
 
 
 def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:

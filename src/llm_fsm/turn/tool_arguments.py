@@ -8,13 +8,14 @@ call may depend on the missing part.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape, types_of
 from llm_fsm.errors import ReplyError
 from llm_fsm.session.normalize import SEVERAL, normalised
+from llm_fsm.session.quotes import UserWords, find_value, is_among, unproved
 from llm_fsm.turn.reply.parser import decode, only_object
 
 MAX_ARGUMENTS = 1_000_000
@@ -56,6 +57,30 @@ def read_arguments(
             'the arguments are not a JSON object such as {"name": "value"}'
         )
     return value if schema is None else fitted(schema, with_json_read(schema, value))
+
+
+def unsaid_argument(
+    said: Mapping[str, str],
+    known: Mapping[str, Any],
+    words: UserWords,
+    names: Iterable[str],
+    arguments: Mapping[str, Any],
+) -> str | None:
+    """Return why a call is refused whose argument needs the user's words; None if it may be made.
+
+    Args:
+        said: Keys with `x-said` to the kind of their proof.
+        known: The context. A value that it has was said before.
+        words: The words of the user.
+        names: The arguments that the tool writes to keys of the same names.
+        arguments: The arguments of the call.
+    """
+    for name in names:
+        value = arguments[name]
+        is_known = known.get(name) == value or is_among(said[name], value, known.get(name))
+        if not is_known and find_value(said[name], value, words.since(name)) is None:
+            return f"{name}: {unproved(said[name])}"
+    return None
 
 
 def fitted(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
@@ -28,7 +29,7 @@ from llm_fsm.session.messages import (
 )
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
-from llm_fsm.turn import agreement, model
+from llm_fsm.turn import agreement, failures, model
 from llm_fsm.turn.available import AvailableMoves
 from llm_fsm.turn.effects import (
     AskedFor,
@@ -40,7 +41,7 @@ from llm_fsm.turn.effects import (
     ToolResults,
 )
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
-from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
+from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments, unsaid_argument
 from llm_fsm.turn.tool_policy import NO_TOOLS, call_key
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import TurnState
@@ -343,6 +344,7 @@ def _accepted_arguments(
             reason = _misfit(turn, call.name, arguments)
             if reason is None and policy is not None and policy.acts:
                 reason = agreement.refused_call(turn.session, arguments)
+            reason = reason or _unsaid(turn, call.name, arguments)
             if reason is None:
                 return arguments
     _refuse(turn, loop, call, reason)
@@ -358,6 +360,15 @@ def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | N
     if policy is None or not policy.approval:
         return None
     return policy.fault(arguments)
+
+
+def _unsaid(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Return why a call is not made that writes an argument which the user never said."""
+    policy, session, keys = turn.tools.policies.get(name), turn.session, turn.machine.keys
+    if policy is None or not keys.said:
+        return None
+    written = [key for key in policy.output if key in keys.said and key in arguments]
+    return unsaid_argument(keys.said, session.context, session.user_words(), written, arguments)
 
 
 def _planned(
@@ -423,6 +434,8 @@ def _record_result(
     if result.unknown:
         loop.done[planned.id] = {"unknown": planned.key}
         return
+    if result.failed is not None:
+        failures.record(turn, result.failed)
     error = redacted(turn.secrets(), result.error)
     if result.refused:
         _refuse(turn, loop, loop.call(planned.id), error or "the arguments do not fit")
@@ -444,7 +457,7 @@ def _record_result(
         )
     )
     if error is None:
-        _write_output(turn, planned.name, result.value, "tool")
+        _write_output(turn, planned.name, result.value, "tool", planned.arguments)
 
 
 def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
@@ -477,8 +490,14 @@ def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
     )
 
 
-def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
-    """Write the output of a tool from a value of this source."""
+def _write_output(
+    turn: TurnState,
+    name: str,
+    value: Any,
+    source: str,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Write the output of a tool from a value of this source. `arguments` are those of the call."""
     mapping = output_taken(turn, name, source)
     for event in accept_output(
         turn.machine.keys,
@@ -487,6 +506,8 @@ def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
         value,
         source,
         names=turn.session.system_names(),
+        arguments=arguments,
+        words=turn.session.user_words() if turn.machine.keys.said else None,
     ):
         turn.emit(event)
 

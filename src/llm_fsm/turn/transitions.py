@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR, EXTRA, accept_reply
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
+from llm_fsm.turn import assignments, breakdown, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.agreement import note_yes
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
@@ -195,6 +195,8 @@ def enter(
     """Make a move. `given`: what a reply says about the definition that it leads into."""
     if turn.state.definition.summarize and turn.host.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
+    while move.pointer == breakdown.POINTER and breakdown.must_leave(turn):
+        subflows.leave(turn, "host")
     place = turn.session.open_places().get(move.target) if move.place is None else move.place
     arrival = ORDINARY
     if place is not None:
@@ -211,12 +213,11 @@ def enter(
             while turn.session.stack and turn.session.stack[-1].in_place:
                 subflows.leave(turn, "handover")
         note_yes(turn, move)
-        exhausted = move.pointer.endswith("/on_exhausted")
         turn.emit(
             ev.StateEntered(
                 state=move.target,
                 previous=turn.session.state,
-                by="exhausted" if exhausted else by,
+                by=_by(move, by),
                 transition=move.pointer,
                 on_path=not move.returns and not turn.session.in_digression(),
             )
@@ -226,6 +227,13 @@ def enter(
     yield from _on_entering(turn, move.assignment, None if place is not None else turn.state.assignment)
     response.say_on_the_way(turn)
     return arrival
+
+
+def _by(move: Move, by: str) -> str:
+    """Return who made a move: a rule of the definition for failures, or the given one."""
+    if move.pointer == breakdown.POINTER:
+        return breakdown.BY
+    return "exhausted" if move.pointer.endswith("/on_exhausted") else by
 
 
 def _on_entering(turn: TurnState, *assigned: Assignment | None, kept: Container[str] = ()) -> Run:

@@ -66,10 +66,12 @@ class StillArrivingError(Exception):
 class Stop:
     """The reason why the run goes no further. A pause is no stop: it is in the session.
 
+    `open`: a function of the host failed, and the next message tries again.
     `ends`: true if it ends a conversation. A run without a user ends in any case.
     """
 
     reason: Literal[
+        "open",
         "stuck",
         "limited",
         "passed",

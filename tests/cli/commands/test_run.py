@@ -197,7 +197,7 @@ def test_input_is_text_or_a_json_value_from_wherever_it_comes(work: Desk, given:
         (("writer.json", "--background", '{"gaols": []}'), 2, "did you mean 'goals'"),
         (("writer.json", "--tools", "nowhere.py"), 2, "nowhere.py: there is no such file"),
         (("writer.json", "--tools", "raises.py"), 2, "raises.py:2: it could not be run: ValueError: no"),
-        (("writer.json", "--tools", "empty.py"), 2, "empty.py: it has neither TOOLS nor FUNCTIONS"),
+        (("writer.json", "--tools", "empty.py"), 2, "empty.py: it has none of TOOLS, FUNCTIONS, HANDLERS"),
         (("writer.json", "--tools", "odd.py"), 2, "odd.py: TOOLS is a list of functions"),
         (("writer.json", "--tools", "twice.py"), 2, "twice.py: FUNCTIONS holds two functions of one name"),
         (("writer.json", "--mcp", "list.json"), 2, "list.json: --mcp names a JSON object"),

@@ -21,6 +21,7 @@ from llm_fsm.cli import pipe as lines
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
+from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.options import (
     GlobalOptions,
     base_url_option,
@@ -124,8 +125,8 @@ def chat(
     conversation waits for an answer (an approval, say), you are asked; a piped line must be the answer as JSON.
     --tools runs the Python file that it names: name only your own.
 
-    Exit codes: 0 the input or the conversation ended, 1 the definition is at fault, 2 usage, 3 model or provider,
-    4 store, 5 paused: it waits for an answer, 130 interrupted.
+    Exit codes: 0 the input or the conversation ended, 1 a task was exhausted or the definition is at fault, 2 usage,
+    3 model or provider, 4 store, 5 paused: it waits for an answer, 130 interrupted.
     """
     if file is not None and fsm is not None:
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
@@ -158,6 +159,7 @@ def chat(
         mcp=mcp,
     )
     verbose = ctx.ensure_object(GlobalOptions).verbose
+    ctx.call_on_close(show_failures(verbose=verbose > 0))
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
         from llm_fsm.engine.logging import enable_logging
@@ -214,6 +216,8 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
         saved = True
         try:
             code = _converse(talk, wanted, opening, out)
+            if code == exits.OK and talk.ended and talk.session().outcome == "exhausted":
+                code = exits.AT_FAULT
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(GlobalOptions).verbose > 0
             code = exits.end(error, verbose=verbose)
@@ -297,6 +301,7 @@ def _machine(wanted: ChatOptions, definition: Definition, store: Store, path: Pa
         model=llm,
         store=store,
         tools=brought.tools,
+        handlers=brought.handlers,
         mcp=servers,
         file=path,
         **turn_time(wanted.timeout),

@@ -178,7 +178,9 @@ def evaluate(
         forced=not free,
         timeout=timeout,
         user_model=user_model,
-        host=CaseHost(tools=brought.tools, functions=brought.functions),
+        host=CaseHost(
+            tools=brought.tools, functions=brought.functions, handlers=tuple(brought.handlers)
+        ),
     )
     files = list(_files(paths))
     played = [_play(way, wish, [_loaded(file, way.definition) for file in files]) for way in ways]

@@ -9,8 +9,10 @@ import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet
 from llm_fsm.cli.options import (
+    GlobalOptions,
     base_url_option,
     db_option,
     example,
@@ -56,6 +58,8 @@ def mcp(
     if missing:
         raise Failure(f"this needs {', '.join(missing)}: pip install 'llm-fsm[mcp,server]'", exits.USAGE)
     brought = Brought(paths=paths, model=model, base_url=base_url, timeout=timeout, tools=tools, mcp=mcp)
+    verbose = ctx.ensure_object(GlobalOptions).verbose > 0
+    ctx.call_on_close(show_failures(verbose=verbose))
     asyncio.run(_serve(Fleet(brought, open_store(db))))
     ctx.exit(exits.OK)
 

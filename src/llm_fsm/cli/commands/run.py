@@ -19,6 +19,7 @@ from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.chat import context_of
+from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.options import (
     GlobalOptions,
     base_url_option,
@@ -261,6 +262,7 @@ def run(
     new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
     _check_options(ctx, resume, new, answer, last=last)
     verbose = ctx.ensure_object(GlobalOptions).verbose
+    ctx.call_on_close(show_failures(verbose=verbose > 0))
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
         from llm_fsm.engine.logging import enable_logging
@@ -354,6 +356,7 @@ def _machine(
         **turn_time(wanted.timeout),
         store=store,
         tools=brought.tools,
+        handlers=brought.handlers,
         mcp=servers,
         summaries=wanted.summaries,
         file=path,

@@ -21,6 +21,7 @@ import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet
 from llm_fsm.cli.host_code import channels_in
 from llm_fsm.cli.options import (
@@ -325,7 +326,9 @@ def _observing(wanted: ServeOptions) -> ExitStack:
         from llm_fsm.server.logs import log_json
 
         stack.callback(log_json("DEBUG" if wanted.verbose else "INFO"))
-    elif wanted.verbose:
+    else:
+        stack.callback(show_failures(verbose=wanted.verbose > 0))
+    if wanted.verbose and wanted.log != "json":
         level = "DEBUG" if wanted.verbose > 1 else "INFO"
         from llm_fsm.engine.logging import enable_logging
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.terminal import escape
 from llm_fsm.definition.names import PATTERNS
+from llm_fsm.definition.subflows import read_document
+from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.records import explain as why
 from llm_fsm.session.redaction import DOTS
+from llm_fsm.session.turn_record import TurnRecord
+from llm_fsm.turn.compile import compile_flows
 
 _REPLY_CHARS = 400
 _VALUE_CHARS = 80
@@ -29,6 +34,7 @@ _WHO = {
     "task": "Led on by a task",
     "answer": "Led on by an answer",
     "timeout": "Nobody answered in time",
+    "error": "Led on because a function failed",
     **dict.fromkeys(PATTERNS, "Moved by a repair pattern"),
 }
 
@@ -45,6 +51,33 @@ def lines(explanation: why.Explanation) -> Iterator[str]:
         yield "The words shown are those of last resort, because no reply stood."
     if explanation.outcome is not None:
         yield f"The conversation ended: {explanation.outcome}"
+
+
+def of_turns(
+    definition: str | None,
+    conversation_id: str,
+    records: Sequence[TurnRecord],
+    numbers: Iterable[int],
+) -> dict[int, list[str]]:
+    """Return the explanations of stored turns as lines, by the number of the turn.
+
+    Args:
+        definition: The definition of the conversation, as its store keeps it.
+        conversation_id: The id of the conversation.
+        records: All its turn records.
+        numbers: The turns to explain.
+
+    Raises:
+        Failure: The store does not have the definition.
+    """
+    if definition is None:
+        raise Failure(f"the definition of conversation {conversation_id} is not in this store")
+    program = compile_flows(read_document(definition), shipped_prompts(whole=False), pattern_piece)
+    found: dict[int, list[str]] = {}
+    for number in numbers:
+        explanation = why.explain_turn(program, conversation_id, records, number)
+        found[number] = [] if explanation is None else list(lines(explanation))[1:]
+    return found
 
 
 def shown(value: object, chars: int = _VALUE_CHARS) -> str:
@@ -85,10 +118,16 @@ def _note(noted: why.Noted) -> Iterator[str]:
         case why.AgreedTo():
             agreed = ", ".join(f"{key} = {shown(value)}" for key, value in noted.values.items())
             yield f"The user agreed to {agreed}"
+        case why.Raised():
+            yield f"  {noted.kind} {noted.name} failed: {noted.error}{_place(noted)}"
         case why.Stopped():
             yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
         case why.MoveDecision():
             yield from _decision(noted)
+
+
+def _place(raised: why.Raised) -> str:
+    return f" ({raised.file}:{raised.line})" if raised.file else ""
 
 
 def _decision(decision: why.MoveDecision) -> Iterator[str]:

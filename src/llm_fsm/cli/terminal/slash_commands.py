@@ -125,9 +125,14 @@ def _context(talk: Talk, _: str) -> Outcome:
     return Outcome([rows or "nothing has been collected yet"])
 
 
-def _why(talk: Talk, _: str) -> Outcome:
-    found = explain_turn(talk.program(), talk.id, talk.records())
-    return Outcome(["nothing has happened yet"] if found is None else list(explained.lines(found)))
+def _why(talk: Talk, argument: str) -> Outcome:
+    if argument and not argument.isdecimal():
+        return Outcome(["/why takes the number of a turn, such as /why 3"])
+    number = int(argument) if argument else None
+    found = explain_turn(talk.program(), talk.id, talk.records(), number)
+    if found is None:
+        return Outcome([f"there is no turn {argument}" if argument else "nothing has happened yet"])
+    return Outcome(list(explained.lines(found)))
 
 
 def _undo(talk: Talk, _: str) -> Outcome:
@@ -167,7 +172,7 @@ COMMANDS: Mapping[str, Command] = {
     "/help": Command(_help, "", "this list"),
     "/state": Command(_state, "", "where the conversation stands and where it can go"),
     "/context": Command(_context, "", "what has been collected"),
-    "/why": Command(_why, "", "why the last turn went as it did"),
+    "/why": Command(_why, "[N]", "why the last turn, or turn N, went as it did"),
     "/answer": Command(_answer, "JSON", "answer what the conversation waits for; alone: what that is"),
     "/undo": Command(_undo, "", "take the last turn back"),
     "/save": Command(_save, "[FILE]", "write the conversation to a file, JSON or Markdown (.md)"),

@@ -153,6 +153,9 @@ def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str])
     document["states"] = {
         states.get(name, name): state for name, state in document["states"].items()
     }
+    rule = document.get("on_function_error") or {}
+    if rule.get("target_state"):
+        rule["target_state"] = states.get(rule["target_state"], rule["target_state"])
     for owner in (*document["states"].values(), {"transitions": document["global_transitions"]}):
         owner["id"] = ""
         for name in ("on_timeout", "on_exhausted"):

@@ -16,8 +16,13 @@ from llm_fsm.engine.outbox.sinks import exclusive
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import StoreError
 from llm_fsm.records.session_reader import SessionReader
+from llm_fsm.session import events as ev
+from llm_fsm.session.session import Session
 from llm_fsm.stores.base import END_HANDLERS, OutboxQuery, Posted
+from llm_fsm.tools.failures import log_failure
 from llm_fsm.turn.effects import Point, RunHandlers
+from llm_fsm.turn.failures import redacted_failure
+from llm_fsm.turn.turn_state import TurnState
 
 _PAGE = 100
 
@@ -87,8 +92,20 @@ async def _run(deployment: Deployment, row: Posted) -> None:
             text=json.loads(row.text)["text"],
         )
         try:
-            await deployment.run_handlers(effect, None)
-        except Exception:  # a handler that fails is not called again
+            done = await deployment.run_handlers(effect, None)
+            for result in done.results:
+                _log(deployment, session, result.failed)
+        except Exception as error:  # a handler that fails is not called again
+            _log(deployment, session, getattr(error, "failed", None))
             await deployment.store.acknowledge(row)
             raise
     await deployment.store.acknowledge(row)
+
+
+def _log(
+    deployment: Deployment, session: Session, failed: ev.FunctionFailed | None
+) -> None:
+    """Log a handler that failed. The turn is on record already, so nothing is added to it."""
+    if failed is not None:
+        turn = TurnState(deployment.program, session)
+        log_failure(session.conversation_id, redacted_failure(turn, failed))

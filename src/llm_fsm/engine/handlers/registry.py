@@ -32,6 +32,7 @@ from llm_fsm.conditions.coercion import is_number, mended
 from llm_fsm.errors import ConfigurationError, HandlerError, told
 from llm_fsm.session.context import has
 from llm_fsm.tools.executor import CallFault, called
+from llm_fsm.tools.failures import failure_of
 from llm_fsm.tools.returns import check_runs
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 
@@ -585,10 +586,13 @@ def failure(
         isinstance(error, CallFault) and error.lost
     )
     what = "it ran out of time" if late else told(error)
+    failed = failure_of("handler", handler.name, error, handler.function)
     if mode == "raise" or handler.critical:
-        raise HandlerError(
+        raised = HandlerError(
             f"handler {handler.name!r} failed at {at.value}: {what}",
             handler=handler.name,
             point=at.value,
-        ) from error
-    return HandlerResult(handler=handler.name, error=what)
+        )
+        raised.failed = failed
+        raise raised from error
+    return HandlerResult(handler=handler.name, error=what, failed=failed)

@@ -16,7 +16,7 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import reversed_graph
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.graph import (
     Arc,
@@ -26,6 +26,7 @@ from llm_fsm.lint.graph import (
     graph_of,
     kind_of,
     offers_globals,
+    other_targets,
     own_arcs,
     own_arcs_from,
     pattern_targets,
@@ -151,7 +152,7 @@ class Routes:
             }
             others -= {
                 *(arc.target for arc in own_arcs_from(document)[name]),
-                *_other_targets(document.states[name]),
+                *other_targets(document, name),
             }
             if others := {
                 one
@@ -226,7 +227,7 @@ class Routes:
         return found
 
     def _others(self, state: str) -> list[Way]:
-        targets = (target for target in _other_targets(self.flow.document.states[state]))
+        targets = (target for target in other_targets(self.flow.document, state))
         known = [target for target in targets if target in self.flow.document.states]
         return [(PathStep(target, frozenset(), certain=True, arc=None), None) for target in known]
 
@@ -435,12 +436,6 @@ def _names_narrowed(ways: Iterable[Way]) -> dict[str, None]:
         for case in cases or ():
             names.update(dict.fromkeys(case.sets))
     return names
-
-
-def _other_targets(state: Placed) -> list[str]:
-    """Return the targets of time-outs and exhaustion."""
-    found = (state.value.get(key) for key in ("on_timeout", "on_exhausted"))
-    return [target for target in found if isinstance(target, str)]
 
 
 def _narrowed(known: Known, cases: Cases | None) -> Known | None:

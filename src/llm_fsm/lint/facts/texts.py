@@ -90,6 +90,9 @@ def replies(document: Document) -> Iterator[tuple[str, str]]:
     for state in document.states.values():
         if text := state.text("reply"):
             yield f"{state.pointer}/reply", text
+    rule = document.root.at("on_function_error")
+    if text := rule.text("reply"):
+        yield f"{rule.pointer}/reply", text
 
 
 def failure_words(document: Document) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ from llm_fsm.lint.graph import (
     graph_of,
     kind_of,
     offers_globals,
+    other_targets,
     own_arcs,
     own_arcs_from,
 )
@@ -131,12 +132,7 @@ class Reasoning:
         graph = dict(graph_of(self.document))
         for state, targets in dead.items():
             kept = {arc.target for arc in arcs_from(self.document)[state] if self.takeable(arc)}
-            value = self.document.states[state].value
-            kept |= {
-                value[key]
-                for key in ("on_timeout", "on_exhausted")
-                if isinstance(value.get(key), str)
-            }
+            kept |= set(other_targets(self.document, state))
             graph[state] = tuple(
                 target for target in graph[state] if target not in targets or target in kept
             )

@@ -41,6 +41,7 @@ async function turn(path, body, key) {
   try {
     const answer = await call(`conversations/${encodeURIComponent(conversation)}/${path}`, body,
       { Accept: "text/event-stream", "Idempotency-Key": key });
+    const places = {};
     let whole = false;
     for await (const [name, data] of events(answer)) {
       if (name === "delta") {
@@ -48,10 +49,12 @@ async function turn(path, body, key) {
         said.data = data.restart ? data.text : said.data + data.text;
         scroll();
       } else if (name === "tool") show("note", `${data.name} ${data.failed || data.refused ? "failed" : "ran"}`);
+      else if (name === "context") Object.assign(places, data.quotes);
       else if (name === "state") state.textContent = data.state;
       else if (name === "error") throw new Error(data.detail);
       else if (name === "turn") {
         if (data.text) (said ??= show("bot", "")).data = data.text;
+        noted(places, data.number, body.text);
         whole = true;
         unsent = null;
         after(data);
@@ -64,6 +67,15 @@ async function turn(path, body, key) {
     if (error.status === 410) after({ state: state.textContent, ended: true });
   } finally {
     busy(false);
+  }
+}
+
+// Shows which words of this message were noted. Places count characters, not units of UTF-16.
+function noted(places, number, text) {
+  for (const [key, [message, start, end]] of Object.entries(places)) {
+    if (message !== number) continue; // the words are in an earlier message
+    const words = [...(text || "")].slice(start, end).join("");
+    if (words) show("note", `Noted: ${key.replaceAll("_", " ")} “${words}”`);
   }
 }
 

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
+from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.settings import DEFAULTS
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -28,10 +29,11 @@ from llm_fsm.tools.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseHost:
-    """The caller's own tools and functions, for those that a case does not simulate."""
+    """The caller's own tools, functions and handlers, for those that a case does not simulate."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    handlers: tuple[Handler, ...] = ()
 
 
 class Player:
@@ -77,7 +79,7 @@ class Player:
             store=MemoryStore(),
             tools=self.stage.bound(every, self._host.tools, played),
             file=loaded.file if loaded.definition_file is None else loaded.definition_file,
-            handlers=self.stage.handlers(item.at for item in handlers),
+            handlers=[*self._host.handlers, *self.stage.handlers(item.at for item in handlers)],
             clock=self._time,
             timeout=self._timeout,
             prompt=self._prompt,

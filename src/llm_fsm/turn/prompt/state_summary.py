@@ -277,6 +277,10 @@ def endings_of(
         (returning if transition.returns else starts).add(transition.target_state)
     for state_id, state in definition.states.items():
         targets = [name for name in (state.on_exhausted, state.on_timeout) if name]
+        rule = definition.on_function_error
+        works = bool(state.tools) or state.kind == "task"
+        if works and rule is not None and rule.target_state is not None:
+            targets.append(rule.target_state)
         for transition in state.transitions:
             if transition.returns:
                 returning.add(transition.target_state)

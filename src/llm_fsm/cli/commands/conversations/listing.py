@@ -13,6 +13,7 @@ import click
 
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
+from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import (
     identified,
@@ -91,11 +92,24 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
 @conversations.command(epilog=example("llm-fsm conversations show --last"))
 @click.argument("conversation_id", metavar="ID", type=known_id, required=False)
 @click.option("--last", is_flag=True, help="Show the conversation that was used last.")
+@click.option(
+    "--turn", "number", type=click.IntRange(min=0), metavar="N", help="Show turn N alone."
+)
+@click.option("--why", is_flag=True, help="Show why each turn went as it did.")
 @db_option
 @json_option
 @verbose_option
 @click.pass_context
-def show(ctx: click.Context, *, conversation_id: str | None, last: bool, db: str | None, as_json: bool) -> None:
+def show(
+    ctx: click.Context,
+    *,
+    conversation_id: str | None,
+    last: bool,
+    number: int | None,
+    why: bool,
+    db: str | None,
+    as_json: bool,
+) -> None:
     """Show a conversation turn by turn: message, reply, moves, tokens.
 
     The beginning of an ID will do if no other begins so.
@@ -103,12 +117,30 @@ def show(ctx: click.Context, *, conversation_id: str | None, last: bool, db: str
     if (conversation_id is None) is not last:
         raise click.UsageError("name the ID of a conversation, or give --last", ctx)
     store = open_holding(db, conversation_id, last=last)
-    conversation_id, records, secret = asyncio.run(_records(store, conversation_id))
+    conversation_id, records, definition = asyncio.run(_records(store, conversation_id))
+    secret = frozenset() if definition is None else secret_keys(definition)
     turns = transcript.turns(records, secret.__contains__)
+    if number is not None:
+        turns = [turn for turn in turns if turn["turn"] == number]
+        if not turns:
+            raise Failure(f"conversation {conversation_id} has no turn {number}")
+    explained: dict[int, Sequence[str]] = {}
+    if why:
+        module: Any = import_module("llm_fsm.cli.terminal.explain")
+        numbers = list(dict.fromkeys(turn["turn"] for turn in turns))
+        explained = module.of_turns(definition, conversation_id, records, numbers)
     if as_json:
+        for turn in turns:
+            if why:
+                turn["why"] = list(explained.get(turn["turn"], ()))
         console.json({"conversation": conversation_id, "turns": turns})
-    else:
-        console.text("\n\n".join(transcript.plain(turn) for turn in turns), wrapped=True)
+        return
+    shown: list[str] = []
+    for turn in turns:
+        lines = [transcript.plain(turn)]
+        lines += [f"    {line}" for line in explained.get(turn["turn"], ())]
+        shown.append("\n".join(lines))
+    console.text("\n\n".join(shown), wrapped=True)
 
 
 @conversations.command(epilog=example("llm-fsm conversations delete k3f9x2mw"))
@@ -174,8 +206,8 @@ async def _neighbours(store: Store, conversation_id: str) -> Sequence[str]:
     return [line.conversation_id for line in found]
 
 
-async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnRecord], frozenset[str]]:
-    """Return an id, its records and the secret keys of its definition; without `given`, those of the last one."""
+async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnRecord], str | None]:
+    """Return an id, its records and its definition; without `given`, those of the last one."""
     try:
         conversation_id = await (latest(store) if given is None else identified(store, given))
         records = [parse(text) for text in await store.records(conversation_id)]
@@ -184,7 +216,7 @@ async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnR
         text = None if pinned is None else await kept_definition(store, pinned)
     finally:
         await store.close()
-    return conversation_id, records, frozenset() if text is None else secret_keys(text)
+    return conversation_id, records, text
 
 
 async def _delete(store: Store, given: str, *, yes: bool) -> bool:

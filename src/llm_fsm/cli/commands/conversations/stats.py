@@ -63,7 +63,7 @@ class ConversationTally:
             moment = line.updated if moment is None else moment
             day = _day(moment)
             heard, state = state, _state_after(record, state)
-            if record.kind in ("undo", "migrate", "end") or moment < since:
+            if record.kind in ("undo", "migrate", "heard", "end") or moment < since:
                 continue
             for counts in (self.states[line.definition, heard or state], self.days[line.definition, day]):
                 _add(counts, record)

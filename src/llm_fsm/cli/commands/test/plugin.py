@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from llm_fsm._text import visible
 from llm_fsm.cli.commands.test import coverage as coverage_report
+from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.repository import from_root
@@ -55,7 +57,22 @@ def pytest_configure(config: pytest.Config) -> None:
     brought = host_of(wanted["tools"])
     config.stash[_WANTED] = wanted
     config.stash[OPTIONS] = options
-    config.stash[HOST] = CaseHost(tools=brought.tools, functions=brought.functions)
+    config.stash[HOST] = CaseHost(
+        tools=brought.tools, functions=brought.functions, handlers=tuple(brought.handlers)
+    )
+    verbose = config.option.verbose > 0
+    config.add_cleanup(show_failures(verbose=verbose, write=_beside_capture(config)))
+
+
+def _beside_capture(config: pytest.Config) -> Callable[[str], None]:
+    """Return a function that writes to standard error also while pytest captures it."""
+
+    def write(text: str) -> None:
+        capture = config.pluginmanager.getplugin("capturemanager")
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            console.err(*text.split("\n"))
+
+    return write
 
 
 # -- collection: conversation tests alone, whatever else lies in the folders

@@ -16,6 +16,8 @@ def _targets(document: Document) -> Iterator[tuple[str, object]]:
     """Yield (pointer, value) for everything that names a target state."""
     for _, transition in transitions_of(document):
         yield transition.pointer + "/target_state", transition.value.get("target_state")
+    rule = document.root.at("on_function_error")
+    yield rule.pointer + "/target_state", rule.value.get("target_state")
     for state in document.states.values():
         yield state.pointer + "/on_timeout", state.value.get("on_timeout")
         exhausted = state.value.get("on_exhausted")
@@ -25,7 +27,7 @@ def _targets(document: Document) -> Iterator[tuple[str, object]]:
 
 @lint_rule("F101", "error")
 def unknown_target(document: Document) -> Iterator[Finding]:
-    """A transition, `on_timeout` or `on_exhausted` names a state that does not exist.
+    """A transition, `on_timeout`, `on_exhausted` or `on_function_error` names a state that does not exist.
 
     Why it is bad:
     The machine cannot be started, because the move would lead nowhere.

@@ -1,0 +1,52 @@
+"""The failures of the host's own code on standard error: a line each, with -v the traceback."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from llm_fsm.cli.terminal import console
+from llm_fsm.tools.failures import LOGGER
+
+
+class _Lines(logging.Handler):
+    """Writes each record as lines on standard error."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self._write(record.getMessage())
+
+
+def _write(text: str) -> None:
+    console.err(*text.split("\n"))
+
+
+def show_failures(
+    *, verbose: bool, write: Callable[[str], None] = _write
+) -> Callable[[], None]:
+    """Show the failures of functions, tools and handlers of the host from now on.
+
+    Args:
+        verbose: True shows the traceback above each line.
+        write: Receives the text of each record.
+
+    Returns:
+        A function that ends it.
+    """
+    logger = logging.getLogger(LOGGER)
+    handler = _Lines(write)
+    level, passed_on = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    logger.propagate = False
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = passed_on
+
+    return end

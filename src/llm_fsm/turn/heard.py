@@ -1,0 +1,69 @@
+"""The part of a turn that a user heard, before something interrupted it.
+
+A caller who interrupts has heard the beginning of an answer. The record keeps the whole turn. The
+history and later prompts show the part that was heard, with a mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_fsm._text import INTERRUPTED, cut
+from llm_fsm.session import events as ev
+from llm_fsm.session.quotes import beginning
+from llm_fsm.session.redaction import without
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, without_undone
+from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.turn_state import TurnState
+
+
+def heard_event(
+    machine: CompiledMachine,
+    session: Session,
+    records: Sequence[TurnRecord],
+    number: int,
+    text: str,
+) -> ev.WordsHeard:
+    """Return the event that records what was heard of a turn.
+
+    Args:
+        machine: The compiled machine.
+        session: The conversation as it is now.
+        records: All its turn records.
+        number: The number of the turn.
+        text: What was heard: the beginning of the turn's text. Spaces, punctuation and case may
+            differ, because speech has none.
+
+    Returns:
+        The event. If the whole text was heard, it marks nothing.
+
+    Raises:
+        ValueError: The conversation has no such turn, or the turn said nothing.
+    """
+    spoken: dict[int, ev.BotSaid] = {}
+    whole: dict[int, str] = {}
+    shown: dict[int, str] = {}
+    """Number of a record to what the history shows of its words: whole, and as they are now."""
+    for place, record in without_undone(records):
+        for event in record.events:
+            if isinstance(event, ev.BotSaid) and record.turn == number:
+                spoken[place] = event
+                said_there = event.text if event.kept_text is None else event.kept_text
+                whole[place] = shown[place] = cut(said_there, event.kept_chars)
+            elif isinstance(event, ev.WordsHeard):
+                shown[event.record] = event.kept
+    if not spoken:
+        raise ValueError(f"there is no turn {number} in this conversation that said something")
+    fitting = [one for one in spoken if beginning(text, spoken[one].text)]
+    place = max(fitting or spoken)
+    said = spoken[place]
+    part = beginning(text, said.text) or text.strip()[: len(said.text)]
+    if part == said.text:
+        return ev.WordsHeard(record=place, text=part, said=shown[place], kept=whole[place])
+    secrets = TurnState(machine, session).secrets()
+    clean = without(secrets, part)
+    kept = cut(part if clean is None else clean, said.kept_chars)
+    return ev.WordsHeard(
+        record=place, text=part, said=shown[place], kept=kept + INTERRUPTED, interrupted=True
+    )

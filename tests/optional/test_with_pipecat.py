@@ -1,0 +1,86 @@
+"""The Pipecat processor of docs/voice.md, played by Pipecat's own test kit."""
+
+from __future__ import annotations
+
+import runpy
+from typing import Any
+
+import pytest
+from pipecat.frames.frames import (
+    InterruptionFrame,
+    LLMFullResponseEndFrame,
+    LLMTextFrame,
+    TranscriptionFrame,
+    TTSTextFrame,
+)
+from pipecat.pipeline.pipeline import Pipeline
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.tests.utils import SleepFrame, run_test
+from pipecat.utils.text.base_text_aggregator import TextType
+
+from llm_fsm import AsyncMachine
+from llm_fsm.testing import ScriptedLLM, reply
+from paths import ROOT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore")]
+EXAMPLE = runpy.run_path(str(ROOT / "examples" / "pipecat_processor.py"))
+LOOP: dict[str, Any] = {
+    "name": "loop",
+    "initial_state": "a",
+    "states": {"a": {"purpose": "Answer", "transitions": [{"target_state": "end"}]}, "end": {"purpose": "Bye"}},
+}
+TEXT = "Your table is booked for eight. Do you need anything else?"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Voice(FrameProcessor):
+    """A voice that speaks the first three words of an answer, and then waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, LLMTextFrame):
+            self.text += frame.text
+            return
+        if isinstance(frame, LLMFullResponseEndFrame):
+            for word in self.text.split()[:3]:
+                await self.push_frame(TTSTextFrame(word, TextType.WORD))
+            self.text = ""
+        await self.push_frame(frame, direction)
+
+
+def said(text: str) -> TranscriptionFrame:
+    return TranscriptionFrame(text, "caller", "2030-01-01T00:00:00Z")
+
+
+async def test_a_caller_who_interrupts_loses_nothing() -> None:
+    machine = AsyncMachine.from_dict(LOOP, model=ScriptedLLM([reply("a", TEXT), reply("a", "For nine, then. Else?")]))
+    chat = await machine.start(greet=False)
+    processor = EXAMPLE["MachineProcessor"](chat)
+    pipeline = Pipeline([processor, Voice(), EXAMPLE["Spoken"](processor)])
+    frames = [said("A table"), SleepFrame(), InterruptionFrame(), SleepFrame(), said("no, for nine"), SleepFrame()]
+    down, _ = await run_test(pipeline, frames_to_send=frames)
+    assert [frame.text for frame in down if isinstance(frame, TTSTextFrame)][:3] == ["Your", "table", "is"]
+    assert [(message.role, message.text) for message in await chat.history()] == [
+        ("user", "A table"),
+        ("assistant", "Your table is… [interrupted]"),
+        ("user", "no, for nine"),
+        ("assistant", "For nine, then. Else?"),
+    ]
+
+
+async def test_the_answer_is_spoken_in_pieces_between_its_marks() -> None:
+    machine = AsyncMachine.from_dict(LOOP, model=ScriptedLLM([reply("a", TEXT)]))
+    chat = await machine.start(greet=False)
+    down, _ = await run_test(EXAMPLE["MachineProcessor"](chat), frames_to_send=[said("A table"), SleepFrame()])
+    names = [type(frame).__name__ for frame in down]
+    assert (names[0], names[-1]) == ("LLMFullResponseStartFrame", "LLMFullResponseEndFrame")
+    assert len(names) > 3
+    assert "".join(frame.text for frame in down if isinstance(frame, LLMTextFrame)) == TEXT
