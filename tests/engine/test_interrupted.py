@@ -227,7 +227,7 @@ def test_history_and_prompts_show_what_was_heard_and_mark_it() -> None:
     assert chat.turns[1].text == TEXT, "the record keeps the whole text"
     chat.send("no, for nine")
     prompt = llm.requests[-1].messages[-1].content
-    assert '{"system":"Your table is… [interrupted]"}' in prompt
+    assert ':"Your table is… [interrupted]"}' in prompt
     assert "booked for eight" not in prompt
     assert "the user heard only the words before it" in prompt
     chat.heard(2, "Sorry. What else?")
@@ -254,7 +254,7 @@ def test_a_later_call_replaces_what_was_heard(heard: list[str], shown: str) -> N
         chat.heard(1, text)
     assert chat.history[-1].text == shown
     chat.send("and")
-    assert f'{{"system":"{shown}"}}' in llm.requests[-1].messages[-1].content
+    assert f':"{shown}"}}' in llm.requests[-1].messages[-1].content
 
 
 def test_an_older_turn_may_be_named_and_an_unknown_one_is_a_value_error() -> None:
