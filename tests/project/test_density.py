@@ -32,25 +32,25 @@ class Limits(NamedTuple):
 
 # room: nodes, nodes a line, long lines; nested and double expressions are in no room
 LIMITS = {
-    "cli": Limits(29_200, 4.8, nested=11, double=21, long=542),
-    "conditions": Limits(7_100, 5.6, nested=4, double=4, long=105),
+    "cli": Limits(29_400, 4.8, long=500),
+    "conditions": Limits(6_800, 5.5, long=60),
     "definition": Limits(13_000, 4.8, long=20),
     "documents": Limits(19_600, 5.1, long=12),
-    "engine": Limits(20_800, 3.9, long=61),
+    "engine": Limits(20_700, 3.9, long=20),
     "lint": Limits(46_900, 4.9, long=35),
     "llm": Limits(20_600, 5.2, long=360),
-    "records": Limits(5_600, 4.1, long=61),
-    "server": Limits(26_900, 4.7, double=6, long=485),
-    "session": Limits(18_200, 4.8, long=78),
-    "statechart": Limits(3_800, 4.8, long=117),
-    "stores": Limits(19_200, 4.6, double=22, long=450),
+    "records": Limits(5_400, 4.1, long=10),
+    "server": Limits(26_700, 4.7, long=455),
+    "session": Limits(18_000, 4.8, long=45),
+    "statechart": Limits(3_700, 4.7, long=70),
+    "stores": Limits(18_700, 4.6, long=400),
     "telemetry": Limits(1_900, 4.7, long=40),
     "testing": Limits(37_400, 5.15, long=20),
-    "tools": Limits(8_500, 5.3, nested=4, double=6, long=175),
-    "turn": Limits(45_300, 5.2, nested=4, double=7, long=442),
+    "tools": Limits(8_500, 5.2, long=130),
+    "turn": Limits(45_600, 5.2, long=430),
     "workflow": Limits(7_400, 4.9, long=125),
 }
-WHOLE = Limits(329_500, 4.8, nested=22, double=64, long=2620)
+WHOLE = Limits(329_500, 4.8, long=2_600)
 
 
 @pytest.fixture(scope="module")
