@@ -4,28 +4,32 @@ PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
 OPTIONAL = .venv-optional
+MODEL_ENV = .venv-model
 
 # What `make chat` talks to: any definition, any model that `llm-fsm chat --model` takes.
 FSM = fsm_definitions/greeting.json
 MODEL = offline
+# The real model of `make evaluate`: qwen or smol.
+SMALL = qwen
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
 # The rooms that most changes touch, without services, processes and browsers.
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
-.PHONY: help chat serve test quick optional crash services lint bench clean
+.PHONY: help chat serve test quick optional crash services lint bench evaluate clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run all tests, about four minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
-	@echo 'make optional  run the tests with smolagents, ADK, Pipecat and LiveKit in an environment of their own, .venv-optional'
+	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model in .venv-optional'
 	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
+	@echo 'make evaluate  play twelve dialogues with a real model of 1.5 billion parameters (1.1 GB), an hour or two; SMALL=smol: 93 MB'
 	@echo 'make clean     remove .venv and everything else that was made'
 	@echo
 	@echo 'The first call makes .venv; after `make chat` or `make test` the command is $(BIN)/llm-fsm.'
@@ -79,9 +83,13 @@ ifeq ($(findstring --quick,$(ARGS)),)
 	@$(BIN)/python -m benchmarks.beside
 endif
 
+# The model has an environment of its own: llama.cpp comes as a wheel, without a compiler.
+evaluate: $(VENV)/.dev $(MODEL_ENV)/.made
+	@$(BIN)/python -m benchmarks.evaluate $(SMALL) --python $(MODEL_ENV)/bin/python $(ARGS)
+
 clean:
-	@echo 'removing $(VENV), $(OPTIONAL) and everything else that was made'
-	@rm -rf $(VENV) $(OPTIONAL) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo 'removing $(VENV), $(OPTIONAL), $(MODEL_ENV) and everything else that was made'
+	@rm -rf $(VENV) $(OPTIONAL) $(MODEL_ENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's Python may come without ensurepip; then its own pip fills the new environment.
@@ -115,10 +123,18 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	@touch $(VENV)/.run $@
 
 $(OPTIONAL)/.made: pyproject.toml
-	@echo 'installing llm-fsm with smolagents, ADK, Pipecat and LiveKit into $(OPTIONAL), a few minutes'
+	@echo 'installing llm-fsm with smolagents, ADK, Pipecat, LiveKit and llama.cpp into $(OPTIONAL), a few minutes'
 	@$(PYTHON) -m venv $(OPTIONAL) >/dev/null 2>&1 || \
 		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --quiet --python $(OPTIONAL)/bin/python install pip; }
 	@$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
-		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
+		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'xllamacpp>=2026.10' \
+		'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
+	@touch $@
+
+$(MODEL_ENV)/.made:
+	@echo 'installing llama.cpp into $(MODEL_ENV)'
+	@$(PYTHON) -m venv $(MODEL_ENV) >/dev/null 2>&1 || \
+		{ $(PYTHON) -m venv --clear --without-pip $(MODEL_ENV) && $(PYTHON) -m pip --quiet --python $(MODEL_ENV)/bin/python install pip; }
+	@$(MODEL_ENV)/bin/python -m pip install --quiet 'xllamacpp>=2026.10'
 	@touch $@

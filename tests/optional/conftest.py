@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-NEEDS = {"smolagents": "smolagents", "adk": "google.adk", "pipecat": "pipecat", "livekit": "livekit.agents"}
+NEEDS = {
+    "adk": "google.adk",
+    "livekit": "livekit.agents",
+    "pipecat": "pipecat",
+    "small_model": "xllamacpp",
+    "smolagents": "smolagents",
+}
 
 
 def _installed(module: str) -> bool:
