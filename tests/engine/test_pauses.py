@@ -315,7 +315,7 @@ def test_reply_after_a_tool_is_told_what_its_result_opened_and_where_that_leads(
     host = worker(DOOR, tools={"look": lambda: "Ada"}, refs=refs, context_schema=LOOKED_UP)
     done = host.say(_begin(host), "7", calls(("look", {})), reply("sort", "Hello Ada, come in."))
     first, second = (request.messages for request in done.requests)
-    assert '[{"to":"sort","open":false}]' in first[1].content
+    assert '{"to":"sort","open":false}' in first[1].content
     assert [message.role for message in second] == ["system", "user", "assistant", "tool"]
     assert '"open":false' not in second[1].content
     assert '{"owner":"Ada"}' in second[1].content

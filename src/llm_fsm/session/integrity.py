@@ -26,7 +26,10 @@ from llm_fsm.session.session import (
 )
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 
-_LATER = ("asides", "asked", "fruitless", "made", "operator", "refusals", "timezone", "tool_results", "unsaid")
+_LATER = (
+    *("asides", "asked", "fruitless", "made", "operator"),
+    *("read_back", "refusals", "timezone", "tool_results", "unsaid"),
+)
 """Fields that sessions of earlier versions do not hold."""
 
 

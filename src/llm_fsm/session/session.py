@@ -464,6 +464,8 @@ def session_to_dict(session: Session) -> dict[str, Any]:
     """Return the JSON form of a session. It shares the values of the context, which may be
     large."""
     rest = plain(replace(session, context={}))
+    if session.pause is not None and session.pause.messages == "refuse":
+        del rest["pause"]["messages"]  # sessions of earlier versions have no such field
     return {**_ALWAYS, **rest, "context": dict(session.context), "ended": session.ended}
 
 
