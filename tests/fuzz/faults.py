@@ -437,7 +437,8 @@ def broken_promise(document: Document, chance: Random) -> str | None:
 
 def repeated_transition(document: Document, chance: Random) -> str | None:
     """A deciding state in which a transition comes too late: the one before it takes everything."""
-    names = [name for name, state in document["states"].items() if state.get("kind") == "decide"]
+    deciding = [name for name, state in document["states"].items() if state.get("kind") == "decide"]
+    names = [name for name in deciding if len(document["states"][name]["transitions"]) > 1]
     name = pick(names, chance)
     if name is None:
         return None
