@@ -134,7 +134,7 @@ def test_what_is_hidden_from_replies_is_found() -> None:
     "text",
     [
         *("{% if size = 'm' %}x{% endif %}", "{{ size ? 'a' : 'b' }}", "{% do size %}", "{% include 'x' %}"),
-        *("{{ size.upper() }}", "{{ qty * 2 }}", "{{ 'a' ~ size }}", "{% set a = 1 %}", "{{ '%d' % qty }}"),
+        *("{{ size.upper() }}", "{{ qty ** 2 }}", "{{ 'a' ~ size }}", "{% set a = 1 %}", "{{ '%d' % qty }}"),
         *("{{ 'x'.ljust(999999999) }}", "{{ 'x' | center(999999999) }}", "{{ 9**9**9 }}", "{{ size | currency }}"),
     ],
 )

@@ -43,7 +43,6 @@ def test_what_is_left_away_is_not_blank() -> None:
 @pytest.mark.parametrize(
     ("more", "pointer"),
     [
-        ({"model": {"temperature": 3}}, "/model/temperature"),
         ({"model": {"max_tokens": 3}}, "/model/max_tokens"),
         ({"limits": {"llm_calls": 0}}, "/limits/llm_calls"),
         ({"limits": {"tokens": 100}}, "/limits/tokens"),

@@ -20,7 +20,7 @@ _PRESENCE = frozenset({"var", "has_context", "exists", "missing", "missing_some"
 """Operators that only ask if something is known."""
 
 
-class Act(NamedTuple):
+class ActingPlace(NamedTuple):
     """An act: its state, the pointer of what acts, and its name in words."""
 
     state: str
@@ -28,44 +28,44 @@ class Act(NamedTuple):
     what: str
 
 
-class Step(NamedTuple):
+class ActStep(NamedTuple):
     """One way from a state to another one. `arc`: its transition; None for a time-out and the like."""
 
     target: str
     arc: Arc | None
 
 
-Allows = Callable[[Step], bool]
+Allows = Callable[[ActStep], bool]
 
 
 @once
-def acts_of(document: Document) -> tuple[Act, ...]:
+def acts_of(document: Document) -> tuple[ActingPlace, ...]:
     """Every act of a document that no person approves each time."""
-    found: list[Act] = []
+    found: list[ActingPlace] = []
     tools = object_at(document.root.value, "tools")
     for name, state in document.states.items():
         if kind_of(document, name) == "task" and state.value.get("acts") is True:
-            found.append(Act(name, f"{state.pointer}/acts", f'the task "{name}"'))
+            found.append(ActingPlace(name, f"{state.pointer}/acts", f'the task "{name}"'))
         for pointer, tool in state.texts("tools"):
             settings = object_at(tools, tool)
             if settings.get("acts") is True and settings.get("approval") is not True:
-                found.append(Act(name, pointer, f'the tool "{tool}" in state "{name}"'))
+                found.append(ActingPlace(name, pointer, f'the tool "{tool}" in state "{name}"'))
     return tuple(found)
 
 
 @once
-def steps_from(document: Document) -> Mapping[str, tuple[Step, ...]]:
+def steps_from(document: Document) -> Mapping[str, tuple[ActStep, ...]]:
     """State id to the ways out of it that lead to known states, found when they are first read."""
 
-    def steps(name: str) -> tuple[Step, ...]:
+    def steps(name: str) -> tuple[ActStep, ...]:
         known = [arc for arc in arcs_from(document)[name] if arc.target in document.states]
         aside = (*pattern_targets(document, name), *fallback_targets(document, name))
-        return (*(Step(arc.target, arc) for arc in known), *(Step(target, None) for target in aside))
+        return (*(ActStep(arc.target, arc) for arc in known), *(ActStep(target, None) for target in aside))
 
     return Computed(steps)
 
 
-def confirmed_by(document: Document, step: Step) -> frozenset[str]:
+def confirmed_by(document: Document, step: ActStep) -> frozenset[str]:
     """Return the keys to which a step is the user's yes; none if it is no yes."""
     if step.arc is None or step.arc.placed.value.get("agrees") is not True:
         return frozenset()
@@ -73,7 +73,7 @@ def confirmed_by(document: Document, step: Step) -> frozenset[str]:
     return frozenset() if source is None else frozenset(key for _, key in source.texts("confirms"))
 
 
-def unagreed_path(document: Document, act: Act) -> tuple[str, ...]:
+def unagreed_path(document: Document, act: ActingPlace) -> tuple[str, ...]:
     """Return a shortest path to an act since whose last yes something agreed has changed, or without any yes.
 
     Returns:
@@ -108,7 +108,7 @@ def _way(came: dict[Any, Any], place: Any) -> tuple[str, ...]:
 
 
 def _after_step(
-    document: Document, state: str, step: Step, agreed: frozenset[str] | None
+    document: Document, state: str, step: ActStep, agreed: frozenset[str] | None
 ) -> frozenset[str] | None:
     """Return the keys agreed to after a step; None without a yes. An answer of a person allows anything."""
     if kind_of(document, state) == "wait" and step.arc is not None:
@@ -141,25 +141,25 @@ def _assigned(owner: Any) -> set[str]:
 # -- guards ----------------------------------------------------------------------------------------
 
 
-class Guard(NamedTuple):
+class ActGuard(NamedTuple):
     """A condition over the values of keys that a reply may write. `pointer`: the condition."""
 
-    step: Step
+    step: ActStep
     pointer: str
     keys: frozenset[str]
 
 
 @once
-def guards_of(document: Document) -> tuple[Guard, ...]:
+def guards_of(document: Document) -> tuple[ActGuard, ...]:
     """The guards of all transitions of states."""
-    found: list[Guard] = []
+    found: list[ActGuard] = []
     for name in document.states:
         for step in steps_from(document)[name]:
             found += _guards(document, step)
     return tuple(found)
 
 
-def _guards(document: Document, step: Step) -> Iterator[Guard]:
+def _guards(document: Document, step: ActStep) -> Iterator[ActGuard]:
     for condition in step.arc.conditions if step.arc is not None else ():
         rule = compiled_rules(document).get(condition.pointer + "/logic")
         if rule is None or _only_asks_if_known(condition.value.get("logic")):
@@ -167,7 +167,7 @@ def _guards(document: Document, step: Step) -> Iterator[Guard]:
         roots = {root_of(name) for name in rule.reads}
         keys = frozenset(key for key in roots if _is_writable(document, key))
         if keys and keys == roots:
-            yield Guard(step, condition.pointer, keys)
+            yield ActGuard(step, condition.pointer, keys)
 
 
 def _only_asks_if_known(logic: Any) -> bool:

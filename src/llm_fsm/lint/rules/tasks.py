@@ -17,7 +17,6 @@ from llm_fsm.lint.rule import lint_rule
 
 _REPLY_TOKENS = 50
 """The fewest tokens of a short reply."""
-_HOTTEST = 2
 
 
 @lint_rule("T517", "warning", needs_form=True)
@@ -69,13 +68,6 @@ def _limits(document: Document) -> Iterator[Finding]:
 
 def _model(owner: Placed) -> Iterator[Finding]:
     settings = owner.at("model")
-    heat = settings.value.get("temperature")
-    if is_number(heat) and heat > _HOTTEST:
-        yield hopeless_setting.finding(
-            f'"temperature" {heat:g}: providers take at most 2',
-            pointer=settings.pointer + "/temperature",
-            hint="from 0, the same words each time, to 1 is usual",
-        )
     yield from _below(settings, "max_tokens", _REPLY_TOKENS, "a reply is cut off before it ends")
 
 

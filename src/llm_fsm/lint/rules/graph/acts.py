@@ -8,8 +8,8 @@ from llm_fsm._text import listed
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.acts import (
-    Guard,
-    Step,
+    ActGuard,
+    ActStep,
     acts_of,
     confirmed_by,
     guards_of,
@@ -107,10 +107,10 @@ def _around(document: Document, goal: str, *, acts: bool) -> Iterator[Finding]:
             continue
         looks = [one.step for one in guards_of(document) if one.keys >= guard.keys]
 
-        def past(step: Step, looks: list[Step] = looks) -> bool:
+        def past(step: ActStep, looks: list[ActStep] = looks) -> bool:
             return step not in looks
 
-        def unconfirmed(step: Step, keys: frozenset[str] = guard.keys) -> bool:
+        def unconfirmed(step: ActStep, keys: frozenset[str] = guard.keys) -> bool:
             return keys.isdisjoint(map(root_of, confirmed_by(document, step)))
 
         if path_within(document, start, goal, past) or not path_within(document, start, goal, unconfirmed):
@@ -132,11 +132,11 @@ def _around(document: Document, goal: str, *, acts: bool) -> Iterator[Finding]:
             break
 
 
-def _any_step(_: Step) -> bool:
+def _any_step(_: ActStep) -> bool:
     return True
 
 
-def _only_chooses(document: Document, guard: Guard) -> bool:
+def _only_chooses(document: Document, guard: ActGuard) -> bool:
     """Return true for a guard beside another one over the same key, or in a state that decides: it chooses the way."""
     assert guard.step.arc is not None
     source = guard.step.arc.source
