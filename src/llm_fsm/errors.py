@@ -133,7 +133,7 @@ class ConversationEnded(ConversationError):
 
 
 class ConversationConflict(ConversationError):
-    """The request does not fit the current state of the conversation. The message says why.
+    """The request does not fit the current state of the conversation. The message says why, and what to do.
 
     The id exists already, another writer was faster, the definition no longer fits, or the request id belongs to
     another message. The run waits for an answer and not for a message, or the other way round. Or there is no turn to

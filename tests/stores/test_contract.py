@@ -77,7 +77,8 @@ async def test_conflicts_say_what_was_expected_and_found(make):
             )
         return str(caught.value)
 
-    assert await message(3) == 'conversation "c" is gone: expected version 3, found none'
+    gone = 'conversation "c" is gone: expected version 3, found none; begin a new conversation'
+    assert await message(3) == gone
     await store.save(Commit(conversation_id="c", expected=0, session="", record="", request_id="r"))
     assert await message(0) == 'conversation "c" exists already: choose another id, or resume it'
     assert await message(4) == (
@@ -273,7 +274,7 @@ async def test_a_closed_memory_store_is_a_store_error():
 def test_a_commit_answers_each_request_once():
     whole = Commit(conversation_id="c", expected=0, session="{}", record="{}", earlier=(("{}", "r"), ("{}", None)))
     assert [number for number, *_ in whole.numbered] == [1, 2, 3]
-    with pytest.raises(ConversationConflict, match="a request id stands in it twice"):
+    with pytest.raises(ConversationConflict, match="one request id; give each record its own"):
         replace(whole, request_id="r")
     with pytest.raises(ValueError, match="does not exist yet"):
         replace(whole, expected=1)

@@ -136,7 +136,8 @@ class Engine:
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
                 raise ConversationConflict(
-                    f"a conversation with the id {opening.conversation_id!r} exists already"
+                    f"a conversation with the id {opening.conversation_id!r} exists already; "
+                    "resume it, or choose another id"
                 )
             began = opening.time
             if deployment.journals and (
@@ -367,13 +368,14 @@ class Engine:
             while kept and kept[-1][1].kind in ("migrate", "heard"):
                 kept.pop()
             if len(kept) < 2:
-                raise ConversationConflict("there is no turn to take back")
+                raise ConversationConflict("there is no turn to take back; send a message first")
             number, _ = kept[-1]
             session = replay(conversation_id, [record for _, record in kept[:-1]])
             found = await self.versions.find(session)
             if found is None and session.definition != loaded.session.definition:
                 raise ConversationConflict(
-                    "the turn cannot be undone: its definition is not known any more"
+                    "the turn cannot be undone: its definition is not known any more; open the "
+                    "conversation with the definition of that turn"
                 )
             turn.host = found or turn.host
             turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
@@ -530,7 +532,8 @@ class Engine:
             f"conversation {session.conversation_id!r} is in state {session.state!r} and was "
             "begun with a definition "
             f"({session.definition[:12]}) that the store does not have; it cannot continue with "
-            f"{self.program.definition.name!r}: {change}"
+            f"{self.program.definition.name!r}: {change}; open it with the definition it was "
+            "started with"
         )
 
     async def _migrate(

@@ -176,7 +176,9 @@ def check_choice(program: CompiledMachine, session: Session, message: UserMessag
     if picked_of(offered, message.text, message.question) is not None:
         return
     labels = ", ".join(choice.label for choice in offered)
-    now = f"the choices are now: {labels}" if labels else "nothing is to be chosen now"
+    now = "nothing is to be chosen now; send a message"
+    if labels:
+        now = f"the choices are now: {labels}; pick one of them"
     raise ConversationConflict(
         f"the question of the choice {message.text!r:.100} is no longer open; {now}"
     )
@@ -250,7 +252,7 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
     if given.state is not None and session.pause is not None:
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
-            f"({session.pause.kind}) and cannot be moved until it is answered"
+            f"({session.pause.kind}) and cannot be moved until it is answered; answer it first"
         )
     names = {**session.system_names(), "_timestamp": given.time}
     for event in accept_host(program.keys, session.root_context(), given.context, names=names):
@@ -267,7 +269,7 @@ def check_open(program: CompiledMachine, session: Session) -> None:
     if session.pause is not None and session.pause.messages == "refuse":
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
-            f"({session.pause.kind}) and takes no message until it is answered"
+            f"({session.pause.kind}) and takes no message until it is answered; answer it first"
         )
 
 
@@ -302,13 +304,25 @@ def expected(
             else "has expired"
         )
         raise ConversationConflict(
-            f"what {name} waited for {how}; this answer was not used"
+            f"what {name} waited for {how}; this answer was not used; {_now(session)}"
         )
     if pause is not None:
         raise ConversationConflict(
-            f"{name} no longer waits for that but for {pause.what!r}; this answer was not used"
+            f"{name} no longer waits for that but for {pause.what!r}; this answer was not used; "
+            f"{_now(session)}"
         )
-    raise ConversationConflict(f"{name} waits for no answer; this one was not used")
+    raise ConversationConflict(
+        f"{name} waits for no answer; this one was not used; {_now(session)}"
+    )
+
+
+def _now(session: Session) -> str:
+    """Return the act that a conversation can take, for whoever gave an answer too late."""
+    if session.ended:
+        return "begin a new conversation"
+    if session.pause is not None:
+        return "read what it waits for now, and answer that"
+    return "load the conversation, and go on with it"
 
 
 def checked_answer(value: object) -> Any:

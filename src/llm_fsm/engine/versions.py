@@ -122,7 +122,8 @@ class DefinitionVersions:
                 "definition "
                 f"({session.definition[:12]}) than this machine's {current.name!r} "
                 f"({current.identity[:12]}), "
-                'and this machine was made with on_change="reject"'
+                'and this machine was made with on_change="reject"; open it with the definition '
+                "it was started with"
             )
         found = await self.find(session)
         if found is not None:

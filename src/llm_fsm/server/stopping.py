@@ -105,7 +105,9 @@ class Stopping:
         before = await _version(store, stored)
         if not self._stop_here(stored):
             if await _is_free(store, stored):
-                raise ConversationConflict("no turn is under way in this conversation")
+                raise ConversationConflict(
+                    "no turn is under way in this conversation, so there is nothing to stop"
+                )
             await store.journal(_note(stored), time.time_ns() // 1000, json.dumps({"time": time.time()}))
         try:
             await self._until_free(store, stored)

@@ -137,7 +137,9 @@ class Turns:
         # A turn that failed has changed nothing, so its request id is free again.
         if live is not None and live.error is None:
             if live.said != said:
-                raise ConversationConflict(f"request id {request_id!r} was already used for something else")
+                raise ConversationConflict(
+                    f"request id {request_id!r} was already used for something else; use a new one"
+                )
             return live
         live = self._live[key] = LiveTurn(request_id, said)
         live.task = asyncio.create_task(live.play(make()))

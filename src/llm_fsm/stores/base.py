@@ -200,7 +200,8 @@ class Commit:
         request_ids = [request_id for request_id, _ in self.answered]
         if len(set(request_ids)) < len(request_ids):
             raise ConversationConflict(
-                f'conversation "{self.conversation_id}" cannot be taken in: a request id stands in it twice'
+                f'conversation "{self.conversation_id}" cannot be taken in: two of its records have one request id; '
+                "give each record its own"
             )
 
     @property

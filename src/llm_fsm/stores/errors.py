@@ -93,7 +93,9 @@ def wrong_version(commit: Commit, found: int) -> ConversationConflict:
     if commit.expected == 0:
         return ConversationConflict(f"{name} exists already: choose another id, or resume it")
     if found == 0:
-        return ConversationConflict(f"{name} is gone: expected version {commit.expected}, found none")
+        return ConversationConflict(
+            f"{name} is gone: expected version {commit.expected}, found none; begin a new conversation"
+        )
     return ConversationConflict(
         f"{name} was changed by another writer: expected version {commit.expected}, found {found}; "
         "load it and try again"

@@ -198,7 +198,7 @@ def test_an_id_that_exists_can_be_resumed(desk: Desk) -> None:
     desk.run("chat", "greeter.json", "--id", "x y", *desk.replies(HELLO))
     done = desk.run("chat", "greeter.json", "--id", "x y", *desk.replies(HELLO))
     assert done.code == 2
-    assert done.err.endswith("exists already; --resume 'x y' goes on with it\n")
+    assert done.err.endswith("exists already; resume it, or choose another id; --resume 'x y' goes on with it\n")
 
 
 def test_a_conversation_that_has_ended_is_not_resumed(desk: Desk) -> None:

@@ -95,7 +95,7 @@ def test_undo_takes_turns_back_until_there_is_none(talk: Talk) -> None:
     assert talk.last_words() == "Hello!"
     assert talk.session().context == {}
     second = slash.obey(talk, "/undo")
-    assert (second.parts, second.again) == (["there is no turn to take back"], False)
+    assert (second.parts, second.again) == (["there is no turn to take back; send a message first"], False)
     assert said_by(talk, "/context") == "nothing has been collected yet"
 
 
