@@ -39,6 +39,7 @@ class ScriptedLLM:
         self.requests: list[LLMRequest] = []
         self._replies = [_prepare(reply, number) for number, reply in enumerate(replies, start=1)]
         self._loop = loop
+        self._skipped = 0
         self.reads_view = any(callable(reply) for reply in self._replies)
 
     def __repr__(self) -> str:
@@ -63,10 +64,35 @@ class ScriptedLLM:
     @property
     def remaining(self) -> int:
         """Number of replies that are left; with `loop`, until the list starts again."""
-        used, total = len(self.requests), len(self._replies)
+        used, total = self._skipped + len(self.requests), len(self._replies)
         if self._loop and total:
             return total - used % total
         return max(0, total - used)
+
+    def next_reply(self) -> tuple[str, list[str]] | None:
+        """Return the next reply without using it: its text, and the names of the tools that it calls.
+
+        None if no reply is left, or if the next one is a callable or an exception.
+        """
+        index = self._skipped + len(self.requests)
+        reply = self._replies[index] if index < len(self._replies) else None
+        if not isinstance(reply, ModelReply):
+            return None
+        return reply.text, [call.name for call in reply.tool_calls]
+
+    def skip(self, number: int) -> None:
+        """Leave out the next replies, because a conversation that goes on has used them.
+
+        Args:
+            number: How many.
+
+        Example:
+            >>> llm = ScriptedLLM(["Hello!", "Goodbye!"])
+            >>> llm.skip(1)
+            >>> llm.remaining
+            1
+        """
+        self._skipped += number
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
         """Return the form of its replies.
@@ -92,7 +118,7 @@ class ScriptedLLM:
             ModelError: No reply is left.
             Exception: The next item of the list is this exception.
         """
-        index, total = len(self.requests), len(self._replies)
+        index, total = self._skipped + len(self.requests), len(self._replies)
         self.requests.append(request)
         if index >= total:
             if not (self._loop and total):

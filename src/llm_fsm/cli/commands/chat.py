@@ -37,6 +37,7 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
+from llm_fsm.cli.script_place import keep_place
 from llm_fsm.cli.stores import data_folder, identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal.prompts import PromptPrinter
@@ -198,7 +199,10 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
         if all(definition.kind_of(state_id) not in ("converse", "subflow") for state_id in definition.states):
             name = shlex.quote(choice.called(path, definition_paths()))
             raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
-        machine = _machine(wanted, definition, store, path)
+        llm = _model(wanted, definition)
+        if wanted.resume is not None:
+            runner.run(keep_place(llm, store, wanted.resume))
+        machine = _machine(wanted, definition, store, path, llm)
         stack.callback(lambda: runner.run(machine.close()))
         if machine.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
@@ -292,13 +296,14 @@ async def _listed(store: Store, conversation_id: str) -> Listed:
     return found
 
 
-def _machine(wanted: ChatOptions, definition: Definition, store: Store, path: Path) -> AsyncMachine:
+def _machine(
+    wanted: ChatOptions, definition: Definition, store: Store, path: Path, llm: LLM
+) -> AsyncMachine:
     """The machine with what the host brings. Raises Failure, ConfigurationError."""
     brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
-    llm = _model(wanted, definition)
     machine = AsyncMachine(
         definition,
-        model=llm,
+        model=PromptPrinter(llm) if wanted.show_prompt else llm,
         store=store,
         tools=brought.tools,
         handlers=brought.handlers,
@@ -319,7 +324,7 @@ def _model(wanted: ChatOptions, definition: Definition) -> LLM:
     llm = resolve(name, base_url=wanted.base_url, environ=os.environ)
     if (notice := getattr(llm, "notice", None)) is not None:
         console.note(notice)
-    return PromptPrinter(llm) if wanted.show_prompt else llm
+    return llm
 
 
 def _opening(wanted: ChatOptions, path: Path, name: str, *, lasts: bool) -> Any:

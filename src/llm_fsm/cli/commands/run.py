@@ -35,6 +35,7 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
+from llm_fsm.cli.script_place import keep_place
 from llm_fsm.cli.stores import identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
@@ -328,6 +329,8 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
             wanted = replace(wanted, resume=runner.run(latest(store, definition.name)))
         machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
         stack.callback(lambda: runner.run(machine.close()))
+        if wanted.resume is not None:
+            runner.run(keep_place(machine.llm, store, wanted.resume))
         name = wanted.resume or (new_id() if wanted.id is None else wanted.id)
         view = _view(wanted, machine, out)
 
