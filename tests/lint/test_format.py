@@ -8,7 +8,8 @@ import pytest
 
 from lint_cases import Written, briefly, found_by, machine, to
 from llm_fsm import check
-from llm_fsm.definition.names import MEMORY_TOOLS
+from llm_fsm.definition.names import MEMORY_TOOLS, REPLY_TOOL
+from llm_fsm.llm.structured_output import TOOL_NAME
 from llm_fsm.session.memory import SPECS
 
 A = "/states/a"
@@ -301,6 +302,10 @@ def test_a_name_of_the_memory_s_tools_is_an_error_where_a_state_has_them(name: s
 def test_a_tool_called_reply_is_a_warning() -> None:
     found = [finding for finding in check(tooled("Reply")) if finding.name == "taken-tool-name"]
     assert [(finding.level, finding.pointer) for finding in found] == [("warning", "/tools/Reply")]
+
+
+def test_the_name_of_the_reply_is_the_one_that_a_model_is_offered() -> None:
+    assert TOOL_NAME == REPLY_TOOL
 
 
 def test_the_names_of_the_memory_s_tools_are_those_that_a_model_is_offered() -> None:

@@ -44,6 +44,9 @@ MEMORY_TOOLS = (
 )
 """The tools of the working memory, as `session.memory` offers them."""
 
+REPLY_TOOL = "reply"
+"""The function by which some models are asked for the form of a reply, as `llm` offers it."""
+
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"}
 }

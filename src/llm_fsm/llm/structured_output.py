@@ -16,6 +16,7 @@ import re
 from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from llm_fsm.definition.names import REPLY_TOOL
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.refusals import FORM_STATUS, STEPS, claims
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplySchema
@@ -23,7 +24,7 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ReplySchema
 T = TypeVar("T")
 Mode: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]
 MODES: tuple[Mode, ...] = ("schema", "tool", "json_object", "prompt")
-TOOL_NAME = "reply"
+TOOL_NAME = REPLY_TOOL
 _TOOL_DESCRIPTION = "Give your reply."
 
 NO_TOOLS = "the request offers tools; use a model and a server that take them"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from llm_fsm._json import step
-from llm_fsm.definition.names import MEMORY_TOOLS
+from llm_fsm.definition.names import MEMORY_TOOLS, REPLY_TOOL
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
@@ -17,8 +17,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that OpenAI and most other providers take."""
 _STRICT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """Names that Google takes, too."""
-_REPLY = "reply"
-"""The function by which some models are asked for the form of a reply."""
 _LONGEST = 64
 
 
@@ -79,7 +77,7 @@ def taken_tool_name(document: Document) -> Iterator[Finding]:
         if state.value.get("memory") is True:
             yield from _in_memory(state.texts("tools"), taken)
     for name in document.root.at("tools").value:
-        if seen_as(name) == _REPLY:
+        if seen_as(name) == REPLY_TOOL:
             yield taken_tool_name.finding(
                 f"a tool called {quoted(name)} is mixed up with the reply itself",
                 pointer="/tools" + step(name),
