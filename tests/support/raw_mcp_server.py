@@ -1,7 +1,8 @@
 """An MCP server over stdio that says what its one argument scripts, without the SDK, so that it may be wrong.
 
 The argument is JSON: `tools` (the list, or a list of lists, one for each time that it is asked for), `result` (of every
-call), `lines` (printed as they are in place of the answer to a call, with ID for its id), `banner` (printed first),
+call), `lines` (printed as they are in place of the answer to a call, with ID for its id and a lone surrogate
+for a byte that is no UTF-8), `banner` (printed first),
 `changes` (say before each answer that the tools have changed), `dies` (end the process after each call), `error` (of
 every call), `cursors` (one after each page of the list, the last one for ever), `pause` (seconds before each page). PID
 in the tools stands for the id of the process.
@@ -30,6 +31,7 @@ def next_page(asked: int) -> dict[str, Any]:
 
 
 def serve() -> None:
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     lists, asked = SCRIPT.get("tools", []), 0
     lists = lists if lists and isinstance(lists[0], list) else [lists]
     if "banner" in SCRIPT:

@@ -145,6 +145,13 @@ async def test_half_a_character_in_an_answer_is_mended():
         '{"jsonrpc": "2.0", "id": ID, "result": {"content": [',
         '{"jsonrpc": "2.0", "id": ID, "result": [1]}',
         '{"jsonrpc": "2.0", "id": ID}',
+        '[{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}]',
+        '[{"jsonrpc": "2.0", "method": "notifications/x"}, {"jsonrpc": "2.0", "id": ID, "result": {}}]',
+        '[{"jsonrpc": "2.0", "id": ID, "result": {"content": [',
+        '{"jsonrpc": "2.0", "id": ID, "result": {"method": "cut',
+        '{"jsonrpc": "2.0", "result": {"id": 0, "content": [{"type": "text", "text": "caf\udce9"}]}, "id": ID}',
+        '[{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "caf\udce9"}]}}]',
+        '{"jsonrpc": "2.0", "id": ID, "result": {"content": "caf\udce9',
     ],
 )
 async def test_an_answer_that_cannot_be_read_is_told_at_once_and_its_outcome_is_unknown(line):
@@ -158,13 +165,13 @@ async def test_an_answer_that_cannot_be_read_is_told_at_once_and_its_outcome_is_
 
 
 async def test_what_a_server_prints_beside_its_messages_is_passed_over_in_silence(capfd):
-    lines = ["{half", '"words"', "[1]", HALF]
+    lines = ["{half", '"words"', "[1]", "[half", "caf\udce9", "[caf\udce9]", '[{"method": "x", "id": 1}]', HALF]
     assert await called(banner="Starting server v1 ...", lines=lines) == "cut in half: \ufffd"
     assert capfd.readouterr().err == ""
 
 
 def test_noise_is_no_message():
-    assert unread(ValueError("x")) is None
+    assert unread(ValueError("x")) == []
 
 
 def test_a_result_of_another_kind_stays_as_it_is():

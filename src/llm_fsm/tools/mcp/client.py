@@ -228,14 +228,15 @@ class Link:
             self.acting.discard(tool.name)
         return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
 
-    def tidied(self, item: Any) -> Any:
-        """Return an item of the server's stream for the SDK; None if the SDK must not get it."""
-        if isinstance(item, Exception):
-            found = unread(item)
-            if found is None:
-                return None
-            message = self._sdk.mcp.types.jsonrpc_message_adapter.validate_python(found, by_name=False)
-            item = import_module("mcp.shared.message").SessionMessage(message)
+    def tidied(self, item: Any) -> list[Any]:
+        """Return the items that the SDK gets for one of the server's stream; none if it is no message."""
+        if not isinstance(item, Exception):
+            return [self._tidied(item)]
+        read = self._sdk.mcp.types.jsonrpc_message_adapter.validate_python
+        wrapped = import_module("mcp.shared.message").SessionMessage
+        return [self._tidied(wrapped(read(found, by_name=False))) for found in unread(item)]
+
+    def _tidied(self, item: Any) -> Any:
         message = item.message
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.is_listed = False
@@ -356,6 +357,8 @@ class Link:
         parameters = self._sdk.mcp.StdioServerParameters(
             command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd
         )
+        # By default, one byte that is no UTF-8 ends the session. The SDK uses this handler, but its check refuses it.
+        parameters = parameters.model_copy(update={"encoding_error_handler": "surrogateescape"})
         read, write = os.pipe()
         errors = stack.enter_context(os.fdopen(write, "w", encoding="utf-8"))
         # A thread, because not every event loop can watch a pipe, for example on Windows.
@@ -394,8 +397,7 @@ class _Watched:
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for item in self._stream:
-            tidied = self._link.tidied(item)
-            if tidied is not None:
+            for tidied in self._link.tidied(item):
                 yield tidied
         self._link.closed = True
 

@@ -16,35 +16,60 @@ from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
 _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
+_PART = re.compile(r'"(method|result|error)"\s*:')
+_OTHER_ENCODING = re.compile("[\udc80-\udcff]")
+"""Bytes that are no UTF-8, as the error handler `surrogateescape` keeps them."""
 _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml|x-yaml|javascript|x-ndjson|toml)\b")
 
 
-def unread(error: Exception) -> dict[str, Any] | None:
-    """Recover a message that a transport could not read, from its error.
+def unread(error: Exception) -> list[dict[str, Any]]:
+    """Recover the messages that a transport could not read, from its error.
+
+    Args:
+        error: The error of the transport. Bytes that are no UTF-8 are lone surrogates in its text.
 
     Returns:
-        The message, with half characters repaired. An error in place of an unreadable answer. None for text that is no
-        message, such as a printed line.
+        The message, with half characters repaired; an error in place of each unreadable answer. A list is unreadable,
+        because the protocol has none, and so is another encoding. Nothing for text that is no message, such as a
+        printed line.
     """
     errors = getattr(error, "errors", None)
-    text = errors()[0].get("input") if callable(errors) else None
-    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    if isinstance(text, dict):  # a message of another form
-        return _no_answer(text.get("id")) if "method" not in text else None
-    if not isinstance(text, str) or not text.lstrip().startswith("{"):
-        return None
+    given = errors()[0].get("input") if callable(errors) else None
+    if isinstance(given, bytes):
+        given = given.decode("utf-8", "surrogateescape")
+    if not isinstance(given, str):
+        return _no_answers(given)
+    if not given.lstrip().startswith(("{", "[")):
+        return []
     try:
-        found = all_mended(json.loads(text))
+        found = json.loads(given)
     except (ValueError, RecursionError):
-        id = _ID.search(text)
-        return _no_answer(json.loads(id[1])) if id and '"method"' not in text else None
-    return found if isinstance(found, dict) and found.get("jsonrpc") == "2.0" else None
+        return _no_answer_in(given)
+    is_message = isinstance(found, dict) and found.get("jsonrpc") == "2.0"
+    if is_message and not _OTHER_ENCODING.search(given):
+        return [all_mended(found)]
+    return _no_answers(found)
 
 
-def _no_answer(id: object) -> dict[str, Any] | None:
-    if not isinstance(id, int | str) or isinstance(id, bool):
-        return None
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": -32700, "message": UNREADABLE}}
+def _no_answer_in(text: str) -> list[dict[str, Any]]:
+    """Return an error in place of the answer in a text that is no JSON, by the first id in it."""
+    id, part = _ID.search(text), _PART.search(text)
+    if id is None or (part is not None and part[1] == "method"):
+        return []
+    return _no_answers({"id": json.loads(id[1])})
+
+
+def _no_answers(found: object) -> list[dict[str, Any]]:
+    """Return an error in place of each answer; nothing for requests and notifications."""
+    made: list[dict[str, Any]] = []
+    for message in found if isinstance(found, list) else [found]:
+        if not isinstance(message, Mapping) or "method" in message:
+            continue
+        id = message.get("id")
+        if isinstance(id, int | str) and not isinstance(id, bool):
+            error = {"code": -32700, "message": UNREADABLE}
+            made.append({"jsonrpc": "2.0", "id": id, "error": error})
+    return made
 
 
 def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, Any]:
