@@ -85,6 +85,11 @@ async def test_what_is_not_read_of_a_tool_may_be_anything(odd):
 
 
 TEXT = {"type": "text", "text": "here"}
+LINKED = "[resource_link file:///b: B, b, The bill, a/b]"
+
+
+def link(**words: Any) -> dict[str, Any]:
+    return {"type": "resource_link", "uri": "file:///b", **words}
 
 
 def blob(kind: str | None, data: bytes) -> dict[str, Any]:
@@ -102,7 +107,11 @@ def blob(kind: str | None, data: bytes) -> dict[str, Any]:
         ([blob("image/png", b"x" * 2048)], "[resource file:///a.cs: image/png, 2,048 bytes]"),
         ([blob(None, b"abc")], "[resource file:///a.cs: 3 bytes]"),
         ([{"type": "image", "data": "QUJD", "mimeType": "image/png"}], "[image: image/png, 3 bytes]"),
-        ([{"type": "resource_link", "uri": "file:///b", "name": "b"}], "[resource_link file:///b]"),
+        ([link(name="b")], "[resource_link file:///b: b]"),
+        ([link(name="b", title="B", description="The bill", mimeType="a/b")], LINKED),
+        ([link(name="b", title="b", description=7)], "[resource_link file:///b: b]"),
+        ([TEXT, link(description="The bill")], "here\n[resource_link file:///b: The bill]"),
+        ([link()], "[resource_link file:///b]"),
         ([TEXT, {"type": "new", "words": 1}], "here\n[new]"),
         ([TEXT, 7, "word", None], "here\n7\nword\nnull"),
         (TEXT, "here"),

@@ -134,7 +134,7 @@ def _hints(annotations: object) -> dict[str, bool]:
 
 
 def _words(part: object) -> str:
-    """Return the text of one part of an answer. A part without text is described by its type and size."""
+    """Return the text of one part of an answer. A part without text is described by its names, type and size."""
     if not isinstance(part, Mapping):
         return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
     inner = part.get("resource")
@@ -151,7 +151,9 @@ def _words(part: object) -> str:
             return text
         size = f"{len(data.rstrip('=')) * 3 // 4:,} bytes"
     named = " ".join(str(word) for word in (part.get("type") or "part", holder.get("uri") or "") if word)
-    told = ", ".join(filter(None, (kind, size)))
+    given = [part.get(key) for key in ("title", "name", "description")]
+    named_so = dict.fromkeys(word for word in given if isinstance(word, str))
+    told = ", ".join(filter(None, (*named_so, kind, size)))
     return f"[{named}{f': {told}' if told else ''}]"
 
 
