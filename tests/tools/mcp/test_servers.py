@@ -291,14 +291,12 @@ def test_each_event_loop_has_a_session_of_its_own():
         ({"command": ["a"], "url": "http://x"}, "give {"),
         ({"command": []}, "command is a list of texts"),
         ({"command": [1]}, "command is a list of texts"),
-        ({"command": ["a"], "envs": {}}, "unknown setting 'envs'; did you mean 'env'?"),
         ({"command": ["a"], "env": {"A": 1}}, "env is an object of texts"),
         ({"url": "ftp://x"}, "url 'ftp://x' is no http:// or https:// address"),
         ({"url": "http://[::1"}, r"url 'http://\[::1' is no http:// or https:// address"),
         ({"url": "https://shop:99999/mcp"}, "url 'https://shop:99999/mcp' is no http:// or https:// address"),
         ({"url": "http://my shop/mcp"}, "url 'http://my shop/mcp' is no http:// or https:// address"),
         ({"url": "http://x", "headers": ["a"]}, "headers is an object of texts"),
-        ({"url": "http://x", "command_line": 1}, "unknown setting 'command_line'"),
         ({"type": "http", "command": ["a"]}, "type 'http' does not fit 'command', which is 'stdio'"),
         ({"type": "sse", "url": "http://x"}, "type 'sse' does not fit 'url', which is 'http'; servers over SSE alone"),
     ],
@@ -312,7 +310,7 @@ STARTED = {"command": "uvx", "args": ["a"], "type": "stdio"}
 ASKED = {"url": "http://x/mcp", "type": "streamable-http", "headers": {"A": "b"}}
 
 
-@pytest.mark.parametrize("wrapper", ["", "mcpServers", "servers"])
+@pytest.mark.parametrize("wrapper", ["", "mcpServers", "servers", "context_servers", "mcp"])
 async def test_configurations_that_other_programs_write_are_read(wrapper):
     off = {"c": {**STARTED, "disabled": True}, "d": {**ASKED, "type": "http", "disabled": False}}
     plain = {"a": STARTED, "b": ASKED, **off}
@@ -324,6 +322,38 @@ async def test_configurations_that_other_programs_write_are_read(wrapper):
     ]
     with pytest.raises(ConfigurationError, match="the MCP server 'c' is disabled in its configuration"):
         await made.tools("c")
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"httpUrl": "http://x/mcp"}, {"url": "http://x/mcp"}),
+        ({"serverUrl": "http://x/mcp", "headers": {"A": "b"}}, {"url": "http://x/mcp", "headers": {"A": "b"}}),
+        ({"type": "remote", "url": "http://x/mcp", "enabled": True}, {"url": "http://x/mcp"}),
+        ({"type": "local", "command": ["a"], "environment": {"B": "c"}}, {"command": ["a"], "env": {"B": "c"}}),
+        ({"command": "a", "args": ["b"], "url": None, "env": None}, {"command": ["a", "b"]}),
+    ],
+)
+def test_settings_may_have_the_names_of_other_programs(given, same):
+    assert read_server("shop", given) == read_server("shop", same)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"command": ["a"], "envs": {}}, r"'envs' is unknown and has no effect; did you mean 'env'\?"),
+        ({"command": ["a"], "autoApprove": ["x"]}, "'autoApprove' is unknown and has no effect"),
+        ({"url": "http://x", "timeout": 60}, "'timeout' is unknown and has no effect"),
+        ({"url": "http://x", "command_line": 1}, "'command_line' is unknown and has no effect"),
+    ],
+)
+def test_an_unknown_setting_is_a_warning(given, says):
+    with pytest.warns(RuntimeWarning, match=f"mcp server 'shop': the setting {says}"):
+        assert list(McpServers({"shop": given})._servers) == ["shop"]
+
+
+def test_a_server_that_another_program_does_not_enable_is_off():
+    assert not McpServers({"mcp": {"shop": {**STARTED, "enabled": False}}})._servers
 
 
 def test_a_server_may_be_called_servers():

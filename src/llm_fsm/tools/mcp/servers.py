@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,12 +24,17 @@ from llm_fsm.tools.executor import CallFault
 from llm_fsm.tools.mcp.client import CONNECT, Link, McpServer, load_sdk
 
 _KEYS = {
-    "command": ("command", "args", "env", "cwd", "type", "disabled"),
-    "url": ("url", "headers", "type", "disabled"),
+    "command": ("command", "args", "env", "cwd", "type", "disabled", "enabled"),
+    "url": ("url", "headers", "type", "disabled", "enabled"),
 }
-_TYPES = {"command": ("stdio",), "url": ("http", "streamable-http", "streamable_http", "streamableHttp")}
-_WRAPPERS = ("mcpServers", "servers")
+_TYPES = {
+    "command": ("stdio", "local"),
+    "url": ("http", "remote", "streamable-http", "streamable_http", "streamableHttp"),
+}
+_WRAPPERS = ("mcpServers", "servers", "context_servers", "mcp")
 """Keys under which other programs configure their servers."""
+_OUR_NAMES = {"httpUrl": "url", "serverUrl": "url", "environment": "env"}
+"""Names that other programs give to our settings."""
 _REFRESH = 5.0
 """Seconds that a turn waits for a server whose session has ended, before it continues with the known tools."""
 
@@ -41,20 +47,22 @@ def read_server(alias: str, given: object) -> McpServer:
         given: Its settings.
 
     Returns:
-        The server.
+        The server. An unknown setting is a warning.
 
     Raises:
         ConfigurationError: It cannot be used. The message says what would be right.
     """
     where = f"mcp server {alias!r}"
     right = '{"command": ["program", "argument"], "env": {…}} or {"url": "https://…", "headers": {…}}'
-    if not isinstance(given, Mapping) or ("command" in given) == ("url" in given):
+    given = _in_our_names(given)
+    if ("command" in given) == ("url" in given):
         raise ConfigurationError(f"{where}: give {right}")
     way = "command" if "command" in given else "url"
     known = _KEYS[way]
     for key in given:
         if key not in known:
-            raise ConfigurationError(f"{where}: unknown setting {key!r}; {suggestion(str(key), known)}")
+            said = f"{where}: the setting {key!r} is unknown and has no effect; {suggestion(str(key), known)}"
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
     kind = given.get("type")
     if kind is not None and kind not in _TYPES[way]:
         hint = "; servers over SSE alone are not supported, streamable HTTP is" if kind == "sse" else ""
@@ -80,6 +88,17 @@ def read_server(alias: str, given: object) -> McpServer:
     )
 
 
+def _in_our_names(given: object) -> dict[str, Any]:
+    """Return the settings that are not null under our names; none if they are no object."""
+    if not isinstance(given, Mapping):
+        return {}
+    return {_OUR_NAMES.get(str(key), str(key)): value for key, value in given.items() if value is not None}
+
+
+def _is_off(given: Mapping[str, Any]) -> bool:
+    return given.get("disabled") is True or given.get("enabled") is False
+
+
 def _texts(where: str, name: str, given: object) -> dict[str, str]:
     if given is None:
         return {}
@@ -94,7 +113,7 @@ class McpServers:
     """The MCP servers of one host. None is started before it is needed.
 
     Args:
-        config: Alias to settings, also below `mcpServers` or `servers`.
+        config: Alias to settings, also below the key of another program, such as `mcpServers`.
 
     Raises:
         ConfigurationError: A server cannot be used.
@@ -106,7 +125,7 @@ class McpServers:
             raise ConfigurationError(f"mcp servers are an object such as {known}, not a {type(config).__name__}")
         found = unwrapped(config or {})
         read = {alias: read_server(alias, given) for alias, given in found.items()}
-        self._off = {alias for alias in read if found[alias].get("disabled") is True}
+        self._off = {alias for alias in read if _is_off(found[alias])}
         self._servers = {alias: server for alias, server in read.items() if alias not in self._off}
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._faults: dict[str, Mapping[str, str]] = {}
@@ -252,7 +271,7 @@ def unwrapped(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the servers by alias, also from a file that has them under its own key."""
     for name in _WRAPPERS:
         inner = config.get(name)
-        if isinstance(inner, Mapping) and not {"command", "url"} & inner.keys():
+        if isinstance(inner, Mapping) and not {"command", "url"} & _in_our_names(inner).keys():
             return inner
     return config
 
