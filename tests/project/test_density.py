@@ -46,7 +46,7 @@ LIMITS = {
     "stores": Limits(18_700, 4.6, long=400),
     "telemetry": Limits(1_900, 4.7, long=40),
     "testing": Limits(37_400, 5.15, long=20),
-    "tools": Limits(8_500, 5.2, long=130),
+    "tools": Limits(8_750, 5.2, long=130),
     "turn": Limits(45_600, 5.2, long=430),
     "workflow": Limits(7_400, 4.9, long=125),
 }
