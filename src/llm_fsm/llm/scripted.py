@@ -69,16 +69,18 @@ class ScriptedLLM:
             return total - used % total
         return max(0, total - used)
 
-    def next_reply(self) -> tuple[str, list[str]] | None:
-        """Return the next reply without using it: its text, and the names of the tools that it calls.
+    def begins_with(self, used: Mapping[str, Any]) -> bool:
+        """Return true if the first reply has the text and the calls of one that was recorded.
 
-        None if no reply is left, or if the next one is a callable or an exception.
+        Args:
+            used: The reply as {"text", "calls" or "tool_calls"}; a call has a "name".
         """
-        index = self._skipped + len(self.requests)
-        reply = self._replies[index] if index < len(self._replies) else None
-        if not isinstance(reply, ModelReply):
-            return None
-        return reply.text, [call.name for call in reply.tool_calls]
+        first = self._replies[0] if self._replies else None
+        if not isinstance(first, ModelReply):
+            return False
+        called = used.get("calls") or used.get("tool_calls", ())
+        names = [call["name"] for call in called]
+        return first.text == used.get("text", "") and names == [call.name for call in first.tool_calls]
 
     def skip(self, number: int) -> None:
         """Leave out the next replies, because a conversation that goes on has used them.

@@ -37,7 +37,6 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.script_place import keep_place
 from llm_fsm.cli.stores import data_folder, identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal.prompts import PromptPrinter
@@ -51,6 +50,7 @@ from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
+from llm_fsm.records.script_place import keep_place
 from llm_fsm.records.transfer import line_of
 from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.memory import MemoryStore

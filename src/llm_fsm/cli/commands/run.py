@@ -35,7 +35,6 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.script_place import keep_place
 from llm_fsm.cli.stores import identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
@@ -51,6 +50,7 @@ from llm_fsm.errors import (
     ModelError,
     StoreError,
 )
+from llm_fsm.records.script_place import keep_place
 from llm_fsm.session.events import Event
 from llm_fsm.session.messages import Paused
 from llm_fsm.stores.base import Store
