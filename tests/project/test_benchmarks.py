@@ -96,6 +96,7 @@ def test_the_share_of_a_prefix_counts_what_an_earlier_text_began_with() -> None:
     assert shared(["abcd", "abxx", "abcdef"], len) == (10, 2 + 4)
 
 
+@pytest.mark.timeout(600)
 def test_one_command_measures_everything() -> None:
     command = (sys.executable, "-m", "benchmarks", "--quick")
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)

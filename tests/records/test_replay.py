@@ -130,12 +130,12 @@ def _edited(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
         ),
         (
             ("context_schema", "properties", "pin"),
-            {"type": "integer"},
+            {"type": "object"},
             Divergence(
                 turn=0,
                 what="replies",
                 was="as recorded",
-                now='context key \'pin\': "4711" is not a whole number',
+                now='context key \'pin\': "4711" is not an object',
             ),
         ),
         (
