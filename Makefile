@@ -5,6 +5,7 @@ VENV = .venv
 BIN = $(VENV)/bin
 OPTIONAL = .venv-optional
 MODEL_ENV = .venv-model
+VOICE = .venv-voice
 
 # What `make chat` talks to: any definition, any model that `llm-fsm chat --model` takes.
 FSM = fsm_definitions/greeting.json
@@ -24,7 +25,7 @@ help:
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run all tests, about four minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
-	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model in .venv-optional'
+	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
@@ -50,8 +51,9 @@ quick: $(VENV)/.dev
 
 # A few minutes each. The second needs PostgreSQL (make services).
 # smolagents, Google's ADK, Pipecat and LiveKit are too big for everybody: they have an environment of their own.
-optional: $(OPTIONAL)/.made
-	@OPTIONAL_TESTS=all $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
+optional: $(OPTIONAL)/.made $(VOICE)/.made
+	@OPTIONAL_TESTS=agents $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
+	@OPTIONAL_TESTS=voice $(VOICE)/bin/python -m pytest tests/optional $(ARGS)
 
 crash: $(VENV)/.dev
 	@$(BIN)/python tests/crash --store sqlite $(ARGS)
@@ -88,8 +90,8 @@ evaluate: $(VENV)/.dev $(MODEL_ENV)/.made
 	@$(BIN)/python -m benchmarks.evaluate $(SMALL) --python $(MODEL_ENV)/bin/python $(ARGS)
 
 clean:
-	@echo 'removing $(VENV), $(OPTIONAL), $(MODEL_ENV) and everything else that was made'
-	@rm -rf $(VENV) $(OPTIONAL) $(MODEL_ENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo 'removing $(VENV), $(OPTIONAL), $(VOICE), $(MODEL_ENV) and everything else that was made'
+	@rm -rf $(VENV) $(OPTIONAL) $(VOICE) $(MODEL_ENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's Python may come without ensurepip; then its own pip fills the new environment.
@@ -123,13 +125,21 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	@touch $(VENV)/.run $@
 
 $(OPTIONAL)/.made: pyproject.toml
-	@echo 'installing llm-fsm with smolagents, ADK, Pipecat, LiveKit and llama.cpp into $(OPTIONAL), a few minutes'
+	@echo 'installing llm-fsm with smolagents, ADK and llama.cpp into $(OPTIONAL), a few minutes'
 	@$(PYTHON) -m venv $(OPTIONAL) >/dev/null 2>&1 || \
 		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --quiet --python $(OPTIONAL)/bin/python install pip; }
 	@$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
-		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'xllamacpp>=2026.10' \
-		'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
+		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'xllamacpp>=2026.10'
+	@touch $@
+
+$(VOICE)/.made: pyproject.toml
+	@echo 'installing llm-fsm with Pipecat and LiveKit into $(VOICE), a few minutes'
+	@$(PYTHON) -m venv $(VOICE) >/dev/null 2>&1 || \
+		{ $(PYTHON) -m venv --clear --without-pip $(VOICE) && $(PYTHON) -m pip --quiet --python $(VOICE)/bin/python install pip; }
+	@$(VOICE)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(VOICE)/bin/python -m pip install --quiet --editable . \
+		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
 	@touch $@
 
 $(MODEL_ENV)/.made:
