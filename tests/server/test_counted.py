@@ -61,7 +61,7 @@ def test_every_request_that_is_not_a_reading_one_counts_once(method: str, path: 
 def test_mcp_opens_no_stream_that_nobody_counts(method: str) -> None:
     with client_of(greeter()) as client:
         answer = client.request(method, "/mcp", headers={"Accept": "text/event-stream"})
-        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST, OPTIONS")
 
 
 class Held(ScriptedLLM):

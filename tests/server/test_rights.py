@@ -453,7 +453,7 @@ def test_rest_and_its_streams_tell_a_user_one_sentence(tmp_path: Path) -> None:
         paused = shown.json()["paused"]
         assert paused | {"id": "", "state": ""} == {
             "id": "", "kind": "approval", "what": COLLEAGUE, "state": "", "call": None, "schema": {},
-            "expires": None, "may_answer": False,
+            "expires": None, "messages": "refuse", "may_answer": False,
         }  # fmt: skip
         assert not [part for part in INSIDE if part in shown.text]
         run = at.begin("talk", "refunds").json()["id"]

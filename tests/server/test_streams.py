@@ -210,7 +210,7 @@ def test_a_stream_says_where_the_user_said_a_value_and_nothing_of_secret_keys() 
     answer = {"transition": {"target_state": "a", "context_update": update}, "message": "Thanks. Else?"}
     machine = AsyncMachine.from_dict(document, model=ScriptedLLM([answer]))
     with served(create_app(machine, due_seconds=None)) as url, httpx.Client(base_url=url, trust_env=False) as client:
-        id = client.post("/conversations", json={"greet": False}).json()["id"]
+        id = client.post("/conversations", json={"definition": "m", "greet": False}).json()["id"]
         headers = {"Accept": "text/event-stream"}
         said = client.post(f"/conversations/{id}/messages", json={"text": "030 555, PIN 4711"}, headers=headers).text
     [told] = [line for line in said.split("\n") if '"values"' in line]

@@ -313,10 +313,12 @@ def _check(
     if not checks:
         return ()
     data = _check_data(turn, output.value)
+    session = turn.session
+    of_rules = {**clock_names(session.time, session.timezone), **data}  # rules read days and times
     verdicts: dict[str, Verdict] = {}
     for check in checks:
         if check.by == "logic":
-            verdicts[check.name] = by_logic(check, data)
+            verdicts[check.name] = by_logic(check, of_rules)
     registered = [check for check in checks if check.by == "registered"]
     if registered:
         verdicts.update((yield from _by_functions(turn, registered, data)))
@@ -331,10 +333,9 @@ def _check(
 
 
 def _check_data(turn: TurnState, output: Any) -> dict[str, Any]:
-    """Return the data that checks and routes read."""
+    """Return the data that checks and routes of the host read."""
     session = turn.session
-    clock = clock_names(session.time, session.timezone)
-    return {**clock, "output": output, "context": dict(session.context), "input": session.input}
+    return {"output": output, "context": dict(session.context), "input": session.input}
 
 
 def _failures(
