@@ -302,6 +302,7 @@ def test_a_secret_that_the_user_says_again_is_not_told_to_followers(tmp_path: Pa
     with client_of(machine) as client:
         begin(client, context={"pin": "7391"})
         with Following(client) as following:
+            following.until("conversation")
             client.post("/conversations/c/messages", json={"text": "my pin is 7391"})
             following.until("turn")
             assert "7391" not in json.dumps(following.events)

@@ -140,10 +140,14 @@ class AgUi:
         """Return the turn of this run; None if it has no message."""
         for entry in given.resume or ():
             value = _answer(served, entry)
-            return await self.service.stream_answer(served, value, entry.interrupt_id, given.run_id)
+            return await self.service.stream_answer(
+                served, value, entry.interrupt_id, given.run_id, opened=True
+            )
         text = _last_user(given)
         picked = isinstance(given.forwarded_props, dict) and given.forwarded_props.get("picked") is True
-        return None if text is None else await self.service.stream(served, text, given.run_id, picked=picked)
+        if text is None:
+            return None
+        return await self.service.stream(served, text, given.run_id, picked=picked, opened=True)
 
 
 class _Telling:

@@ -225,12 +225,29 @@ class Service:
             return await served.chat.answer(value, pause=meant, request_id=request_id)
 
     async def stream(
-        self, served: Served, text: str | Choice, request_id: str | None, *, picked: bool = False
+        self,
+        served: Served,
+        text: str | Choice,
+        request_id: str | None,
+        *,
+        picked: bool = False,
+        opened: bool = False,
     ) -> LiveTurn:
-        """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
+        """Send a message, and return a turn that can be followed.
+
+        Args:
+            served: The conversation.
+            text: The message, or the choice.
+            request_id: The key of the turn.
+            picked: True if the message picks a choice.
+            opened: True if the stream of this turn is open, and counted, already.
+
+        Raises:
+            Problem: Too many streams are open (429). `Turns.begin` names the others.
         """
         check(served.caller, "talk", "send messages", served.chat.id)
-        self.gauge.check_streams(served.caller)
+        if not opened:
+            self.gauge.check_streams(served.caller)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
         live = self.turns.begin(
@@ -242,10 +259,17 @@ class Service:
         return self._stoppable(served, live)
 
     async def stream_answer(
-        self, served: Served, value: object, pause: str | None, request_id: str | None
+        self,
+        served: Served,
+        value: object,
+        pause: str | None,
+        request_id: str | None,
+        *,
+        opened: bool = False,
     ) -> LiveTurn:
-        """Answer the pause, and return a turn that can be followed."""
-        self.gauge.check_streams(served.caller)
+        """Answer the pause, and return a turn that can be followed; `opened` as in `stream`."""
+        if not opened:
+            self.gauge.check_streams(served.caller)
         meant = await self._pause(served, pause, request_id)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
