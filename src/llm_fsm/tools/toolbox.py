@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,11 +43,12 @@ class Toolbox:
         self.registry = ToolRegistry() if registry is None else registry
         self.servers = McpServers() if servers is None else servers
 
-    async def policies(self, definition: Definition) -> dict[str, ToolPolicy]:
+    async def policies(self, definition: Definition, limit: float = math.inf) -> dict[str, ToolPolicy]:
         """Find every tool of a definition. It connects once to each server that the definition names.
 
         Args:
             definition: The definition.
+            limit: Seconds for the lists of all servers together.
 
         Returns:
             Name of the tool in the definition to its policy.
@@ -53,27 +56,36 @@ class Toolbox:
         Raises:
             ConfigurationError: A tool is not registered, or its server is unknown, cannot be reached or lacks it.
         """
-        return {name: await self._policy(name, ref) for name, ref in definition.tools.items()}
+        now = asyncio.get_running_loop().time
+        ends = now() + limit
+        return {name: await self._policy(name, ref, ends - now()) for name, ref in definition.tools.items()}
 
     @property
     def version(self) -> int:
         """A number that changes if tools of MCP servers may have changed; -1 until they were listed again."""
         return -1 if self.servers.is_stale else self.servers.listed
 
-    async def available_tools(self, program: CompiledMachine) -> AvailableTools:
-        """Return the tools of a machine and of the definitions that it calls. It raises the errors of `policies`."""
+    async def available_tools(self, program: CompiledMachine, limit: float = math.inf) -> AvailableTools:
+        """Return the tools of a machine and of the definitions that it calls. It raises the errors of `policies`.
+
+        Args:
+            program: The machine.
+            limit: Seconds for the lists of all servers together.
+        """
+        now = asyncio.get_running_loop().time
+        ends = now() + limit
         return AvailableTools(
-            policies=await self.policies(program.definition),
+            policies=await self.policies(program.definition, limit),
             states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
-            flows={name: await self.available_tools(called) for name, called in program.flows.items()},
+            flows={name: await self.available_tools(called, ends - now()) for name, called in program.flows.items()},
         )
 
-    async def _policy(self, name: str, ref: ToolRef) -> ToolPolicy:
+    async def _policy(self, name: str, ref: ToolRef, limit: float) -> ToolPolicy:
         if ref.mcp is None:
             return self.registered(name, ref)
         wanted = ref.tool or name
         try:
-            tools = await self.servers.tools(ref.mcp)
+            tools = await self.servers.tools(ref.mcp, limit)
         except CallFault as fault:
             raise ConfigurationError(f"tool {name!r}: {fault}") from fault
         spec = tools.get(wanted)

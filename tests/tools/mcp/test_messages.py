@@ -208,6 +208,25 @@ async def test_one_limit_of_time_and_of_pages_holds_for_a_whole_list(monkeypatch
         assert len(await made.servers.tools("s")) == 5
 
 
+async def test_one_limit_of_time_holds_for_connecting_and_the_list():
+    async with toolbox(pause=20) as made:
+        with pytest.raises(CallFault, match=r"it did not finish within|it did not answer within"):
+            await made.servers.tools("s", 2.0)
+
+
+async def test_one_limit_of_time_holds_for_the_lists_of_all_servers():
+    slow = server(pause=2)["s"]
+    made = Toolbox(servers=McpServers({"s": slow, "t": slow}))
+    refs = {"x": ToolRef(mcp="s", tool="good"), "y": ToolRef(mcp="t", tool="good")}
+    wanted = Definition(name="d", initial_state="a", states={"a": {}}, tools=refs)
+    try:
+        with pytest.raises(ConfigurationError, match=r"it did not finish within|it did not answer within"):
+            await made.policies(wanted, 3.5)
+        assert list(await made.policies(wanted)) == ["x", "y"]
+    finally:
+        await made.aclose()
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -134,8 +134,12 @@ class McpServers:
         """The number of requests for a list of tools."""
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
 
-    async def tools(self, alias: str) -> Mapping[str, ToolSpec]:
+    async def tools(self, alias: str, limit: float = CONNECT) -> Mapping[str, ToolSpec]:
         """Return the tools of a server by name, and list them again if they may have changed.
+
+        Args:
+            alias: The server.
+            limit: Seconds that connecting and the list may take together.
 
         Raises:
             ConfigurationError: The alias is not configured.
@@ -145,8 +149,10 @@ class McpServers:
         if known is not None and not self._is_stale(alias):
             return known
         try:
-            link = await self._link(self._server(alias), CONNECT if known is None else _REFRESH)
-            self._specs[alias] = await link.tools(CONNECT)
+            now = asyncio.get_running_loop().time
+            ends = now() + min(limit, CONNECT)
+            link = await self._link(self._server(alias), min(limit, CONNECT if known is None else _REFRESH))
+            self._specs[alias] = await link.tools(ends - now())
             self._faults[alias] = link.faults
             self._acting[alias] = frozenset(link.acting)
             self.listed += 1
