@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
@@ -183,8 +184,9 @@ class Deployment:
         if self.is_ready:
             return
         self.functions.check(self.program)
+        limit = math.inf if self.timeout is None else self.timeout
         try:
-            tools = await self.toolbox.available_tools(self.program)
+            tools = await self.toolbox.available_tools(self.program, limit)
         except ConfigurationError:
             if not self._is_found:
                 raise  # from the second time on, a call reports a missing tool

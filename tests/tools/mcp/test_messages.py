@@ -304,3 +304,13 @@ async def test_a_machine_shows_a_model_the_tools_as_they_are_now():
         await chat.send("first")
         await chat.send("second")
     assert [request.tools[0].description for request in model.requests] == ["0", "0", "1"]
+
+
+async def test_the_time_of_a_turn_holds_while_servers_list_their_tools():
+    states = {"a": {"purpose": "Hello?", "tools": ["x"]}}
+    document = {"name": "d", "initial_state": "a", "states": states, "tools": {"x": {"mcp": "s", "tool": "good"}}}
+    async with AsyncMachine.from_dict(document, model="offline", mcp=server(pause=20), timeout=1.0) as machine:
+        began = time.monotonic()
+        with pytest.raises(ConfigurationError, match=r"it did not finish within|it did not answer within"):
+            await machine.start(greet=False)
+        assert time.monotonic() - began < 15  # the server pauses for 20
