@@ -43,3 +43,15 @@ def test_a_thousand_moves_by_itself_end_at_the_limit_of_them(kind: str) -> None:
         turn = machine.start(greet=False).send("v")
     assert (turn.state, turn.outcome) == ("s25", "limited")
     assert [type(event).__name__ for event in turn.events].count("LimitReached") == 1
+
+
+@pytest.mark.parametrize("end", ["question", "task"])
+def test_a_thousand_answered_states_are_passed_up_to_the_last_that_can_ask(end: str) -> None:
+    document = chain("answered")
+    if end == "task":
+        work = {"kind": "task", "key_results": [{"name": "done"}], "transitions": [{"target_state": "end"}]}
+        document["states"]["last"] = work
+    reply = {"transition": {"target_state": "s0", "context_update": {"k": "v"}}, "message": "ok"}
+    with Machine.from_dict(document, model=ScriptedLLM([reply, "Yes?", "Yes?"])) as machine:
+        turn = machine.start(greet=False).send("v")
+    assert turn.state == ("last" if end == "question" else f"s{NUMBER - 1}")

@@ -22,6 +22,12 @@ from llm_fsm.turn.guards import Assignment, Move, labelled, open_moves, verdict
 from llm_fsm.turn.next_step import Call, Enter, NextStep, Return, Work, lacking, next_steps
 from llm_fsm.turn.output_mapping import mapped
 
+_HORIZON = 25
+"""Answered states that are looked through at once.
+
+An end beyond them makes no difference to the next step, because the last answered state before it asks. Without a
+horizon each of a thousand steps would look through all that follow.
+"""
 Places = frozenset[tuple[str, str]]
 """Flows and states."""
 
@@ -119,7 +125,7 @@ def _come_to_rest(
     answered state asks. If `computing`, tasks that only compute may lie on the way.
     """
     answered: RestingPlace | None = None
-    steps = 0
+    steps = passed = 0
     while True:
         here = _place(root, session)
         step = _foreseen_step(root, session, asked)
@@ -131,6 +137,9 @@ def _come_to_rest(
             asked |= {here[:2]}
             answered = here
             steps = 0  # the limit is for steps that nobody's answers led to
+            passed += 1
+            if passed == _HORIZON:
+                break
         session = following
     return here if here.talks or answered is None else answered
 
