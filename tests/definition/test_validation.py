@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from llm_fsm import check
 from llm_fsm.definition.models import Definition
-from llm_fsm.definition.validation import describe, examine
+from llm_fsm.definition.published import published_schema
+from llm_fsm.definition.validation import _NOUNS, describe, examine
 from paths import TESTS
 
 DATA = TESTS / "data" / "definitions"
@@ -218,6 +219,11 @@ def documents(draw):
     return document
 
 
+def test_every_part_of_a_definition_has_a_name_for_messages():
+    objects = {name for name, shape in published_schema()["$defs"].items() if "properties" in shape}
+    assert objects <= set(_NOUNS)
+
+
 @settings(max_examples=300, deadline=None)
 @given(documents())
 def test_what_fits_is_exactly_what_the_models_accept(document):
@@ -227,8 +233,10 @@ def test_what_fits_is_exactly_what_the_models_accept(document):
         Definition.model_validate(form.document)
     except ValidationError as error:
         refused = error.error_count()
-    assert refused == len([found for found in form.findings if found.level == "error"])
-    assert form.sound is (refused == 0)
+    errors = [found for found in form.findings if found.level == "error"]
+    misnamed = [found for found in errors if "a state's id is its key" in found.message]  # no model sees both
+    assert refused == len(errors) - len(misnamed)
+    assert form.sound is (not errors)
 
 
 @pytest.mark.parametrize(

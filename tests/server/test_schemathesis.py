@@ -23,6 +23,8 @@ from served import served
 
 REQUESTS = 5_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
 """At least so many are sent."""
+LONGEST_HEAD = 60_000
+"""Characters of an address that the HTTP server passes on; a longer one it refuses by itself, with plain words."""
 NAMES = ("greeter", "ten", "nobody")
 
 
@@ -60,8 +62,9 @@ def test_no_request_gets_a_500() -> None:
                 status, kind, text = answer_to(case, url)
                 statuses[status] += 1
                 assert status != 500, (case.as_curl_command(), text)
-                if status >= 400:
-                    assert kind == "application/problem+json", case.as_curl_command()
+                command = case.as_curl_command()
+                if status >= 400 and len(command) < LONGEST_HEAD:
+                    assert kind == "application/problem+json", command
 
             begin(url)
             ask()

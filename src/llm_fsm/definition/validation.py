@@ -35,6 +35,7 @@ _NOUNS: Mapping[str, str] = {
     "ToolRef": "a tool",
     "KeyResult": "a key result",
     "Scope": '"context_scope"',
+    "FunctionErrorRule": '"on_function_error"',
     "ChoiceWords": "a choice",
     "State": "a state",
     "Property": "a property",
