@@ -23,8 +23,10 @@ from served import served
 
 REQUESTS = 5_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
 """At least so many are sent."""
-LONGEST_HEAD = 60_000
-"""Characters of an address that the HTTP server passes on; a longer one it refuses by itself, with plain words."""
+LONGEST_ADDRESS = 60_000
+"""Characters of an address that the HTTP server passes on. It refuses a longer one by itself, in plain words, and may
+close the connection before all of it was read.
+"""
 NAMES = ("greeter", "ten", "nobody")
 
 
@@ -59,16 +61,24 @@ def test_no_request_gets_a_500() -> None:
                         case.path_parameters[key] = name
                 if "conversation_id" in (case.path_parameters or {}) and name != "nobody":
                     case.path_parameters["conversation_id"] = "known"
+                if len(address_of(case, url)) >= LONGEST_ADDRESS:
+                    return
                 status, kind, text = answer_to(case, url)
                 statuses[status] += 1
                 assert status != 500, (case.as_curl_command(), text)
-                command = case.as_curl_command()
-                if status >= 400 and len(command) < LONGEST_HEAD:
-                    assert kind == "application/problem+json", command
+                if status >= 400:
+                    assert kind == "application/problem+json", case.as_curl_command()
 
             begin(url)
             ask()
     assert statuses[200] + statuses[201] > 0
+
+
+def address_of(case: Any, url: str) -> str:
+    """Return the address of a request with its query."""
+    asked = case.as_transport_kwargs(base_url=url)
+    request = requests.Request(asked["method"], asked["url"], params=asked.get("params"))
+    return request.prepare().url or ""
 
 
 def answer_to(case: Any, url: str) -> tuple[int, str, str]:
