@@ -23,7 +23,7 @@ QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint te
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
-	@echo 'make test      run all tests, about four minutes on two cores; ARGS="-k journal" chooses'
+	@echo 'make test      run all tests, about a quarter of an hour on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
@@ -42,7 +42,7 @@ serve: $(VENV)/.serve
 	@$(BIN)/llm-fsm serve --model $(MODEL) $(ARGS)
 
 test: $(VENV)/.dev
-	@echo 'running the tests: about four minutes on two cores'
+	@echo 'running the tests: about a quarter of an hour on two cores'
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
 
 # The rooms that most changes touch, without services, processes and browsers.
