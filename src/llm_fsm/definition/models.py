@@ -136,7 +136,7 @@ class ModelSettings(_Model):
 
 
 class FunctionErrorRule(_Model):
-    """What happens when a function or tool of the host fails for good."""
+    """The words and the way when a function or tool of the host fails for good."""
 
     reply: Text | None = None
     """The text that the user reads, a template as the `reply` of a state."""
@@ -310,7 +310,7 @@ class State(_Model):
     on_timeout: str | None = None
     """The target state of the time-out."""
     messages: Literal["refuse", "record"] = "refuse"
-    """What happens to messages of the user while a state waits: `record` keeps them for a person who
+    """The fate of the user's messages while a state waits: `record` keeps them for a person who
     takes over.
     """
     remind: list[Seconds] = []

@@ -51,7 +51,7 @@ def procedure(definition: Definition) -> str:
 
 
 class _Procedure:
-    """What a procedure says of one definition."""
+    """The parts of a procedure, for one definition."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition

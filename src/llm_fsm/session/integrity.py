@@ -26,11 +26,16 @@ from llm_fsm.session.session import (
 )
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 
-_LATER = (
-    *("asides", "asked", "fruitless", "made", "operator"),
-    *("read_back", "refusals", "timezone", "tool_results", "unsaid"),
+_OF_ALL_VERSIONS = frozenset(
+    (
+        *("conversation_id", "definition", "state", "previous_state", "turn", "turns_in_state"),
+        *("context", "origins", "window", "user_input", "time", "notes", "outcome", "input"),
+        *("memory", "shared", "summary", "work", "pause", "reminders", "settled", "spent"),
+        *("flow", "stack", "skipped", "path", "taken", "misses", "silence", "begun"),
+        *("secrets", "metadata", "agreed"),
+    )
 )
-"""Fields that sessions of earlier versions do not hold."""
+"""Fields of a session that may not be missing. A field that a later version adds needs no entry."""
 
 
 class _Call(TypedDict):
@@ -113,7 +118,7 @@ def session_fault(session: Session) -> str | None:
     """Return a sentence that says what is wrong with a session; None if nothing is."""
     for number, frame in enumerate(session.stack):
         for name in OF_FLOW if frame.kind == "subflow" else OF_PLACE:
-            if name not in frame.saved and name not in _LATER:
+            if name in _OF_ALL_VERSIONS and name not in frame.saved:
                 return f"session.stack[{number}].kept.{name} is missing"
     work, pause = session.work, session.pause
     if pause is None:
@@ -178,7 +183,6 @@ def _differing(one: Session, other: Session) -> Sequence[str]:
         (left, right),
         *((mine["kept"], theirs["kept"]) for mine, theirs in frames),
     ):
-        for name in _LATER:
-            if name not in kept:
-                made.pop(name, None)
+        for name in made.keys() - kept.keys() - _OF_ALL_VERSIONS:
+            del made[name]
     return sorted(name for name in left | right if left.get(name) != right.get(name))

@@ -76,7 +76,7 @@ class _Meters:
 
 
 class _Content(NamedTuple):
-    """What an attribute of a span will hold: a JSON value, or with a role the text of a message."""
+    """The later content of an attribute of a span: a JSON value, or with a role the text of a message."""
 
     span: Any
     attribute: str

@@ -54,7 +54,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one way gave."""
+    """The dialogues and the simulated users of one way."""
 
     way: Way
     dialogues: tuple[Dialogue, ...]
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """How the cases are played, the same for every way."""
+    """The settings of playing, the same for every way."""
 
     base_url: str | None
     times: int

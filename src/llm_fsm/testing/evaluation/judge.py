@@ -73,7 +73,7 @@ class JudgedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What a step left: the facts that are judged."""
+    """The facts that a step left, which are judged."""
 
     text: str = ""
     state: str

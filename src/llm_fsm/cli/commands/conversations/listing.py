@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from importlib import import_module
 from typing import Any, NamedTuple, cast
@@ -124,11 +124,12 @@ def show(
         turns = [turn for turn in turns if turn["turn"] == number]
         if not turns:
             raise Failure(f"conversation {conversation_id} has no turn {number}")
-    explained: dict[int, Sequence[str]] = {}
+    explained: Mapping[int, Sequence[str]] = {}
     if why:
-        module: Any = import_module("llm_fsm.cli.terminal.explain")
+        from llm_fsm.cli.terminal import explain
+
         numbers = list(dict.fromkeys(turn["turn"] for turn in turns))
-        explained = module.of_turns(definition, conversation_id, records, numbers)
+        explained = explain.of_turns(definition, conversation_id, records, numbers)
     if as_json:
         for turn in turns:
             if why:
