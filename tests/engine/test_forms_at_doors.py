@@ -137,6 +137,14 @@ def by_answer(key: str, value: Any) -> Any:
         return machine.resume(turn.conversation_id).context.get(key, NOTHING)
 
 
+def by_offline(key: str, value: str) -> Any:
+    asked = document(state={"required_context_keys": [key]})
+    with Machine.from_dict(asked, model="offline") as machine:
+        chat = machine.start(greet=False)
+        chat.send(value)
+        return chat.context.get(key, NOTHING)
+
+
 DOORS: Mapping[str, Callable[[str, Any], Any]] = {
     "a reply": by_reply,
     "the start": by_start,
@@ -167,6 +175,21 @@ def test_what_the_schema_cannot_mean_is_kept_at_no_door(door: str, key: str, giv
     except ValueError:
         return
     assert found is NOTHING or (door == "a tool's argument" and found == given)
+
+
+SPOKEN = [
+    *[(key, said, read) for key, said, read in FORMS if isinstance(said, str) and key not in ("ok", "price")],
+    ("price", "3.5", 3.5),
+    ("price", "３.５", 3.5),
+    ("ok", "yes", True),
+]
+"""Forms in which people write the one value that they are asked for."""
+
+
+@pytest.mark.parametrize(("key", "said", "read"), SPOKEN)
+def test_each_form_that_people_write_is_read_without_a_model(key: str, said: str, read: Any) -> None:
+    found = by_offline(key, said)
+    assert (found, type(found)) == (read, type(read))
 
 
 CHOICES = (Choice("small", "s"), Choice("large", "l"))
