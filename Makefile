@@ -102,42 +102,49 @@ $(BIN)/python:
 		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
 
 # Dependency groups need pip 25.1.
+# Each install first removes `llm-fsm`: the former name of this package and the name of another project. Both bring
+# the same import and the same command, so pip would leave two packages in one place.
 $(VENV)/.pip: | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@touch $@
 
 $(VENV)/.run: pyproject.toml | $(VENV)/.pip
-	@echo 'installing llm-fsm into $(VENV), about a minute; the command is $(BIN)/llm-fsm'
+	@echo 'installing llm-fsm-runtime into $(VENV), about a minute; the command is $(BIN)/llm-fsm'
+	@$(BIN)/python -m pip uninstall -qq --yes llm-fsm
 	@$(BIN)/python -m pip install --quiet --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(VENV)/.serve: pyproject.toml | $(VENV)/.pip
-	@echo 'installing llm-fsm and its server into $(VENV), a minute or two; the command is $(BIN)/llm-fsm'
+	@echo 'installing llm-fsm-runtime and its server into $(VENV), a minute or two; the command is $(BIN)/llm-fsm'
+	@$(BIN)/python -m pip uninstall -qq --yes llm-fsm
 	@$(BIN)/python -m pip install --quiet --editable '.[server,mcp]'
 	@$(BIN)/python -m compileall -q src
 	@touch $(VENV)/.run $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
-	@echo 'installing llm-fsm and what its tests need into $(VENV), a minute or two; the command is $(BIN)/llm-fsm'
+	@echo 'installing llm-fsm-runtime and what its tests need into $(VENV), a minute or two; the command is $(BIN)/llm-fsm'
+	@$(BIN)/python -m pip uninstall -qq --yes llm-fsm
 	@$(BIN)/python -m pip install --quiet --group dev --editable .
 	@$(BIN)/python -m compileall -q src
 	@touch $(VENV)/.run $@
 
 $(OPTIONAL)/.made: pyproject.toml
-	@echo 'installing llm-fsm with smolagents, ADK and llama.cpp into $(OPTIONAL), a few minutes'
+	@echo 'installing llm-fsm-runtime with smolagents, ADK and llama.cpp into $(OPTIONAL), a few minutes'
 	@$(PYTHON) -m venv $(OPTIONAL) >/dev/null 2>&1 || \
 		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --quiet --python $(OPTIONAL)/bin/python install pip; }
 	@$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(OPTIONAL)/bin/python -m pip uninstall -qq --yes llm-fsm
 	@$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
 		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'xllamacpp>=2026.10'
 	@touch $@
 
 $(VOICE)/.made: pyproject.toml
-	@echo 'installing llm-fsm with Pipecat and LiveKit into $(VOICE), a few minutes'
+	@echo 'installing llm-fsm-runtime with Pipecat and LiveKit into $(VOICE), a few minutes'
 	@$(PYTHON) -m venv $(VOICE) >/dev/null 2>&1 || \
 		{ $(PYTHON) -m venv --clear --without-pip $(VOICE) && $(PYTHON) -m pip --quiet --python $(VOICE)/bin/python install pip; }
 	@$(VOICE)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(VOICE)/bin/python -m pip uninstall -qq --yes llm-fsm
 	@$(VOICE)/bin/python -m pip install --quiet --editable . \
 		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
 	@touch $@

@@ -1,4 +1,4 @@
-"""A state that asks an agent of Google's ADK: `pip install 'llm-fsm[adk,statemachine]'`.
+"""A state that asks an agent of Google's ADK: `pip install 'llm-fsm-runtime[adk,statemachine]'`.
 
 Run:  GOOGLE_API_KEY=… python examples/adk_agent.py "Where is order 7?"
 """

@@ -1,4 +1,4 @@
-"""A machine whose state runs another machine: `pip install 'llm-fsm[openai,statemachine]'`.
+"""A machine whose state runs another machine: `pip install 'llm-fsm-runtime[openai,statemachine]'`.
 
 Run:  OPENAI_API_KEY=… python examples/nested_machines.py
 """

@@ -1,4 +1,4 @@
-"""Customer support that waits for a person and goes on elsewhere: `pip install 'llm-fsm[openai,statemachine]'`.
+"""Customer support that waits for a person and goes on elsewhere: `pip install 'llm-fsm-runtime[openai,statemachine]'`.
 
 Run:  OPENAI_API_KEY=… python examples/openai_support.py "My lamp is broken"      # pauses
       OPENAI_API_KEY=… python examples/openai_support.py --answer "Refund it"     # goes on

@@ -1,4 +1,4 @@
-"""Research and write with a model of smolagents: `pip install 'llm-fsm[smolagents,statemachine]'`.
+"""Research and write with a model of smolagents: `pip install 'llm-fsm-runtime[smolagents,statemachine]'`.
 
 Old versions of smolagents call InferenceClientModel `HfApiModel`.
 

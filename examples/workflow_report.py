@@ -1,4 +1,4 @@
-"""Research and write a report; each state proves its work before the next one begins: `pip install 'llm-fsm[openai]'`.
+"""Research and write a report; each state proves its work first: `pip install 'llm-fsm-runtime[openai]'`.
 
 Run:  OPENAI_API_KEY=… python examples/workflow_report.py "quantum computing"
 """

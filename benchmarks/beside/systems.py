@@ -43,9 +43,9 @@ class System:
 
 
 SYSTEMS = (
-    System("llm_fsm", "ours", "ours:Async", "llm-fsm", durable=True),
-    System("llm_fsm, sync", "ours", "ours:Sync", "llm-fsm"),
-    System("llm_fsm, by litellm", "ours", "ours:ByLitellm", "llm-fsm", stubbed=False),
+    System("llm_fsm", "ours", "ours:Async", "llm-fsm-runtime", durable=True),
+    System("llm_fsm, sync", "ours", "ours:Sync", "llm-fsm-runtime"),
+    System("llm_fsm, by litellm", "ours", "ours:ByLitellm", "llm-fsm-runtime", stubbed=False),
     System("fsm-llm", "fsm_llm", "fsm_llm_form:Peer", "fsm-llm", stubbed=False),
     System("llm-fsm 0.1.1 (seed era)", "seed_era", "seed_era:Peer", "llm-fsm"),
     System("fsm-agent-flow", "fsm_agent_flow", "fsm_agent_flow_form:Peer", "fsm-agent-flow", converses=False),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from llm_fsm.turn.choices import Choice, pick
     from llm_fsm.workflow.errors import ExecutionBreak
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PLACES = {
     "documents.check": ("check",),

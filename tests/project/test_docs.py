@@ -300,12 +300,6 @@ def test_there_is_one_version() -> None:
     assert f"## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_no_document_installs_what_another_project_published_by_this_name() -> None:
-    told = re.compile(r"(?<!do not `)pip install (?:-\S+ )*[\"']?llm-fsm(?![\w\[-])")
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    assert [page.name for page in pages if told.search(page.read_text(encoding="utf-8"))] == []
-
-
 def test_the_page_of_the_architecture_names_files_and_functions_that_there_are() -> None:
     source = ROOT / "src" / "llm_fsm"
     text = "\n".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))

@@ -76,7 +76,7 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     pages = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
     others = {"llm_fsm/py.typed", "llm_fsm/_data/docs/LLM_GUIDE.md", *SCHEMAS, *pages}
     assert modules | others <= names
-    places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
+    places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm_runtime-")
     assert not [name for name in names - modules - others if not name.startswith(places)]
 
 
@@ -104,5 +104,5 @@ def test_the_extra_all_takes_every_extra_that_does_not_conflict() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     (taken,) = extras["all"]
-    named = set(taken.removeprefix("llm-fsm[").removesuffix("]").split(","))
+    named = set(taken.removeprefix("llm-fsm-runtime[").removesuffix("]").split(","))
     assert named == set(extras) - {"all", "adk", "smolagents"}

@@ -237,7 +237,7 @@ def test_a_store_without_its_package_names_the_line_that_installs_it(url, packag
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        ConfigurationError, match=rf'needs the package {package}: pip install "llm-fsm\[{extra}\]"'
+        ConfigurationError, match=rf'needs the package {package}: pip install "llm-fsm-runtime\[{extra}\]"'
     ):
         resolve(url)
 

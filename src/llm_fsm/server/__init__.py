@@ -5,7 +5,7 @@ turns its protocol's request into a call of `AsyncMachine` or `AsyncConversation
 answer. Doors do not know each other. Open `app.py` first: it joins all parts. `guard.py` is in front of all doors.
 `connections.py` bounds connections, and `pool.py` keeps the work of authors out of the process.
 `machines.py` finds the conversation of a request. `turns.py` continues turns whose client has left. Needs the extra
-`server`: `pip install 'llm-fsm[server]'`.
+`server`: `pip install 'llm-fsm-runtime[server]'`.
 """
 
 from llm_fsm.server.app import create_app

@@ -120,7 +120,7 @@ def _made(kind: str, *place: str) -> Store:
         if not extra:
             raise
         raise ConfigurationError(
-            f'store "{kind}://…" needs the package {error.name}: pip install "llm-fsm[{extra}]"'
+            f'store "{kind}://…" needs the package {error.name}: pip install "llm-fsm-runtime[{extra}]"'
         ) from error
     store: Store = getattr(module, name)(*place)
     return store

@@ -24,7 +24,7 @@ def export(*, content: bool = False) -> Callable[[], None]:
         ConfigurationError: The extra `otel` is not installed.
     """
     if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
-        raise ConfigurationError("exporting needs the extra otel: pip install 'llm-fsm[otel]'")
+        raise ConfigurationError("exporting needs the extra otel: pip install 'llm-fsm-runtime[otel]'")
     sdk_trace: Any = import_module("opentelemetry.sdk.trace")
     trace_export: Any = import_module("opentelemetry.sdk.trace.export")
     sdk_metrics: Any = import_module("opentelemetry.sdk.metrics")

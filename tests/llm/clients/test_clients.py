@@ -101,7 +101,7 @@ def test_the_factory_is_open_to_others(monkeypatch) -> None:
 @pytest.mark.parametrize("package", ["openai", "smolagents"])
 def test_a_missing_sdk_names_its_install_line(monkeypatch, package) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ConfigurationError, match=rf"pip install 'llm-fsm\[{package}\]'"):
+    with pytest.raises(ConfigurationError, match=rf"pip install 'llm-fsm-runtime\[{package}\]'"):
         create_llm_client(package)
 
 

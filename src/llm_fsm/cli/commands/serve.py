@@ -188,7 +188,7 @@ def serve(
 def _check_installed() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise Failure(f"serving needs {', '.join(missing)}: pip install 'llm-fsm[server]'", exits.USAGE)
+        raise Failure(f"serving needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'", exits.USAGE)
 
 
 def _add_token(
@@ -239,7 +239,7 @@ def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
             raise click.UsageError("JSON Web Tokens need --jwt-jwks or --jwt-secret-file", ctx)
         return None
     if find_spec("jwt") is None:
-        raise Failure("JSON Web Tokens need PyJWT: pip install 'llm-fsm[jwt]'", exits.USAGE)
+        raise Failure("JSON Web Tokens need PyJWT: pip install 'llm-fsm-runtime[jwt]'", exits.USAGE)
     claims: dict[str, str] = {}
     for pair in given["claim"]:
         part, _, claim = pair.partition("=")

@@ -117,4 +117,4 @@ def needs(extra: str, package: str) -> ConfigurationError:
     Returns:
         The error.
     """
-    return ConfigurationError(f"the package {package} is not installed: pip install 'llm-fsm[{extra}]'")
+    return ConfigurationError(f"the package {package} is not installed: pip install 'llm-fsm-runtime[{extra}]'")
