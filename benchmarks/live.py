@@ -4,8 +4,8 @@ Every conversation sends its next message as soon as the last one is answered; t
 reply. Printed are turns per second, the median overhead of a turn without the model, the process's memory at its
 highest, and errors. PostgreSQL is started for the purpose on a free port, with its data in a temporary folder.
 `--paced N` sends N messages a second in all, so that the overhead shows what a turn costs when nothing is overrun.
-Python looks for garbage after 50,000 new objects, as docs/guarantees.md advises a host of many conversations;
-`--collect 0` leaves that as Python has it.
+Python looks for garbage after 50,000 new objects, as the page of guarantees advises a host of many
+conversations; `--collect 0` leaves that as Python has it.
 """
 
 from __future__ import annotations

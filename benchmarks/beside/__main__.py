@@ -1,6 +1,6 @@
 """Measure this checkout beside other systems: python -m benchmarks.beside [SECTION…]
 
-Installs what is missing, prints tables, and writes `docs/benchmarks.md` with its plots when all is measured.
+Installs what is missing and prints tables. When all is measured, writes `docs/explanation/benchmarks.md` and its plots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _run(_options(arguments))
     except KeyboardInterrupt:
-        print("\ninterrupted; docs/benchmarks.md stays as it was", file=sys.stderr)
+        print("\ninterrupted; docs/explanation/benchmarks.md stays as it was", file=sys.stderr)
         sys.exit(130)
 
 
@@ -53,7 +53,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="SYSTEM", help=told)
     parser.add_argument("--runs", type=_count, default=5, help="of each for the CPU of a turn and for keeping it (5)")
     parser.add_argument("--conversations", type=_count, default=10, help="of each run for the CPU of a turn (10)")
-    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md, though not all is measured")
+    parser.add_argument("--page", action="store_true", help="write the page of benchmarks, though not all is measured")
     parser.add_argument("--note", default="", help="a sentence for the page about this run")
     options = parser.parse_args(arguments)
     for given, known, what in ((options.sections, SECTIONS, "section"), (options.only or (), names, "system")):
@@ -92,10 +92,11 @@ def _run(options: argparse.Namespace) -> None:
         machine = [_processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
         machine[-1] += f". {options.note.rstrip('.')}" if options.note else ""
         versions = {system.name: version(system) for system in systems}
-        (ROOT / "docs" / "benchmarks.md").write_text(page(results, versions, machine, options.runs), encoding="utf-8")
-        command = [python("server"), str(HERE / "plots.py"), str(ROOT / "docs" / "benchmarks")]
+        written = page(results, versions, machine, options.runs)
+        (ROOT / "docs" / "explanation" / "benchmarks.md").write_text(written, encoding="utf-8")
+        command = [python("server"), str(HERE / "plots.py"), str(ROOT / "docs" / "explanation" / "benchmarks")]
         subprocess.run(command, input=plot_data(results), text=True, check=True)
-        print("\nwritten to docs/benchmarks.md")
+        print("\nwritten to docs/explanation/benchmarks.md")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What was measured, as tables for a terminal and for `docs/benchmarks.md`."""
+"""What was measured, as tables for a terminal and for `docs/explanation/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def felt(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
 def page(
     results: Mapping[str, Mapping[str, Row]], versions: Mapping[str, str], machine: Sequence[str], runs: int
 ) -> str:
-    """`docs/benchmarks.md`. `runs`: of each system, as `Bench` says."""
+    """`docs/explanation/benchmarks.md`. `runs`: of each system, as `Bench` says."""
     parts = ["# Beside the others"]
     parts += ["## What you would feel first\n\n" + "\n".join(found) for found in [felt(results)] if found]
     behind = not_first(results)

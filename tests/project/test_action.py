@@ -1,4 +1,4 @@
-"""What CI runs: the script of the action with its inputs, the hooks' commands, and the snippets of docs/ci.md."""
+"""What CI runs: the script of the action with its inputs, the hooks' commands, and the snippets of the page on CI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paths import ROOT
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 SNIPPETS = re.findall(
-    r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "ci.md").read_text(encoding="utf-8"), re.M | re.S
+    r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "reference" / "ci.md").read_text(encoding="utf-8"), re.M | re.S
 )
 GOOD: dict[str, Any] = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "Greet"}}}
 OPTIONS = {option for parameter in validate.params for option in parameter.opts}

@@ -1,4 +1,4 @@
-"""docs/api.md names all that there is to import, to set and to call, and nothing that there is not."""
+"""docs/reference/api.md names all that there is to import, to set and to call, and nothing that there is not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from llm_fsm.turn.choices import Choice
 from paths import ROOT
 
 SOURCE = ROOT / "src" / "llm_fsm"
-PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, OpenPause, Listed, Delivery, Finding)
 ASKED = (messages.LLMRequest, messages.LLMMessage, messages.ModelReply)
 TOLD = (Occasion, Veto, Handler)
@@ -191,7 +191,8 @@ def fields(kind: Any) -> Iterator[str]:
 
 def test_every_setting_of_the_format_is_told_of() -> None:
     """Keys of a definition, its states and transitions are columns of the guide, see `test_guide`."""
-    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("LLM_GUIDE.md", "work.md", "ci.md")]
+    names = ("LLM_GUIDE.md", "reference/agents-and-tasks.md", "reference/ci.md")
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in names]
     words = re.sub(r"^```.*?^```", "", "\n".join(pages), flags=re.DOTALL | re.MULTILINE)
     told = set(re.findall(r"[`\"]([\w$-]+)[`\"]", words))
     for kind in SETTINGS:
@@ -199,7 +200,7 @@ def test_every_setting_of_the_format_is_told_of() -> None:
 
 
 def test_every_repair_pattern_is_told_of() -> None:
-    page = (ROOT / "docs" / "repair.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "cancel-correct-repeat.md").read_text(encoding="utf-8")
     assert [name for name in re.findall(r"^\| `(\w+)` \| ", page, re.MULTILINE) if name in PATTERNS] == list(PATTERNS)
 
 
@@ -213,7 +214,7 @@ def test_the_page_of_continuous_integration_names_every_input_of_the_action() ->
     action = (ROOT / "action.yml").read_text(encoding="utf-8")
     inputs = re.findall(r"^  ([\w-]+):$", action[action.index("inputs:") : action.index("runs:")], re.MULTILINE)
     assert "fail-on" in inputs
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "ci.md").read_text(encoding="utf-8")
     assert [name for name in inputs if f"`{name}`" not in page] == []
 
 
@@ -226,6 +227,6 @@ TESTS = [
 
 @pytest.mark.parametrize("kind", TESTS)
 def test_every_key_of_a_conversation_test_is_told_of(kind: Any) -> None:
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")
     told = set(re.findall(r"[`\"](\w+)[`\"]", page))
     assert set(fields(kind)) - {"$schema"} - told == set()

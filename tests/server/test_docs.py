@@ -1,4 +1,4 @@
-"""docs/server.md says what the server does: its table of problems, settings and limits are held against the code."""
+"""The reference of the server: its tables of problems, settings and limits are held against the code."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from paths import ROOT
 
 
 def test_every_problem_is_in_the_table() -> None:
-    shown = {name: (int(status), when) for name, status, when in rows("docs/server.md", "| problem | status | when |")}
+    table = rows("docs/reference/server.md", "| problem | status | when |")
+    shown = {name: (int(status), when) for name, status, when in table}
     assert shown == {name: (row.status, row.when.replace("`", "")) for name, row in KINDS.items()}
 
 
 def test_every_setting_and_limit_is_told_of() -> None:
-    shown = [row[0] for row in rows("docs/server.md", "| setting of `create_app` | without | is |")]
+    shown = [row[0] for row in rows("docs/reference/server.md", "| setting of `create_app` | without | is |")]
     assert shown == list(inspect.signature(create_app).parameters)
-    limits = ", ".join(row[0] for row in rows("docs/server.md", "| of `Limits` | without | is |")).split(", ")
+    limits = ", ".join(row[0] for row in rows("docs/reference/server.md", "| of `Limits` | without | is |")).split(", ")
     assert limits == [field.name for field in fields(Limits)]
 
 
 def test_every_metric_and_event_of_telemetry_is_told_of() -> None:
-    page = (ROOT / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "monitoring.md").read_text(encoding="utf-8")
     metrics = (names.TOKEN_USAGE, names.OPERATION_DURATION, names.TIME_TO_FIRST_CHUNK, names.TURN_DURATION)
     for name in (*metrics, names.TURN_COST, names.TRANSITION, names.REFUSED, names.MISSED, names.PAUSED):
         assert f"`{name}`" in page
