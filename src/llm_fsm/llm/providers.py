@@ -31,6 +31,7 @@ class Provider:
         optional_keys: True if a strict schema may have optional properties.
         schema_beside_tools: True if a schema is also enforced when tools are offered.
         narrow: True if each request gets a schema of what it can pick. Providers that cache schemas get one for all.
+        list_limits: True if a strict schema may have `maxItems`, by the provider's documentation.
     """
 
     base_url: str = ""
@@ -41,6 +42,7 @@ class Provider:
     optional_keys: bool = False
     schema_beside_tools: bool = False
     narrow: bool = False
+    list_limits: bool = False
 
 
 UNKNOWN: Final = Provider(narrow=True)
@@ -56,6 +58,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             gateways=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
             prices="openai",
             schema_beside_tools=True,
+            list_limits=True,
         ),
         "mistral": Provider(
             base_url="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",), prices="mistral", optional_keys=True
@@ -90,6 +93,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
             prices="gemini",
             optional_keys=True,
+            list_limits=True,
         ),
         "ollama": Provider(base_url="http://localhost:11434/v1", optional_keys=True, narrow=True),
         "ollama_chat": Provider(base_url="http://localhost:11434/v1", optional_keys=True, narrow=True),

@@ -336,6 +336,18 @@ def _narrowed(
     return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
 
 
+def with_list_limits(schema: ReplySchema) -> ReplySchema:
+    """Return the schema of all replies, with a longest length for each list."""
+    return _with_list_limits(schema.name, schema.text, schema.form)
+
+
+@lru_cache(maxsize=256)
+def _with_list_limits(name: str, text: str, form: ReplyForm) -> ReplySchema:
+    whole = json.loads(text)
+    _bound_lists(whole)
+    return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
+
+
 def _bound_lists(schema: Any) -> None:
     """Give every list in a schema a longest length."""
     if isinstance(schema, list):

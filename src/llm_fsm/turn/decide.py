@@ -64,17 +64,14 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
 
 
 def _ask_once_more(turn: TurnState, loop: Loop, text: str, outcome: Unreadable | Refused) -> None:
-    """Put the reason against a reply into the loop, with the states that may be named if it named a wrong one."""
+    """Put the reason against a reply into the loop, with one way out: small models take the first of several."""
     loop.tries += 1
     loop.refused = (*loop.refused, outcome.reason)
-    valid: tuple[str, ...] | None = None  # <transitions> and <open_patterns> say all to an unreadable reply
-    unmet = ""
-    if isinstance(outcome, Refused):
-        target = outcome.named.target
-        valid = tuple(name for name in (*loop.look.valid, *loop.look.patterns) if name != target)
-        if outcome.closed and target in loop.look.valid:
-            unmet = target
-    loop.request = model.second_try(turn, loop.request, text, outcome.reason, valid=valid, unmet=unmet)
+    refused = isinstance(outcome, Refused)
+    unknown = isinstance(outcome, Refused) and not outcome.named.moves
+    listed = unknown and len(loop.look.valid) > 1
+    stay = turn.state.id if refused and not listed else ""
+    loop.request = model.second_try(turn, loop.request, text, outcome.reason, stay=stay, listed=listed)
 
 
 def _renew(turn: TurnState, loop: Loop) -> None:

@@ -82,11 +82,11 @@ def second_try(
     text: str,
     reason: str,
     *,
-    valid: tuple[str, ...] | None = None,
-    unmet: str = "",
+    stay: str = "",
+    listed: bool = False,
 ) -> LLMRequest:
-    """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `second_try`."""
-    further = render.second_try(turn.machine.prompts, text, reason, valid, unmet=unmet)
+    """The same question with the refused reply and a line that says why. `stay`, `listed`: as in `render`."""
+    further = render.second_try(turn.machine.prompts, text, reason, stay=stay, listed=listed)
     messages = turn.redacted((*request.messages, *further))
     more = sum(estimate(message.content) for message in messages[len(request.messages) :])
     return replace(request, messages=messages, sizes={**render.own_sizes(request), "second_try": more})

@@ -55,13 +55,12 @@ class Unreadable:
 class Refused:
     """The move to what the reply named is not possible.
 
-    `reason` is for the model. `closed`: the state may be named here, but its conditions do not hold. `is_asked`: false
-    if the question that the move answers could not be said, so that another reply would help no more.
+    `reason` is for the model. `is_asked`: false if the question that the move answers could not be said, so that
+    another reply would help no more.
     """
 
     reason: str
     named: Named
-    closed: bool
     is_asked: bool = True
 
 
@@ -175,7 +174,7 @@ def _checked(
     """Return the move to what a reply named, or why it is not possible."""
     if isinstance(move, Refusal):
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
-        refused = _refusal(turn, named, move.reason, closed=move.by == "closed")
+        refused = _refusal(turn, named, move.reason)
         return replace(refused, is_asked=move.reason != NOT_ASKED)
     unanswered = response.refused_answers(turn)
     if move.is_own and reads(move, unanswered):  # the old answer that is kept does not open it
@@ -412,12 +411,12 @@ def _state_of(turn: TurnState, move: Move, flow: str) -> CompiledState:
     return turn.root.named(flow).states[move.target]
 
 
-def _refusal(turn: TurnState, named: Named, reason: str, *, closed: bool = False) -> Refused:
+def _refusal(turn: TurnState, named: Named, reason: str) -> Refused:
     """Return why a move is refused, in words for the model, with the values that were refused besides."""
     shown = json.dumps(cut(named.target, 100))
     text = f"the move to {shown} is not possible: {reason}"
     values = "; ".join(f"{key}: {why}" for key, why in refusals(turn))
-    return Refused(f"{text}. Refused values: {values}" if values else text, named, closed)
+    return Refused(f"{text}. Refused values: {values}" if values else text, named)
 
 
 def make_move(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:

@@ -13,6 +13,7 @@ from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.openai.response import MAX_ANSWER
 from llm_fsm.llm.retry import Pacing, RetryPolicy
 from llm_fsm.session.messages import LLMMessage, ToolCall
+from llm_fsm.session.reply_schema import MOST_ITEMS, reply_schema
 from llm_fsm.testing import calls
 from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
@@ -518,3 +519,40 @@ async def test_a_server_that_takes_no_tools_is_one_clear_error():
     assert "does not support tools" in str(error)
     assert "use a model and a server that take them" in str(error)
     assert (error.retryable, error.status) == (False, 400)
+
+
+LISTS = reply_schema(
+    targets=("a", "b"),
+    keys={"tags": {"type": "array", "items": {"type": "string"}}},
+    reasoning="none",
+    name="lists",
+)
+
+
+def _list_lengths(schema: object) -> list[object]:
+    """Return the longest length of each list in a schema; None if it has none."""
+    found: list[object] = []
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            found.append(schema.get("maxItems"))
+        schema = list(schema.values())
+    for part in schema if isinstance(schema, list) else ():
+        found += _list_lengths(part)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "length"),
+    [
+        ("openai", "m", MOST_ITEMS),
+        ("gemini", "m", MOST_ITEMS),
+        ("openai", "ft:m", None),
+        ("mistral", "m", None),
+        ("cerebras", "m", None),
+    ],
+)
+async def test_lists_have_a_longest_length_where_the_provider_takes_one(provider, model, length):
+    _, server = await ask(["{}"], request(schema=LISTS, targets=("a",)), model=model, provider=provider)
+    sent = server.requests[0].body["response_format"]["json_schema"]["schema"]
+    assert set(_list_lengths(sent)) == {length}
+    assert sent["properties"]["target_state"]["enum"] == ["a", "b"]

@@ -285,7 +285,7 @@ def test_why_the_model_is_asked_again_is_told() -> None:
     [said] = missed({"steps": [{"say": "x", "reply": {"to": "bye", "message": "Bye."}}]})
     assert said.startswith("step 1: the model is asked for a reply in state 'hello', and only 1 is scripted")
     assert "; it is asked again, as it is told: Your reply cannot be used: " in said
-    assert said.endswith(" Possible now: hello; bye only if its conditions hold with this update.")
+    assert said.endswith(' Name "hello" as target_state now, and ask for what is missing.')
 
 
 def test_an_error_is_told_before_what_was_not_asked_for() -> None:

@@ -49,8 +49,8 @@ from llm_fsm.llm.structured_output import (
     rejects_tools,
     thinks_aloud,
 )
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
-from llm_fsm.session.reply_schema import narrowed
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ReplySchema
+from llm_fsm.session.reply_schema import narrowed, with_list_limits
 
 MAX_ERROR = 2**16
 """The most bytes of an error's body that are read."""
@@ -137,8 +137,8 @@ class CompatLLM:
     ) -> T:
         """Ask for a reply in one form. Ask once more at once if the server names a better setting."""
         self._check_options(request)
-        if self._habits.narrow and request.schema is not None and request.targets:
-            request = structs.replace(request, schema=narrowed(request.schema, request.targets, request.clearable))
+        if request.schema is not None:
+            request = structs.replace(request, schema=self._fitting(request, request.schema, model))
         fields = request_fields(request, model, mode, marks=self._marks, modes=self._modes, by=self._author(model))
         while True:
             limit, counts = self._limit(request, model), stream and self._modes.counts
@@ -152,6 +152,14 @@ class CompatLLM:
             except ModelError as error:
                 if not self._learnt(error, request, model, limit, counts=counts):
                     raise
+
+    def _fitting(self, request: LLMRequest, schema: ReplySchema, model: str) -> ReplySchema:
+        """Return a schema as this server takes it: of what this reply can pick, or with limits of its lists."""
+        if self._habits.narrow:
+            return narrowed(schema, request.targets, request.clearable) if request.targets else schema
+        # OpenAI's fine-tuned models take no limits of lists.
+        limits = self._habits.list_limits and not model.startswith("ft:")
+        return with_list_limits(schema) if limits else schema
 
     def _check_options(self, request: LLMRequest) -> None:
         """Refuse further settings that no server can read, such as a class as the form of a reply."""

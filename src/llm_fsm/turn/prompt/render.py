@@ -398,17 +398,15 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
 
 
 def second_try(
-    prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str
+    prompts: Prompts, text: str, reason: str, *, stay: str = "", listed: bool = False
 ) -> tuple[LLMMessage, LLMMessage]:
-    """Return a refused reply and the line that follows it.
+    """Return a refused reply and the line that follows it. The line names one way out.
 
-    `valid`: the states that may be named, where that matters.
-    `unmet`: the state that the reply named, where a value that it left out may still open it.
+    `stay`: the current state, if the move that the reply named is refused.
+    `listed`: True if the reply named no state that the prompt lists.
     """
     line = prompts.retry.render(
-        reason=escaped(reason),
-        open=None if valid is None else ", ".join(valid),
-        unmet=unmet,
+        reason=escaped(reason), stay=stay, listed=listed, whole=prompts.whole
     )
     said = cut(text, _QUOTED_CHARS) if text.strip() else _NOTHING
     return LLMMessage("assistant", said), LLMMessage("user", line)
