@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "schema": "Print the JSON Schema of definition files.",
     "serve": "Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
+    "studio": "Edit definitions in the browser, talk to them, and look into past turns.",
     "test": "Run conversation tests and report failures.",
     "validate": "Check definition files and report everything that is wrong.",
 }

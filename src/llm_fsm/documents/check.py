@@ -92,6 +92,20 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
     return check_text(text, CheckOptions(file=file, token_budget=token_budget)).findings
 
 
+def check_edited(text: str, *, file: str) -> list[Finding]:
+    """Check a text that was not saved yet, as if it were in its file.
+
+    Args:
+        text: The text.
+        file: The path of its file, which need not exist. Definitions that it calls are read
+            beside it.
+
+    Returns:
+        The findings, sorted by position.
+    """
+    return check_text(text, CheckOptions(file=file, flow=partial(_read_flow, file))).findings
+
+
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """Pause the garbage collector in all threads: a check makes many values that live until its

@@ -1,0 +1,127 @@
+"""The application of the studio: its routes behind the guard of the server."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from llm_fsm import LLMFSMError, __version__
+from llm_fsm.editor import models
+from llm_fsm.editor.routes import files, pages
+from llm_fsm.editor.studio import Studio
+from llm_fsm.server.guard import RequestGuard
+from llm_fsm.server.http_rules import HttpRules
+from llm_fsm.server.limits import Limits
+from llm_fsm.server.openapi import describe, operation_id
+from llm_fsm.server.problems import (
+    CHANNELS,
+    Problem,
+    problem_in,
+    problem_of_request,
+    problem_of_status,
+)
+from llm_fsm.server.rest import PROBLEMS
+from llm_fsm.server.tokens import ALL_RIGHTS, Caller, Token, Tokens
+
+LIMITS = Limits(body_bytes=50_000_000, body_seconds=60.0, shutdown_seconds=5.0)
+"""A text of 10 MB may be several times as long as JSON."""
+_ABOUT = """The studio of llm-fsm: files of one folder, and a playground for them.
+
+Each request but those of the page carries the token of the address as `Authorization: Bearer TOKEN`. Errors are
+problem documents (RFC 9457). A save that meets another version answers 409 with the member `conflict`."""
+
+
+def create_studio(studio: Studio, *, token: str) -> FastAPI:
+    """Make the ASGI application of a studio.
+
+    Args:
+        studio: Its folder, models and store.
+        token: The token that each request must carry.
+
+    Returns:
+        The application. Serve it on a loopback address alone.
+
+    Example:
+        app = create_studio(Studio(folder=Folder("bots")), token=secrets.token_urlsafe(32))
+    """
+    app = FastAPI(
+        title="llm-fsm studio",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        separate_input_output_schemas=False,
+        responses=PROBLEMS,
+        generate_unique_id_function=operation_id,
+    )
+    app.include_router(files.router(studio))
+    app.include_router(pages.router(), include_in_schema=False)
+    _add_problems(app)
+    describe(app, needs_token=True)
+    _add_models(app)
+    app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    known = Tokens([Token(name="studio", sha256=digest, rights=ALL_RIGHTS, own=False)])
+    app.add_middleware(
+        RequestGuard, limits=LIMITS, tokens=known, hosts=(), origins=(), enter=_admit
+    )
+    return app
+
+
+def _admit(caller: Caller) -> None:
+    """Let every request of the one page in."""
+
+
+def _add_models(app: FastAPI) -> None:
+    """Put all shapes of the contract into the OpenAPI document, those of streams, too."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = made()
+        schemas = document["components"]["schemas"]
+        for name, schema in _all_shapes().items():
+            schemas.setdefault(name, schema)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _all_shapes() -> dict[str, Any]:
+    shapes = [
+        value
+        for value in vars(models).values()
+        if inspect.isclass(value) and issubclass(value, BaseModel)
+    ]
+    own = [(shape, "validation") for shape in shapes if shape.__module__ == models.__name__]
+    _, found = models_json_schema(own, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    defined: dict[str, Any] = found["$defs"]
+    return {name: schema for name, schema in defined.items() if not name.startswith("_")}
+
+
+def _add_problems(app: FastAPI) -> None:
+    """Answer every error by a problem document."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return problem_in(request.scope, error).response(request.scope)
+
+    async def answer_request(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_of_request(error).response(request.scope)
+
+    async def answer_status(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_of_status(error).response(request.scope)
+
+    for kind in (Problem, LLMFSMError, ValueError):
+        app.add_exception_handler(kind, answer)
+    app.add_exception_handler(RequestValidationError, answer_request)
+    app.add_exception_handler(HTTPException, answer_status)

@@ -1,0 +1,375 @@
+"""A text as the page shows it: its kind, its findings with places, its states and its edges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from llm_fsm._json import object_at, places_of, step, steps
+from llm_fsm.definition.compat.foreign import rewrite
+from llm_fsm.definition.compat.legacy import upgrade
+from llm_fsm.definition.json_source import LineStarts, SourceError, lines_of, scan
+from llm_fsm.definition.plain import NotPlainError, plain
+from llm_fsm.documents.check import check_edited
+from llm_fsm.documents.draw.extract import guards
+from llm_fsm.documents.files import stem_of
+from llm_fsm.editor.folder import Folder, beside_in
+from llm_fsm.editor.models import (
+    CheckedText,
+    FileKind,
+    FindingRow,
+    FixOffer,
+    Graph,
+    GraphEdge,
+    GraphNode,
+)
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.fix.fixes import fix
+from llm_fsm.lint.graph import kind_of, pattern_states
+from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.workflow.schema import validate_workflow_json
+
+_RANK = {"error": 0, "warning": 1, "info": 2}
+_STAYS = frozenset({"raise", "continue"})
+"""Values of `on_exhausted` that name no state."""
+_MAX_FIXED = 200_000
+"""Characters of a text whose corrections are tried: each one checks the text again."""
+
+
+def kind_of_value(value: object, path: str) -> FileKind:
+    """Return the kind of a parsed file."""
+    if path.endswith(".layout.json"):
+        return "layout"
+    if not isinstance(value, dict):
+        return "other"
+    if isinstance(value.get("cases"), list) and "states" not in value:
+        return "tests"
+    if not isinstance(value.get("states"), dict | list):
+        return "other"
+    if "initial_state" not in value and isinstance(value.get("transitions"), dict):
+        return "workflow"
+    return "definition"
+
+
+def check_written(text: str, path: str, folder: Folder, *, fixes: bool = True) -> CheckedText:
+    """Read and check a text.
+
+    Args:
+        text: The text, which need not be saved.
+        path: Its path below the folder.
+        folder: The folder, in which definitions that it calls are read.
+        fixes: True tries safe corrections, too.
+
+    Returns:
+        The findings and the graph. A text that is no JSON has the finding that says where.
+    """
+    lines = lines_of(text)
+    offsets = _Offsets(text, lines)
+    try:
+        value = scan(text).value
+    except SourceError:
+        found = check_edited(text, file=folder.place(path))
+        rows = [_row(one, offsets) for one in found]
+        return CheckedText(kind="other", is_json=False, findings=rows, graph=Graph())
+    kind = kind_of_value(value, path)
+    if kind in ("layout", "other"):
+        if kind == "other" and not path.endswith(".layout.json"):
+            found = check_edited(text, file=folder.place(path))
+            rows = [_row(one, offsets) for one in found]
+            return CheckedText(kind=kind, is_json=True, findings=rows, graph=Graph(), value=value)
+        return CheckedText(kind=kind, is_json=True, findings=[], graph=Graph(), value=value)
+    if kind == "tests":
+        return CheckedText(
+            kind=kind,
+            is_json=True,
+            findings=_of_tests(text, path, folder),
+            graph=Graph(),
+            value=value,
+        )
+    if kind == "workflow":
+        rows = list(_of_workflow(value, text, offsets))
+        return CheckedText(
+            kind=kind, is_json=True, findings=rows, graph=workflow_graph(value, rows), value=value
+        )
+    found = check_edited(text, file=folder.place(path))
+    rows = [_row(one, offsets) for one in found]
+    offer = _offer(text, folder.place(path)) if fixes and rows else None
+    graph = definition_graph(value, path, folder, rows)
+    return CheckedText(kind=kind, is_json=True, findings=rows, fix=offer, graph=graph, value=value)
+
+
+class _Offsets:
+    """Offsets in UTF-16 code units of lines and columns of a text."""
+
+    def __init__(self, text: str, lines: LineStarts) -> None:
+        self._text = text
+        self._lines = lines
+        self._is_narrow = text.isascii()
+
+    def of(self, line: int | None, column: int | None) -> int | None:
+        if line is None or line > len(self._lines.starts):
+            return None
+        at = min(self._lines.starts[line - 1] + (column or 1) - 1, len(self._text))
+        return at if self._is_narrow else units(self._text[:at])
+
+
+def units(text: str) -> int:
+    """Return the length of a text in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _row(found: Finding, offsets: _Offsets) -> FindingRow:
+    return FindingRow(
+        code=found.code,
+        name=found.name,
+        level=found.level,
+        message=found.message,
+        hint=found.hint,
+        line=found.line,
+        column=found.column,
+        offset=offsets.of(found.line, found.column),
+        pointer=found.pointer,
+        path=list(found.path),
+        state=_state_at(found.pointer),
+    )
+
+
+def _state_at(pointer: str) -> str | None:
+    parts = steps(pointer)
+    return parts[1] if len(parts) > 1 and parts[0] == "states" else None
+
+
+def _offer(text: str, file: str) -> FixOffer | None:
+    """Return the text with all safe corrections; None if there are none."""
+    if len(text) > _MAX_FIXED:
+        return None
+    fixed = fix(text, partial(check_edited, file=file))
+    return None if fixed.text == text else FixOffer(changes=list(fixed.changes), text=fixed.text)
+
+
+def _of_tests(text: str, path: str, folder: Folder) -> list[FindingRow]:
+    """Return the faults of a file of tests, one a line."""
+    try:
+        suite_of(text, file=folder.place(path))
+    except SuiteError as error:
+        lines = str(error).replace(folder.root + os.sep, "").splitlines()
+        return [
+            FindingRow(code="T001", name="bad-test", level="error", message=line) for line in lines
+        ]
+    return []
+
+
+def _of_workflow(value: Any, text: str, offsets: _Offsets) -> Iterator[FindingRow]:
+    scanned = scan(text)
+    try:
+        faults = validate_workflow_json(value)
+    except (TypeError, AttributeError, KeyError) as error:  # parts of the wrong shape
+        faults = [f"a part of the workflow has the wrong shape ({type(error).__name__})"]
+    for fault in faults:
+        state = next((name for name in object_at(value, "states") if f"{name!r}" in fault), None)
+        pointer = "" if state is None else "/states" + step(state)
+        place = scanned.position(pointer, at_key=True)
+        yield FindingRow(
+            code="W001",
+            name="workflow",
+            level="error",
+            message=fault,
+            line=place.line,
+            column=place.column,
+            offset=offsets.of(place.line, place.column),
+            pointer=pointer,
+            state=state,
+        )
+
+
+# -- definitions
+
+
+def definition_graph(
+    value: Mapping[str, Any], path: str, folder: Folder, rows: Iterable[FindingRow]
+) -> Graph:
+    """Return the states and edges of a definition with any faults, with pointers into the text.
+
+    Args:
+        value: The parsed definition.
+        path: Its path below the folder.
+        folder: The folder, in which called definitions are looked up.
+        rows: The findings, whose levels mark nodes and edges.
+
+    Returns:
+        The graph.
+    """
+    try:
+        written = plain(value)
+    except NotPlainError:
+        return Graph()
+    upgraded = upgrade(written, partial(rewrite, stem=stem_of(path)))
+    document = Document(Placed("", upgraded.document))
+    worst = worst_levels(rows)
+    nodes = [
+        _node(document, name, placed, path, folder) for name, placed in document.states.items()
+    ]
+    edges: list[GraphEdge] = []
+    for name, placed in document.states.items():
+        edges += _edges(name, placed)
+    edges += [_edge(None, placed) for placed in document.root.items("global_transitions")]
+    edges += _pattern_edges(document)
+    known = {node.id for node in nodes}
+    missing = dict.fromkeys(edge.target for edge in edges if edge.target not in known)
+    nodes += [GraphNode(id=name, kind="unknown", pointer="") for name in missing]
+    drawn: list[GraphNode | GraphEdge] = [*nodes, *edges]
+    for part in drawn:
+        part.pointer = upgraded.origin(part.pointer)
+        part.level = worst.get(part.pointer) if part.pointer else None
+    patterns = [name for _, name in document.root.texts("patterns")]
+    return Graph(
+        name=document.root.text("name"),
+        initial=document.initial,
+        nodes=nodes,
+        edges=edges,
+        patterns=patterns,
+    )
+
+
+def worst_levels(rows: Iterable[FindingRow]) -> dict[str, Any]:
+    """Return pointer to the level of the worst finding at or below it."""
+    worst: dict[str, Any] = {}
+    for row in rows:
+        for place in places_of(row.pointer):
+            if place not in worst or _RANK[row.level] < _RANK[worst[place]]:
+                worst[place] = row.level
+    return worst
+
+
+def _node(document: Document, name: str, placed: Placed, path: str, folder: Folder) -> GraphNode:
+    flow = placed.value.get("flow")
+    called = beside_in(path, flow) if isinstance(flow, str) else None
+    return GraphNode(
+        id=name,
+        kind=kind_of(document, name),
+        pointer=placed.pointer,
+        initial=name == document.initial,
+        purpose=placed.text("purpose") or placed.text("description"),
+        reply=placed.text("reply"),
+        keys=_texts(placed, "required_context_keys"),
+        tools=_texts(placed, "tools"),
+        key_results=[one.text("name") for one in placed.items("key_results")],
+        flow=called,
+        flow_exists=called is not None and folder.exists(called),
+    )
+
+
+def _texts(placed: Placed, key: str) -> list[str]:
+    return [text for _, text in placed.texts(key)]
+
+
+def _edges(name: str, placed: Placed) -> Iterator[GraphEdge]:
+    for transition in placed.items("transitions"):
+        yield _edge(name, transition)
+    if isinstance(timeout := placed.value.get("on_timeout"), str):
+        pointer = f"{placed.pointer}/on_timeout"
+        yield GraphEdge(
+            id=pointer,
+            source=name,
+            target=timeout,
+            pointer=pointer,
+            label="time-out",
+            how="timeout",
+        )
+    exhausted = placed.value.get("on_exhausted")
+    if isinstance(exhausted, str) and exhausted not in _STAYS:
+        pointer = f"{placed.pointer}/on_exhausted"
+        label = "after all retries"
+        yield GraphEdge(
+            id=pointer, source=name, target=exhausted, pointer=pointer, label=label, how="exhausted"
+        )
+
+
+def _edge(source: str | None, placed: Placed) -> GraphEdge:
+    written = placed.value
+    target, priority, on = written.get("target_state"), written.get("priority"), written.get("on")
+    label = placed.text("description")
+    if not label and isinstance(on, str):
+        label = on
+    return GraphEdge(
+        id=placed.pointer,
+        source=source,
+        target=target if isinstance(target, str) else "?",
+        pointer=placed.pointer,
+        label=label,
+        words=" and ".join(guards(placed)),
+        how="auto" if written.get("auto") is True else "picked",
+        returns=written.get("return") is True,
+        agrees=written.get("agrees") is True,
+        priority=priority
+        if isinstance(priority, int | float) and not isinstance(priority, bool)
+        else None,
+    )
+
+
+def _pattern_edges(document: Document) -> Iterator[GraphEdge]:
+    for number, name in enumerate(pattern_states(document)):
+        pointer = f"/patterns/{number}"
+        yield GraphEdge(
+            id=f"pattern:{name}",
+            source=None,
+            target=name,
+            pointer=pointer,
+            label=name,
+            pattern=name,
+        )
+
+
+# -- workflows of version 2.0
+
+
+def workflow_graph(value: Mapping[str, Any], rows: Iterable[FindingRow]) -> Graph:
+    """Return the states and branches of a workflow of version 2.0, with any faults."""
+    worst = worst_levels(rows)
+    states = object_at(value, "states")
+    nodes = [_workflow_node(name, row, worst) for name, row in states.items()]
+    edges = list(_branches(object_at(value, "transitions")))
+    known = {node.id for node in nodes}
+    missing = dict.fromkeys(edge.target for edge in edges if edge.target not in known)
+    nodes += [GraphNode(id=name, kind="unknown", pointer="") for name in missing]
+    initial = next((node.id for node in nodes if node.initial), None)
+    objective = value.get("objective")
+    return Graph(
+        name=objective if isinstance(objective, str) else "",
+        initial=initial,
+        nodes=nodes,
+        edges=edges,
+    )
+
+
+def _workflow_node(name: str, row: object, worst: Mapping[str, Any]) -> GraphNode:
+    state = Placed("/states" + step(name), row if isinstance(row, dict) else {})
+    pointer = state.pointer
+    return GraphNode(
+        id=name,
+        kind="final" if state.value.get("is_final") is True else "task",
+        pointer=pointer,
+        initial=state.value.get("is_initial") is True,
+        purpose=state.text("objective"),
+        tools=_texts(state, "tools"),
+        key_results=[one.text("name") for one in state.items("key_results")],
+        level=worst.get(pointer),
+    )
+
+
+def _branches(transitions: Mapping[str, Any]) -> Iterator[GraphEdge]:
+    for source, way in transitions.items():
+        pointer = "/transitions" + step(source)
+        if isinstance(way, str):
+            yield GraphEdge(id=pointer, source=source, target=way, pointer=pointer, how="auto")
+        elif isinstance(way, dict):
+            for label, target in way.items():
+                place = pointer + step(label)
+                if isinstance(target, str) and not (label == "route" and len(way) == 1):
+                    yield GraphEdge(
+                        id=place, source=source, target=target, pointer=place, label=label
+                    )

@@ -1,0 +1,83 @@
+"""Positions of states on the canvas, in a file beside the definition: one state a line, sorted, rounded."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm._json import object_at
+from llm_fsm.definition.json_source import SourceError, parse
+from llm_fsm.editor.folder import Folder, layout_path
+from llm_fsm.editor.models import CanvasPoint, Layout
+
+FAR = 1_000_000
+"""The largest coordinate. A canvas that is larger can be scrolled by nobody."""
+
+
+def read_layout(folder: Folder, path: str, document: object) -> Layout:
+    """Return the positions of a file: those beside it, else those inside it.
+
+    Args:
+        folder: The folder.
+        path: The path of the definition.
+        document: The parsed definition, whose `ui` or `graph_layout` may have positions.
+
+    Returns:
+        The positions. A file of positions that cannot be read counts as none.
+    """
+    kept = folder.find(layout_path(path))
+    if kept is None:
+        return Layout(positions=_inside(document))
+    try:
+        value = parse(kept.text)
+    except SourceError:
+        return Layout(sha256=kept.sha256)
+    folded = value.get("folded") if isinstance(value, dict) else None
+    names = [name for name in folded if isinstance(name, str)] if isinstance(folded, list) else []
+    return Layout(
+        positions=_points(object_at(value, "positions")), folded=names, sha256=kept.sha256
+    )
+
+
+def layout_text(positions: Mapping[str, CanvasPoint], folded: list[str]) -> str:
+    """Return the text of a file of positions, with one state a line, so that two people's moves merge."""
+    rows = [
+        f"    {_text(name)}: {_text([point.x, point.y])}"
+        for name, point in sorted(positions.items())
+    ]
+    inner = ",\n".join(rows)
+    placed = f"{{\n{inner}\n  }}" if rows else "{}"
+    parts = [f'  "positions": {placed}']
+    if folded:
+        lines = ",\n".join(f"    {_text(name)}" for name in sorted(set(folded)))
+        parts.append(f'  "folded": [\n{lines}\n  ]')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _inside(document: object) -> dict[str, CanvasPoint]:
+    found = object_at(object_at(document, "ui"), "positions") or object_at(document, "graph_layout")
+    return _points(object_at(found, "positions") or found)
+
+
+def _points(given: Mapping[str, Any]) -> dict[str, CanvasPoint]:
+    read = {name: _point(value) for name, value in given.items()}
+    return {name: point for name, point in read.items() if point is not None}
+
+
+def _point(value: object) -> CanvasPoint | None:
+    """Return the point of `[x, y]` or `{"x", "y"}`; None for anything else."""
+    pair = value
+    if isinstance(value, dict):
+        pair = [value.get("x"), value.get("y")]
+    if not isinstance(pair, list) or len(pair) != 2:
+        return None
+    numbers = [one for one in pair if isinstance(one, int | float) and not isinstance(one, bool)]
+    if len(numbers) != 2 or not all(math.isfinite(one) and abs(one) <= FAR for one in numbers):
+        return None
+    return CanvasPoint(x=round(numbers[0]), y=round(numbers[1]))

@@ -1,0 +1,799 @@
+"""The contract of the studio: what its page sends and receives, from which OpenAPI and TypeScript types are made.
+
+Texts are the text of a file without a byte order mark. Offsets count UTF-16 code units, as JavaScript does.
+Lines and columns count from 1, columns in characters. Pointers are JSON pointers (RFC 6901) into the text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
+"""A conversation's definition, a workflow of version 2.0, conversation tests, positions, or another JSON file."""
+ExportForm = Literal["python", "json", "mermaid", "svg", "png", "dot", "procedure"]
+MAX_TEXT = 10_000_000
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class FileEntry(_Shape):
+    """A file of the folder."""
+
+    path: str
+    """Path below the folder, with `/`."""
+    kind: FileKind
+    name: str = ""
+    """The name that the file gives itself."""
+    bytes: int
+    modified: float
+    """Seconds since 1970."""
+    writable: bool = True
+
+
+class Listing(_Shape):
+    """All files that the studio can open."""
+
+    folder: str
+    files: list[FileEntry]
+    truncated: bool = False
+    """True if the folder has more files than are listed."""
+
+
+class StudioSettings(_Shape):
+    """What this studio can do."""
+
+    version: str
+    folder: str
+    file: str | None = None
+    """The file to open first."""
+    models: list[str]
+    """Names of models for the playground; `scripted` takes replies with the request."""
+    has_store: bool
+    """True if stored conversations can be opened (`--db`)."""
+    can_draw: bool
+    """True if SVG and PNG can be exported by the server (Graphviz)."""
+    has_git: bool
+    """True if the folder is in a git repository."""
+    layout_inside: bool = False
+    """True if positions are kept in the key `ui` of the file (`--layout inside`)."""
+
+
+class FixOffer(_Shape):
+    """A safe correction of findings."""
+
+    changes: list[str]
+    text: str
+
+
+class FindingRow(_Shape):
+    """One finding of the checker."""
+
+    code: str
+    name: str
+    level: Literal["error", "warning", "info"]
+    message: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+    offset: int | None = None
+    """Offset of line and column in the text, in UTF-16 code units."""
+    pointer: str = ""
+    path: list[str] = []
+    state: str | None = None
+    """The state in which the pointer lies; None: none."""
+
+
+class GraphNode(_Shape):
+    """A state on the canvas."""
+
+    id: str
+    kind: str
+    """converse, decide, task, subflow, wait, final, or `unknown`: a target that does not exist."""
+    pointer: str
+    initial: bool = False
+    purpose: str = ""
+    reply: str = ""
+    keys: list[str] = []
+    tools: list[str] = []
+    key_results: list[str] = []
+    flow: str | None = None
+    """The file that a subflow calls, below the folder."""
+    flow_exists: bool = False
+    level: Literal["error", "warning", "info"] | None = None
+    """The worst finding in the state."""
+
+
+class GraphEdge(_Shape):
+    """A way on. `source` is None for a global transition, which is shown in the node of global ones."""
+
+    id: str
+    """Its pointer, and for time-outs and the like the name of the option."""
+    source: str | None
+    target: str
+    pointer: str
+    label: str = ""
+    """The description, or the name of a branch of a workflow."""
+    words: str = ""
+    """The conditions in words; empty if there are none."""
+    how: Literal["picked", "auto", "timeout", "exhausted"] = "picked"
+    returns: bool = False
+    agrees: bool = False
+    priority: float | None = None
+    pattern: str | None = None
+    """The repair pattern that this edge belongs to."""
+    level: Literal["error", "warning", "info"] | None = None
+
+
+class Graph(_Shape):
+    """States and edges as they are drawn. A file with faults has those that can be read."""
+
+    name: str = ""
+    initial: str | None = None
+    nodes: list[GraphNode] = []
+    edges: list[GraphEdge] = []
+    patterns: list[str] = []
+
+
+class CanvasPoint(_Shape):
+    """A place on the canvas, in whole pixels."""
+
+    x: int
+    y: int
+
+
+class Layout(_Shape):
+    """Positions of states. `sha256` is that of the layout file; None: there is none yet."""
+
+    positions: dict[str, CanvasPoint] = {}
+    folded: list[str] = []
+    """Sub-flows that are folded."""
+    sha256: str | None = None
+
+
+class CheckedText(_Shape):
+    """What the checker and the reader make of a text."""
+
+    kind: FileKind
+    is_json: bool
+    """False: the text is no JSON; `findings` says where, and `graph` is empty."""
+    findings: list[FindingRow]
+    fix: FixOffer | None = None
+    """A text with all safe corrections; None: there are none."""
+    graph: Graph
+    value: Any = None
+    """The parsed document; null if the text is no JSON."""
+
+
+class Opened(_Shape):
+    """A file, opened."""
+
+    path: str
+    text: str
+    sha256: str
+    """SHA-256 of the bytes on disk, for saving."""
+    writable: bool
+    checked: CheckedText
+    layout: Layout
+
+
+class TextBody(_Shape):
+    """A text that need not be saved. `path` names its place for files beside it."""
+
+    path: str = "definition.json"
+    text: str = Field(max_length=MAX_TEXT)
+
+
+class SaveBody(_Shape):
+    """A text to save."""
+
+    path: str
+    text: str = Field(max_length=MAX_TEXT)
+    base: str | None = None
+    """The SHA-256 of the version that it began from; None: the file must not exist yet."""
+    overwrite: bool = False
+    """True writes whatever is on disk, after the author saw both versions."""
+
+
+class SavedFile(_Shape):
+    """A saved file."""
+
+    path: str
+    sha256: str
+    modified: float
+    unchanged: bool = False
+    """True if the file had these bytes already."""
+
+
+class FileConflict(_Shape):
+    """The member `conflict` of the problem (409) of a file that changed on disk."""
+
+    path: str
+    text: str | None
+    """The text on disk; None: the file is gone."""
+    sha256: str | None
+
+
+class LayoutBody(_Shape):
+    """Positions to keep beside a file."""
+
+    path: str
+    positions: dict[str, CanvasPoint]
+    folded: list[str] = []
+
+
+class AddState(_Shape):
+    """Add a state behind another one in the file, or at the end."""
+
+    do: Literal["add_state"]
+    id: str
+    value: dict[str, Any] = {}
+    after: str | None = None
+
+
+class RenameState(_Shape):
+    """Rename a state and every reference to it."""
+
+    do: Literal["rename_state"]
+    id: str
+    to: str
+
+
+class DeleteState(_Shape):
+    """Delete a state, and the transitions that lead to it unless `keep_transitions` is true."""
+
+    do: Literal["delete_state"]
+    id: str
+    keep_transitions: bool = False
+
+
+class DuplicateState(_Shape):
+    """Copy a state behind itself, under a new id."""
+
+    do: Literal["duplicate_state"]
+    id: str
+    to: str
+
+
+class AddTransition(_Shape):
+    """Add a transition to a state (`source` null: a global one). In a workflow, `label` names the branch."""
+
+    do: Literal["add_transition"]
+    source: str | None
+    target: str
+    value: dict[str, Any] = {}
+    label: str | None = None
+    index: int | None = None
+
+
+class DeleteTransition(_Shape):
+    """Delete the transition at a pointer."""
+
+    do: Literal["delete_transition"]
+    pointer: str
+
+
+class Repoint(_Shape):
+    """Let the transition at a pointer lead to another state, or begin in another one."""
+
+    do: Literal["repoint"]
+    pointer: str
+    target: str | None = None
+    source: str | None = None
+
+
+class InsertState(_Shape):
+    """Put a new state into the transition at a pointer; the condition stays on the first half."""
+
+    do: Literal["insert_state"]
+    pointer: str
+    id: str
+    value: dict[str, Any] = {}
+
+
+class SetValue(_Shape):
+    """Set the value at a pointer. A missing member is added; `/-` at the end appends to a list."""
+
+    do: Literal["set"]
+    pointer: str
+    value: Any
+
+
+class DeleteValue(_Shape):
+    """Delete the member or element at a pointer."""
+
+    do: Literal["delete"]
+    pointer: str
+
+
+class InsertValue(_Shape):
+    """Put an element into a list, before the one at the pointer."""
+
+    do: Literal["insert"]
+    pointer: str
+    value: Any
+
+
+class MoveValue(_Shape):
+    """Move an element of a list, or a member of an object, to another place in it."""
+
+    do: Literal["move"]
+    pointer: str
+    to: int
+
+
+class RenameKey(_Shape):
+    """Rename the key of the member at a pointer, and nothing else."""
+
+    do: Literal["rename_key"]
+    pointer: str
+    to: str
+
+
+Gesture = (
+    AddState
+    | RenameState
+    | DeleteState
+    | DuplicateState
+    | AddTransition
+    | DeleteTransition
+    | Repoint
+    | InsertState
+    | SetValue
+    | DeleteValue
+    | InsertValue
+    | MoveValue
+    | RenameKey
+)
+
+
+class GestureBody(TextBody):
+    """Gestures to make on a text, in order."""
+
+    gestures: list[OneGesture] = Field(max_length=1000)
+
+
+class OneGesture(_Shape):
+    """One gesture; `do` says which."""
+
+    gesture: Gesture = Field(discriminator="do")
+
+
+class TextEdit(_Shape):
+    """Replace the UTF-16 code units from `start` to `end` of the old text by `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Patched(_Shape):
+    """The text after all gestures. `edits` are against the old text, in order, and do not overlap."""
+
+    text: str
+    edits: list[TextEdit]
+    checked: CheckedText
+
+
+class ConditionBody(_Shape):
+    """A condition: JsonLogic as `logic`, or an expression (`age >= 18`) as `expression`; and an example context."""
+
+    logic: Any = None
+    expression: str | None = None
+    keys: list[str] = []
+    """`requires_context_keys`."""
+    context: dict[str, Any] | None = None
+    """None: the condition is only read."""
+
+
+class ConditionPart(_Shape):
+    """A part of a condition, tried."""
+
+    pointer: str
+    words: str
+    value: Any = None
+    error: str | None = None
+
+
+class ConditionAnswer(_Shape):
+    """A condition, read and tried."""
+
+    logic: Any
+    expression: str | None
+    """The condition as an expression; None: it has none."""
+    words: str
+    faults: list[str]
+    reads: list[str]
+    """The keys that it reads."""
+    holds: bool | None = None
+    value: Any = None
+    error: str | None = None
+    missing: list[str] = []
+    """Required keys that the context lacks."""
+    parts: list[ConditionPart] = []
+    """The whole condition and its parts, outermost first."""
+
+
+class Template(_Shape):
+    """A definition to start from."""
+
+    name: str
+    """None of the shipped ones: `starter`."""
+    title: str
+    description: str
+    kind: FileKind = "definition"
+
+
+class NewBody(_Shape):
+    """A new definition from a template."""
+
+    name: str
+    """Small letters, digits, `-` and `_`; the file is NAME.json."""
+    template: str = "starter"
+
+
+class Created(_Shape):
+    """The files that were made; the first one is the definition."""
+
+    files: list[str]
+
+
+class DiffBody(TextBody):
+    """A text to compare: with `other` (a path), with the text `before`, or with the last commit (neither)."""
+
+    other: str | None = None
+    before: str | None = None
+
+
+class ChangeRow(_Shape):
+    """A change by meaning, as `llm-fsm diff` tells it."""
+
+    impact: Literal["safe", "needs-map", "strands"]
+    message: str
+    reason: str = ""
+    pointer: str = ""
+
+
+class DiffAnswer(_Shape):
+    """A difference, by meaning and as text."""
+
+    against: str
+    """What it was compared with, such as `HEAD` or a path."""
+    before: str | None
+    """The other text; None: there is none, as for a file that was never committed."""
+    unified: str
+    """The difference as text, in unified form; empty if there is none."""
+    changes: list[ChangeRow] | None
+    """None: one of the texts is no definition that can run; `reason` says why."""
+    reason: str | None = None
+
+
+class ExportBody(TextBody):
+    """A text to export."""
+
+    form: ExportForm
+
+
+class Exported(_Shape):
+    """An exported file. `base64` is set for PNG, `text` for all others."""
+
+    name: str
+    media_type: str
+    text: str | None = None
+    base64: str | None = None
+
+
+class PromptBody(TextBody):
+    """A state whose prompt is wanted."""
+
+    state: str | None = None
+    context: dict[str, Any] = {}
+    message: str = ""
+
+
+class PromptAnswer(_Shape):
+    """What the model would read."""
+
+    state: str
+    messages: list[dict[str, Any]]
+    reply_schema: dict[str, Any] | None
+
+
+# -- the playground
+
+
+class TalkBody(TextBody):
+    """A conversation to start on a text."""
+
+    model: str = "offline"
+    """`offline`, `scripted`, or a model that the operator named."""
+    replies: list[Any] | None = None
+    """The replies of `scripted`: texts or objects."""
+    context: dict[str, Any] = {}
+    state: str | None = None
+
+
+class TurnUsage(_Shape):
+    """What a turn cost. `cost` is in US dollars; None: nobody knows."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float | None = None
+
+
+class ChoiceRow(_Shape):
+    """A choice: its label is shown, its value is sent as `choice`."""
+
+    label: str
+    value: Any
+
+
+class PausedRow(_Shape):
+    """What a conversation waits for."""
+
+    kind: str
+    """`approval`, `wait` or `breaking`."""
+    state: str
+    wait_for: str | None = None
+    tool: str | None = None
+    arguments: Any = None
+    answer_schema: dict[str, Any] | None = None
+
+
+class TurnRow(_Shape):
+    """One turn as it is shown in the transcript."""
+
+    number: int
+    """0 is the greeting."""
+    by: Literal["start", "message", "answer", "update", "time", "run"]
+    user: str | None
+    """The user's message, or the answer as JSON."""
+    text: str
+    state: str
+    previous_state: str | None
+    moved: bool
+    ended: bool
+    choices: list[ChoiceRow] = []
+    paused: PausedRow | None = None
+    usage: TurnUsage
+    edges: list[str] = []
+    """Pointers of the transitions that were taken, for the canvas."""
+    states: list[str] = []
+    """States that were entered, in order."""
+
+
+class TalkView(_Shape):
+    """A conversation of the playground, or a stored one."""
+
+    id: str
+    path: str
+    model: str
+    source: Literal["playground", "stored"]
+    read_only: bool
+    definition: str
+    state: str
+    ended: bool
+    context: dict[str, Any]
+    turns: list[TurnRow]
+    choices: list[ChoiceRow] = []
+    paused: PausedRow | None = None
+    forked_from: str | None = None
+    is_stale: bool = False
+    """True if the stored conversation began on another definition than the open one."""
+
+
+class MessageBody(_Shape):
+    """A message of the user: words, or the value of a choice."""
+
+    text: str | None = None
+    choice: Any = None
+
+
+class AnswerBody(_Shape):
+    """The answer to a pause."""
+
+    value: Any
+
+
+class ForkBody(_Shape):
+    """Step back: a new conversation that has the turns up to `turn`; then it goes on with `message`, if given."""
+
+    turn: int
+    message: str | None = None
+    text: str | None = None
+    """The definition to go on with; None: the same one."""
+
+
+class TurnInspection(_Shape):
+    """Everything about one turn."""
+
+    turn: TurnRow
+    why: dict[str, Any]
+    """As `Explanation.to_dict`: candidates, conditions with values, refusals, what changed and by whom."""
+    why_text: str
+    """The same in words, as `/why` prints it."""
+    calls: list[ModelCall]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    changed: list[ChangedKey]
+    tools: list[ToolRun]
+    events: list[dict[str, Any]]
+
+
+class ModelCall(_Shape):
+    """One call of the model, as it was sent. Stored conversations have no prompt."""
+
+    messages: list[dict[str, Any]] | None
+    reply: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None
+    error: str | None = None
+
+
+class ChangedKey(_Shape):
+    """A key of the context that a turn changed. `quote`: the user's words that it came from."""
+
+    key: str
+    before: Any = None
+    after: Any = None
+    source: str = ""
+    quote: str | None = None
+
+
+class ToolRun(_Shape):
+    """A tool that a turn called."""
+
+    name: str
+    arguments: Any = None
+    result: Any = None
+    error: str | None = None
+
+
+class ReplayBody(TextBody):
+    """The edited text on which the whole conversation is played."""
+
+
+class ReplayAnswer(_Shape):
+    """How the conversation goes on the edited text."""
+
+    same: bool
+    first: FirstDifference | None = None
+    turns: list[ReplayTurn] = []
+    reason: str | None = None
+
+
+class FirstDifference(_Shape):
+    """The first difference of a replay."""
+
+    turn: int
+    what: str
+    before: Any = None
+    after: Any = None
+
+
+class ReplayTurn(_Shape):
+    """A turn, before and after."""
+
+    number: int
+    state_before: str
+    state_after: str
+    text_before: str
+    text_after: str
+    same: bool
+
+
+class SaveTestBody(_Shape):
+    """A conversation to save as a test beside its definition."""
+
+    name: str
+    path: str | None = None
+    """The file of tests; None: `NAME.test.json` of the definition. A file that exists gets one more case."""
+
+
+class SavedTest(_Shape):
+    """A saved test."""
+
+    path: str
+    name: str
+    passed: bool | None
+    """Whether it passes now; None: the definition is not saved yet as it was talked to."""
+    message: str = ""
+
+
+class RunTestsBody(_Shape):
+    """Tests to run. `text`: an unsaved definition to run them on."""
+
+    path: str
+    """The definition, or a file of tests."""
+    text: str | None = None
+
+
+class RanTest(_Shape):
+    """A test that ran."""
+
+    file: str
+    name: str
+    passed: bool
+    skipped: str | None = None
+    failures: list[str] = []
+    line: int | None = None
+    states: list[str] = []
+
+
+class RanTests(_Shape):
+    """Results of tests, and what they cover."""
+
+    results: list[RanTest]
+    passed: int
+    failed: int
+    covered: list[str]
+    """Pointers of states and transitions that the tests touched."""
+    missed: list[str]
+    share: float
+    reason: str | None = None
+
+
+class StoredRow(_Shape):
+    """A stored conversation."""
+
+    id: str
+    definition: str
+    state: str
+    turns: int
+    ended: bool
+    updated: float
+    paused: str | None = None
+    fits: bool | None = None
+    """True if it has the name of the open definition."""
+
+
+class StoredPage(_Shape):
+    """Stored conversations, newest first."""
+
+    conversations: list[StoredRow]
+    next: str | None = None
+
+
+class FlowFigures(_Shape):
+    """Figures of one state or transition over stored conversations."""
+
+    pointer: str
+    visits: int = 0
+    """Times that it was entered or taken."""
+    drop_outs: int = 0
+    """Conversations that are not over and rest here."""
+    misses: int = 0
+    """Turns here that neither moved nor learned anything."""
+    cost: float | None = None
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+class Overlays(_Shape):
+    """Figures for the canvas."""
+
+    conversations: int
+    truncated: bool = False
+    """True if only the newest conversations were counted."""
+    flows: list[FlowFigures]
+
+
+class Streamed(_Shape):
+    """One event of a stream (`text/event-stream`): `event` names the member that is set."""
+
+    delta: str | None = None
+    """Words as they arrive."""
+    replaced: str | None = None
+    """The whole text so far, which takes the place of the words shown."""
+    state: str | None = None
+    """The state that was entered."""
+    talk: TalkView | None = None
+    """The last event: the conversation after the turn."""
+    problem: dict[str, Any] | None = None
+    """The last event if the turn failed: a problem document."""

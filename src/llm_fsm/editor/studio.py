@@ -1,0 +1,41 @@
+"""What one studio works on: its folder, the models that it may ask, and where conversations are stored."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from llm_fsm.editor.folder import Folder
+from llm_fsm.editor.history import repository_of
+from llm_fsm.stores.base import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Studio:
+    """The settings of a studio.
+
+    Attributes:
+        folder: The folder tree that it may read and write.
+        file: The path below the folder of the file to open first; None: the page asks.
+        models: Names of models that the operator allows beside `offline` and `scripted`.
+        store: Opens the store of conversations to look at; None: there is none.
+        layout_inside: True keeps positions in the key `ui` of the definition itself.
+    """
+
+    folder: Folder
+    file: str | None = None
+    models: Sequence[str] = ()
+    store: Callable[[], Store] | None = None
+    layout_inside: bool = False
+    can_draw: bool = field(default_factory=lambda: shutil.which("dot") is not None)
+
+    @property
+    def all_models(self) -> list[str]:
+        """The models of the playground, the ones without a network first."""
+        return ["offline", "scripted", *self.models]
+
+    @property
+    def has_git(self) -> bool:
+        """True if the folder is in a git repository."""
+        return repository_of(self.folder.root) is not None

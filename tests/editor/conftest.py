@@ -1,0 +1,74 @@
+"""A studio behind real HTTP, in a thread, on a folder of its own."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from llm_fsm.editor.app import LIMITS, create_studio
+from llm_fsm.editor.folder import Folder
+from llm_fsm.editor.studio import Studio
+from llm_fsm.server import run
+
+TOKEN = "a-token-of-the-tests"
+
+
+@dataclass
+class Page:
+    """A client of a studio with its token."""
+
+    client: httpx.Client
+    folder: Path
+
+    def get(self, route: str, **query: Any) -> Any:
+        """GET a route, which must answer 200."""
+        answer = self.client.get(f"/api{route}", params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        """POST to a route, which must answer `status`."""
+        answer = self.client.post(f"/api{path}", json={} if body is None else body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def put(self, path: str, body: Any, status: int = 200) -> Any:
+        """PUT to a route, which must answer `status`."""
+        answer = self.client.put(f"/api{path}", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+
+@contextlib.contextmanager
+def serving(studio: Studio) -> Iterator[Page]:
+    """Serve a studio on a free loopback port, and yield its page's client."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(run.config_of(create_studio(studio, token=TOKEN), limits=LIMITS))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+    thread.start()
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    try:
+        with httpx.Client(base_url=address, headers=headers, timeout=30) as client:
+            yield Page(client, Path(studio.folder.root))
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """A studio on an empty folder."""
+    folder = tmp_path / "bots"
+    folder.mkdir()
+    with serving(Studio(folder=Folder(folder), models=["scripted-operator"])) as found:
+        yield found
