@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from llm_fsm import errors
+from llm_fsm.cli import installation
 from llm_fsm.cli.terminal import console, escape
 
 OK = 0
@@ -66,6 +67,8 @@ def code_of(error: BaseException) -> int:
         return PIPE_CLOSED
     if isinstance(error, Failure):
         return error.code
+    if installation.missing_module(error) is not None:
+        return USAGE
     if isinstance(error, errors.DefinitionError) and any(item.name == UNREADABLE for item in error.findings):
         return USAGE
     return next((CODES[base] for base in type(error).__mro__ if base in CODES), INTERNAL)
@@ -95,7 +98,10 @@ def interrupted() -> None:
 
 
 def _explain(error: BaseException) -> None:
-    if isinstance(error, errors.DefinitionError):
+    missing_module = installation.missing_module(error)
+    if missing_module is not None:
+        console.error(installation.cure(missing_module))
+    elif isinstance(error, errors.DefinitionError):
         _explain_definition(error)
     elif isinstance(error, click.UsageError):
         hint = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""

@@ -7,6 +7,7 @@ the engine nor its dependencies.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import warnings
@@ -21,6 +22,7 @@ from click.shell_completion import CompletionItem
 
 from llm_fsm import __version__
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import installation
 from llm_fsm.cli.options import GlobalOptions, example, verbose_option
 from llm_fsm.cli.terminal import console
 
@@ -162,9 +164,18 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
     console.note(f"warning: {message!s}")
 
 
+def _say_foreign() -> None:
+    if "_LLM_FSM_COMPLETE" in os.environ:  # a shell asks for completions: the line that is typed must stay as it is
+        return
+    version = installation.foreign_version(sys.path)
+    if version is not None:
+        console.note(installation.foreign_warning(version))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; `arguments` are those of the process by default."""
     console.prepare_streams()
+    _say_foreign()
     settings, on_interrupt = GlobalOptions(), signal.getsignal(signal.SIGINT)
     try:
         with warnings.catch_warnings():
