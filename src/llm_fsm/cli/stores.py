@@ -176,6 +176,12 @@ async def meant(store: Store, names: Sequence[str], definition: str | None = Non
             yield line.conversation_id
 
 
+async def matching(store: Store, query: ListQuery) -> AsyncGenerator[str]:
+    """Yield the ids of the conversations that match a query."""
+    async for line in every_line(store, query):
+        yield line.conversation_id
+
+
 async def latest(store: Store, definition: str | None = None) -> str:
     """Return the id of the conversation that was used last, of one definition or of all. Raises Failure."""
     lines = [line async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition))]

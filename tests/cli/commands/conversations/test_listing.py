@@ -8,11 +8,13 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, Done, desk
+from llm_fsm import Machine
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.commands.conversations.listing import _listed
 from llm_fsm.cli.stores import shortest
@@ -98,7 +100,7 @@ def test_a_listing_reads_what_it_shows_and_counts_the_rest(desk: Desk) -> None:
             await store.save(Commit(conversation_id=f"c{number}", expected=0, session="{}", record="{}"))
 
     asyncio.run(filled())
-    listing = asyncio.run(_listed(store, 5, names=True))
+    listing = asyncio.run(_listed(store, ListQuery(limit=5, order="-updated"), 5, names=True))
     assert (len(listing.shown), listing.total) == (5, 300)
     assert sum(read) <= 20
 
@@ -250,3 +252,60 @@ def test_a_long_id_of_ours_is_listed_as_short_as_it_can_be_told(desk: Desk) -> N
     talk(desk, f"d{'0' * 31}", HELLO)
     assert desk.run("conversations", "list").out.splitlines()[1].split()[0] == "d0000000"
     assert desk.run("conversations", "show", "d0000000").code == 0
+
+
+def of_users(desk: Desk) -> None:
+    """Two conversations of ada, of 1970 and of 2027, and one of bob."""
+    (desk.folder / "home").mkdir(exist_ok=True)
+    for name, user, time in (("a1", "ada", 0.0), ("a2", "ada", 1_800_000_000.0), ("b1", "bob", 1_800_000_000.0)):
+        store = "sqlite:///home/conversations.db"
+        with Machine.from_file("greeter.json", model="offline", store=store, clock=partial(float, time)) as machine:
+            machine.start(conversation_id=name, metadata={"user": user})
+
+
+def ids(desk: Desk, *arguments: str) -> list[str]:
+    found = json.loads(desk.run("conversations", "list", "--json", *arguments).out)["conversations"]
+    return sorted(item["id"] for item in found)
+
+
+def test_the_conversations_of_a_person_are_listed_exported_and_deleted(desk: Desk) -> None:
+    of_users(desk)
+    assert ids(desk, "--label", "user=ada") == ["a1", "a2"]
+    exported = desk.run("conversations", "export", "--label", "user=ada").out.splitlines()
+    assert len(exported) == 2
+    asked = desk.run("conversations", "delete", "--label", "user=ada")
+    assert (asked.code, "needs --yes" in asked.err) == (2, True)
+    done = desk.run("conversations", "delete", "--label", "user=ada", "--yes")
+    assert (done.code, done.out, done.err) == (0, "", "llm-fsm: deleted 2 conversations\n")
+    assert ids(desk) == ["b1"]
+    again = desk.run("conversations", "delete", "--label", "user=ada", "--yes")
+    assert (again.code, again.err) == (0, "llm-fsm: deleted 0 conversations\n")
+    assert desk.run("conversations", "list", "--label", "user=ada").err == "llm-fsm: no conversation matches\n"
+
+
+def test_conversations_that_are_old_are_deleted_by_their_last_use(desk: Desk) -> None:
+    of_users(desk)
+    assert ids(desk, "--before", "2026-11-01") == ["a1"]
+    assert ids(desk, "--before", "2027-12-01", "--label", "user=bob") == ["b1"]
+    assert desk.run("conversations", "delete", "--before", "2026-11-01", "--yes").code == 0
+    assert ids(desk) == ["a2", "b1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["delete", "--yes"], "name the ID of a conversation"),
+        (["delete", "a1", "--label", "user=ada", "--yes"], "name the ID of a conversation"),
+        (["delete", "--label", "ada", "--yes"], "--label is KEY=TEXT"),
+        (["delete", "--label", "user=ada", "--label", "user=bob", "--yes"], "has two texts"),
+        (["list", "--label", "=x"], "a key of metadata"),
+        (["list", "--before", "yesterday"], "yesterday"),
+        (["export", "a1", "--label", "user=ada"], "not both"),
+    ],
+)
+def test_a_filter_that_is_none_deletes_nothing(desk: Desk, arguments: list[str], said: str) -> None:
+    of_users(desk)
+    done = desk.run("conversations", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert ids(desk) == ["a1", "a2", "b1"]

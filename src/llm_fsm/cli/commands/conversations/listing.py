@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
@@ -14,6 +15,7 @@ import click
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.filters import filter_of, filters
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import (
     identified,
@@ -70,12 +72,19 @@ for command in (export_, import_, fork_, doctor):
 @conversations.command("list", epilog=example("llm-fsm conversations list --limit 5"))
 @db_option
 @json_option
+@filters
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
 @verbose_option
-def list_(db: str | None, as_json: bool, limit: int) -> None:
+def list_(
+    db: str | None, as_json: bool, labels: Sequence[str], before: datetime | None, limit: int
+) -> None:
     """List conversations, the one used last first."""
+    given = filter_of(labels, before, limit=min(limit, _PAGE), newest=True)
+    query = given or ListQuery(limit=min(limit, _PAGE), order="-updated")
     store = open_existing(db)
-    listing = _NONE if store is None else asyncio.run(_listed(store, limit, names=not as_json))
+    listing = _NONE
+    if store is not None:
+        listing = asyncio.run(_listed(store, query, limit, names=not as_json))
     shown, left = listing.shown, listing.left
     if as_json:
         console.json({"conversations": [_line(item) for item in shown]})
@@ -85,7 +94,8 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
     if listing.total > len(shown):
         console.note(f"{listing.total - len(shown):,} more; --limit shows them")
     elif not shown and not left:
-        console.note("there are no conversations yet")
+        nothing = "there are no conversations yet" if given is None else "no conversation matches"
+        console.note(nothing)
     tell_unlisted(left)
 
 
@@ -144,24 +154,46 @@ def show(
     console.text("\n\n".join(shown), wrapped=True)
 
 
-@conversations.command(epilog=example("llm-fsm conversations delete k3f9x2mw"))
-@click.argument("conversation_id", metavar="ID", type=known_id)
+@conversations.command(
+    epilog=example(
+        "llm-fsm conversations delete k3f9x2mw",
+        "llm-fsm conversations delete --label user=ada",
+        "llm-fsm conversations delete --before 2026-01-01 --yes",
+    )
+)
+@click.argument("conversation_id", metavar="[ID]", type=known_id, required=False)
+@filters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @db_option
 @verbose_option
-def delete(conversation_id: str, yes: bool, db: str | None) -> None:
-    """Delete a conversation and everything about it.
+def delete(
+    conversation_id: str | None,
+    *,
+    labels: Sequence[str],
+    before: datetime | None,
+    yes: bool,
+    db: str | None,
+) -> None:
+    """Delete a conversation, or all that match, and everything about them.
 
-    The beginning of an ID will do if no other begins so.
+    The beginning of an ID will do if no other begins so. --label deletes what began with a label, such as all of one
+    person; --before what was not used since.
     """
-    if not asyncio.run(_delete(open_holding(db, conversation_id), conversation_id, yes=yes)):
+    query = filter_of(labels, before)
+    if (conversation_id is None) is (query is None):
+        raise click.UsageError("name the ID of a conversation, or give --label or --before")
+    if query is not None:
+        store = open_existing(db)
+        deleted = 0 if store is None else asyncio.run(_delete_matching(store, query, yes=yes))
+        console.note(f"deleted {escape.plural(deleted, 'conversation')}")
+    elif not asyncio.run(_delete(open_holding(db, conversation_id), str(conversation_id), yes=yes)):
         console.note("nothing was deleted")
 
 
-def _confirmed(conversation_id: str) -> bool:
+def _confirmed(what: str) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError("deleting for good needs --yes where nobody can be asked")
-    return console.confirmed(f"Delete conversation {conversation_id} for good?")
+    return console.confirmed(f"Delete {what} for good?")
 
 
 class _Listing(NamedTuple):
@@ -179,9 +211,8 @@ class _Listing(NamedTuple):
 _NONE = _Listing((), 0, (), ())
 
 
-async def _listed(store: Store, limit: int, *, names: bool) -> _Listing:
+async def _listed(store: Store, query: ListQuery, limit: int, *, names: bool) -> _Listing:
     """Read the newest conversations: a store may hold millions, and only these are read."""
-    query = ListQuery(limit=min(limit, _PAGE), order="-updated")
     shown: list[Listed] = []
     try:
         async with aclosing(every_line(store, query)) as lines:
@@ -192,7 +223,7 @@ async def _listed(store: Store, limit: int, *, names: bool) -> _Listing:
         beside = [line.conversation_id for line in shown]
         for line in shown if names else ():
             beside += await _neighbours(store, line.conversation_id)
-        total = await store.count(ListQuery())
+        total = await store.count(query)
         return _Listing(shown, total, sorted({*beside}), await unlisted(store))
     finally:
         await store.close()
@@ -224,13 +255,29 @@ async def _delete(store: Store, given: str, *, yes: bool) -> bool:
     """Delete a conversation; return False if the user does not confirm it. Raises Failure."""
     try:
         conversation_id = await identified(store, given)
-        if not yes and not _confirmed(conversation_id):
+        if not yes and not _confirmed(f"conversation {conversation_id}"):
             return False
         async with store.lock(conversation_id, 5.0):
             if not await store.delete(conversation_id):
                 raise unknown(conversation_id)
         console.note(f"deleted {conversation_id}")
         return True
+    finally:
+        await store.close()
+
+
+async def _delete_matching(store: Store, query: ListQuery, *, yes: bool) -> int:
+    """Delete what matches, and return how many; 0 if the user does not confirm it."""
+    try:
+        count = await store.count(query)
+        if not count or (not yes and not _confirmed(escape.plural(count, "conversation"))):
+            return 0
+        deleted = 0
+        async with aclosing(every_line(store, query)) as lines:
+            async for line in lines:
+                async with store.lock(line.conversation_id, 5.0):
+                    deleted += await store.delete(line.conversation_id)
+        return deleted
     finally:
         await store.close()
 
@@ -244,6 +291,7 @@ def _line(item: Listed) -> dict[str, Any]:
         "turns": item.turns,
         "created": transcript.moment(item.created),
         "updated": transcript.moment(item.updated),
+        "metadata": dict(item.metadata),
     }
 
 

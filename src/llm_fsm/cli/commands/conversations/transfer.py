@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from itertools import islice
 from typing import IO
 
 import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
+from llm_fsm.cli.filters import filter_of, filters
 from llm_fsm.cli.options import db_option, example, verbose_option
-from llm_fsm.cli.stores import identified, known_id, listed_id, meant, open_existing, open_store
+from llm_fsm.cli.stores import (
+    identified,
+    known_id,
+    listed_id,
+    matching,
+    meant,
+    open_existing,
+    open_store,
+)
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.errors import ConversationNotFound, UnreadableError
 from llm_fsm.records.doctor import StoreProblem, examine
 from llm_fsm.records.transfer import export, fork, import_conversation
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import ListQuery, Store
 
 MAX_LINE = 100_000_000
 """Characters of one conversation; devices and pipes may never end."""
@@ -27,18 +37,29 @@ _PRINTS = "`conversations export` prints what can be imported"
 
 @click.command("export", epilog=example("llm-fsm conversations export > conversations.jsonl"))
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
+@filters
 @click.option("--with-secrets", is_flag=True, help="Print secret values, too: for a move to another store.")
 @db_option
 @verbose_option
-def export_(conversation_ids: Sequence[str], db: str | None, *, with_secrets: bool) -> None:
+def export_(
+    conversation_ids: Sequence[str],
+    db: str | None,
+    *,
+    labels: Sequence[str],
+    before: datetime | None,
+    with_secrets: bool,
+) -> None:
     """Print conversations as JSON, one a line.
 
-    Without an ID all of them. They can be imported again. Dots take the place of secret values, unless you ask for
-    them. One that is damaged is named and left out. Exit code 4 then.
+    Without an ID and a filter all of them. They can be imported again. Dots take the place of secret values, unless
+    you ask for them. One that is damaged is named and left out. Exit code 4 then.
     """
+    query = filter_of(labels, before)
+    if query is not None and conversation_ids:
+        raise click.UsageError("name conversations, or give --label and --before, not both")
     store = open_existing(db)
     if store is not None:
-        left = asyncio.run(_export(store, conversation_ids, with_secrets=with_secrets))
+        left = asyncio.run(_export(store, conversation_ids, query, with_secrets=with_secrets))
         if left:
             raise Failure("what is damaged was left out", STORE)
     elif conversation_ids:
@@ -96,11 +117,15 @@ def doctor(db: str | None) -> None:
     console.note("nothing is wrong")
 
 
-async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> int:
-    """Print them, and give how many faults were found on the way."""
+async def _export(
+    store: Store, names: Sequence[str], query: ListQuery | None, *, with_secrets: bool
+) -> int:
+    """Print what is named or matches, else all; return how many faults were found on the way."""
     left = 0
+    whole = query is None and not names
     try:
-        async with aclosing(meant(store, names)) as wanted:
+        chosen = meant(store, names) if query is None else matching(store, query)
+        async with aclosing(chosen) as wanted:
             async for name in wanted:
                 try:
                     console.text(await export(store, listed_id(name), with_secrets=with_secrets))
@@ -110,7 +135,7 @@ async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> 
                 except UnreadableError as error:
                     left += 1
                     console.error(f"{name}: {error}")
-        own = None if names else getattr(store, "faults", None)  # of some nobody can tell whose they are
+        own = getattr(store, "faults", None) if whole else None  # of some nobody can tell whose they are
         for fault in () if own is None else await own():
             left += 1
             console.error(fault)

@@ -1,0 +1,113 @@
+"""The common work of channels: the conversations of one messenger thread, one after the other.
+
+A channel is a file for `--mount`. It checks who sent a request, and calls `answer`. A thread is a chat of the
+messenger. Its messages go to its last conversation. The first message after the end of that one begins the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llm_fsm import AsyncMachine, Choice, ConversationEnded, Turn
+from llm_fsm.server.machines import Served
+from llm_fsm.server.service import Service
+from llm_fsm.server.tokens import Caller
+from llm_fsm.stores.base import Listed, ListQuery
+
+THREAD = "thread"
+"""The label that all conversations of a thread have."""
+_FIRST = 1
+_DOT = "."
+
+
+async def answer(
+    service: Service,
+    caller: Caller,
+    thread: str,
+    text: str,
+    request_id: str,
+    *,
+    question: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Turn:
+    """Answer a message of a messenger, and return its turn.
+
+    A text that is the label of a choice picks it, without a model. A message that comes again gets the recorded turn.
+    The sender counts for `--rate` by the thread.
+
+    Args:
+        service: The service, as `routes(service)` got it.
+        caller: The channel. Its conversations begin with its prefix in the store.
+        thread: The chat of the messenger, such as a Slack channel or a phone number.
+        text: What the user wrote, or the label of a button.
+        request_id: The messenger's id of the message. It must be the same when the message comes again.
+        question: The `question` of the choice whose button was pressed; None: it was no button.
+        metadata: Labels of a new conversation, such as {"user": "U123"}, besides the label `thread`.
+
+    Returns:
+        The turn: `text` for the user, and `choices` for buttons.
+
+    Raises:
+        ConversationConflict: The conversation waits for a person, or the button belongs to an earlier question.
+        ModelError: No model answered. Nothing is kept; let the messenger send the message again.
+        StoreError: The store cannot be used. The same holds.
+        Problem: The thread sends too many messages (429), or the server ends (503).
+    """
+    service.enter(Caller(name=f"{caller.name} {thread}"))
+    machine = service.machines.all(caller)[0]
+    number = await _last(machine, caller, thread)
+    labels = {**(metadata or {}), THREAD: caller.stored(thread)}
+
+    async def conversation(number: int) -> Served:
+        name = _id(thread, number)
+        return await service.open(caller, machine, name, greet=False, metadata=labels)
+
+    async def send(served: Served) -> Turn:
+        said: str | Choice = text
+        if question is not None:
+            said = Choice(text, None, question)
+        elif text in [choice.label for choice in served.chat.choices]:
+            said = Choice(text, None)
+        return await service.send(served, said, request_id)
+
+    try:
+        return await send(await conversation(number))
+    except ConversationEnded:
+        question = None
+        return await send(await conversation(number + 1))
+
+
+async def is_answered(service: Service, caller: Caller, thread: str, request_id: str) -> bool:
+    """Return true if the turn of a message is on record.
+
+    Args:
+        service: The service.
+        caller: The channel.
+        thread: The chat of the messenger.
+        request_id: The messenger's id of the message.
+
+    Raises:
+        StoreError: The store cannot be used.
+    """
+    machine = service.machines.all(caller)[0]
+    number = await _last(machine, caller, thread)
+    loaded = await machine.store.load(caller.stored(_id(thread, number)), request_id)
+    return loaded is not None and loaded.recorded is not None
+
+
+async def _last(machine: AsyncMachine, caller: Caller, thread: str) -> int:
+    """Return the number of a thread's last conversation; 1 if there is none yet."""
+    query = ListQuery(metadata={THREAD: caller.stored(thread)}, order="-updated", limit=1)
+    listed = await machine.store.list(query)
+    return max((_number(line, caller, thread) for line in listed), default=_FIRST)
+
+
+def _id(thread: str, number: int) -> str:
+    return thread if number == _FIRST else f"{thread}{_DOT}{number}"
+
+
+def _number(line: Listed, caller: Caller, thread: str) -> int:
+    name = caller.public(line.conversation_id)
+    if name == thread:
+        return _FIRST
+    return int(name.removeprefix(f"{thread}{_DOT}"))
