@@ -1,0 +1,73 @@
+"""Print the TypeScript types of the studio's API, made from its OpenAPI document.
+
+    python web/scripts/api_types.py > web/src/api/types.ts
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import Any
+
+from llm_fsm.editor.app import create_studio
+from llm_fsm.editor.folder import Folder
+from llm_fsm.editor.studio import Studio
+
+_PLAIN = {
+    "string": "string",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
+
+
+def types_text() -> str:
+    """Return the module of types."""
+    with tempfile.TemporaryDirectory() as folder:
+        document = create_studio(Studio(folder=Folder(folder)), token="types").openapi()
+    parts = ["// Made by web/scripts/api_types.py from the OpenAPI document of the studio. Do not edit.\n"]
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        parts.append(_declaration(name, schema))
+    return "\n".join(parts)
+
+
+def _declaration(name: str, schema: dict[str, Any]) -> str:
+    if "properties" not in schema:
+        return f"export type {name} = {_type(schema)};\n"
+    # The server sends every member; what it receives may leave out those with a default.
+    is_sent = name.endswith("Body") or "do" in schema["properties"]
+    required = schema.get("required", []) if is_sent else list(schema["properties"])
+    lines = [f"export interface {name} {{"]
+    for key, value in schema["properties"].items():
+        mark = "" if key in required else "?"
+        lines.append(f"  {json.dumps(key)}{mark}: {_type(value)};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """Return the type of a schema; `unknown` if it allows anything."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rsplit("/", 1)[-1]
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " | ".join(json.dumps(one) for one in schema["enum"])
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            return " | ".join(dict.fromkeys(_type(one) for one in schema[word]))
+    kind = schema.get("type")
+    if kind == "array":
+        return f"Array<{_type(schema.get('items', {}))}>"
+    if kind == "object":
+        return f"Record<string, {_type(_values(schema))}>"
+    return _PLAIN.get(str(kind), "unknown")
+
+
+def _values(schema: dict[str, Any]) -> dict[str, Any]:
+    values = schema.get("additionalProperties")
+    return values if isinstance(values, dict) else {}
+
+
+if __name__ == "__main__":
+    print(types_text(), end="")

@@ -1,0 +1,44 @@
+// What a sub-flow does, drawn small inside its state. A double click opens its file.
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api/client";
+import type { Graph } from "../api/types";
+import { openFile } from "../state/studio";
+import { HEIGHT, type LaidOut, WIDTH, layOut } from "./layout";
+import { pathOf } from "./route";
+
+export function SubflowPicture({ flow }: { flow: string }) {
+  const [drawn, setDrawn] = useState<{ graph: Graph; made: LaidOut } | null>(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    api
+      .open(flow)
+      .then(async ({ checked: { graph } }) => {
+        setDrawn({ graph, made: await layOut(graph.nodes, graph.edges) });
+      })
+      .catch((error: Error) => setProblem(error.message));
+  }, [flow]);
+  if (!drawn) return <p class="purpose">{problem || "Opening…"}</p>;
+  const places = Object.entries(drawn.made.positions);
+  const right = Math.max(...places.map(([, at]) => at.x)) + WIDTH;
+  const bottom = Math.max(...places.map(([, at]) => at.y)) + HEIGHT;
+  return (
+    <figure class="subflow">
+      <svg viewBox={`-4 -4 ${right + 8} ${bottom + 8}`} role="img" aria-label={`States of ${flow}`}>
+        {Object.entries(drawn.made.routes).map(([id, route]) => (
+          <path key={id} d={pathOf(route.points)} />
+        ))}
+        {places.map(([id, at]) => (
+          <g key={id}>
+            <rect x={at.x} y={at.y} width={WIDTH} height={HEIGHT} rx="10" />
+            <text x={at.x + WIDTH / 2} y={at.y + HEIGHT / 2 + 10} text-anchor="middle">
+              {id}
+            </text>
+          </g>
+        ))}
+      </svg>
+      <button type="button" class="nodrag small" onClick={() => void openFile(flow)}>
+        Open {flow}
+      </button>
+    </figure>
+  );
+}

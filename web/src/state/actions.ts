@@ -1,0 +1,297 @@
+// What a person does with states and transitions, the same from canvas, outline and keyboard.
+import type { GraphEdge, GraphNode, OneGesture } from "../api/types";
+import { freePlace, layOut, type LaidOut } from "../canvas/layout";
+import { askChoice, askText, askYes } from "../views/dialogs";
+import {
+  type Positions,
+  change,
+  getState,
+  gesture,
+  openPanel,
+  place,
+  present,
+  say,
+  select,
+  tell,
+} from "./studio";
+
+type Gesture = OneGesture["gesture"];
+
+export const nodes = (): GraphNode[] => present()?.checked.graph.nodes ?? [];
+export const edges = (): GraphEdge[] => present()?.checked.graph.edges ?? [];
+export const isEdge = (id: string): boolean => id.startsWith("/");
+export const isWorkflow = (): boolean => present()?.checked.kind === "workflow";
+
+/** Return a state id that is free: the wanted one, or it with a number behind. */
+export function freeName(wanted: string, taken: readonly string[] = []): string {
+  const known = new Set([...nodes().map((one) => one.id), ...taken]);
+  if (!known.has(wanted)) return wanted;
+  const stem = wanted.replace(/_\d+$/, "");
+  for (let number = 2; ; number += 1) {
+    const name = `${stem}_${number}`;
+    if (!known.has(name)) return name;
+  }
+}
+
+const newValue = (): Record<string, unknown> =>
+  isWorkflow() ? { objective: "" } : { purpose: "", transitions: [] };
+
+/** Add a state; with a neighbour, behind it and with a transition from it. */
+export async function addState(after: string | null, at?: { x: number; y: number }) {
+  const name = await askText("Add a state", "Name", freeName("new_state"), "Add");
+  if (name === null) return;
+  const gestures: Gesture[] = [{ do: "add_state", id: name, value: newValue(), after }];
+  if (after !== null) {
+    gestures.push({ do: "add_transition", source: after, target: name, value: {} });
+  }
+  const spot = at ?? freePlace(after);
+  const made = await gesture(`Add state ${name}`, gestures, { [name]: spot });
+  if (made) select([name]);
+}
+
+export async function connect(source: string | null, target?: string): Promise<void> {
+  const from = source === null ? "everywhere" : source;
+  const aim = target ?? (await askState(`Connect ${from}`, "To which state?"));
+  if (aim === null) return;
+  const known = new Set(edges().map((one) => one.id));
+  const label = isWorkflow() ? branchName(source) : null;
+  const made = await gesture(`Connect ${from} to ${aim}`, [
+    { do: "add_transition", source, target: aim, value: {}, label },
+  ]);
+  const added = made?.checked.graph.edges.find(
+    (one) => !known.has(one.id) && one.source === source,
+  );
+  if (added) select([added.id]);
+}
+
+/** Return the name of a further branch of a workflow's state; null for its only way on. */
+function branchName(source: string | null): string | null {
+  const there = edges().filter((one) => one.source === source);
+  return there.length === 0 ? null : `branch_${there.length + 1}`;
+}
+
+export const askState = (title: string, label: string) =>
+  askChoice(
+    title,
+    label,
+    nodes().map((one) => ({ value: one.id, label: one.id, hint: one.purpose })),
+  );
+
+export async function repoint(id: string, ends: { source?: string; target?: string }) {
+  const edge = edges().find((one) => one.id === id);
+  if (!edge) return;
+  await gesture("Re-point a transition", [{ do: "repoint", pointer: edge.pointer, ...ends }]);
+}
+
+export async function askRepoint(id: string): Promise<void> {
+  const target = await askState("Re-point the transition", "To which state?");
+  if (target !== null) await repoint(id, { target });
+}
+
+export async function insertState(id: string): Promise<void> {
+  const edge = edges().find((one) => one.id === id);
+  if (!edge) return;
+  const name = await askText("Insert a state", "Name", freeName("new_state"), "Insert");
+  if (name === null) return;
+  const value = newValue();
+  const gestures: Gesture[] = [{ do: "insert_state", pointer: edge.pointer, id: name, value }];
+  const spot = freePlace(edge.source);
+  const made = await gesture(`Insert state ${name}`, gestures, { [name]: spot });
+  if (made) select([name]);
+}
+
+export async function rename(id: string, to?: string): Promise<void> {
+  const wanted = to ?? (await askText("Rename the state", "New name", id, "Rename"));
+  if (wanted === null || wanted === id) return;
+  const gestures: Gesture[] = [{ do: "rename_state", id, to: wanted }];
+  const made = await gesture(`Rename ${id} to ${wanted}`, gestures, {}, { [id]: wanted });
+  if (made) select([wanted]);
+}
+
+export async function remove(ids: readonly string[]): Promise<void> {
+  const states = ids.filter((id) => !isEdge(id) && nodes().some((one) => one.id === id));
+  const ways = edges().filter((one) => ids.includes(one.id));
+  const lost = ways.filter((one) => one.source === null || !states.includes(one.source));
+  // Later elements of a list go first, so that the pointers before them stay true.
+  const byPlace = [...lost].sort((a, b) => comparePointers(b.pointer, a.pointer));
+  const gestures: Gesture[] = [
+    ...byPlace.map((one): Gesture => ({ do: "delete_transition", pointer: one.pointer })),
+    ...states.map((id): Gesture => ({ do: "delete_state", id })),
+  ];
+  if (gestures.length === 0) return;
+  const what = states.length === 1 && gestures.length === 1 ? `state ${states[0]}` : "";
+  const label = `Delete ${what || `${gestures.length} of the machine`}`;
+  const one = lost.length === 1 && states.length === 0 ? "Delete a transition" : label;
+  if (await gesture(one, gestures)) select([]);
+}
+
+function comparePointers(a: string, b: string): number {
+  return a.localeCompare(b, "en", { numeric: true });
+}
+
+export async function duplicate(ids: readonly string[]): Promise<void> {
+  const states = ids.filter((id) => !isEdge(id));
+  const places: Positions = {};
+  const taken: string[] = [];
+  const gestures = states.map((id): Gesture => {
+    const to = freeName(`${id}_2`, taken);
+    taken.push(to);
+    places[to] = freePlace(id);
+    return { do: "duplicate_state", id, to };
+  });
+  if (gestures.length === 0) return;
+  if (await gesture("Duplicate", gestures, places)) select(taken);
+}
+
+interface Copied {
+  readonly llmFsmStates: Record<string, unknown>;
+}
+
+const statesOf = (value: unknown): Record<string, unknown> => {
+  const found = (value as { states?: unknown } | null)?.states;
+  if (Array.isArray(found)) {
+    return Object.fromEntries(found.map((one) => [(one as { name: string }).name, one]));
+  }
+  return (found as Record<string, unknown> | undefined) ?? {};
+};
+
+let copied: Copied | null = null;
+
+/** Copy states, for this page and for others: they go to the clipboard as JSON, too. */
+export function copy(ids: readonly string[]): void {
+  const all = statesOf(present()?.checked.value);
+  const chosen = ids.filter((id) => id in all).map((id) => [id, all[id]] as const);
+  if (chosen.length === 0) return;
+  copied = { llmFsmStates: Object.fromEntries(chosen) };
+  navigator.clipboard?.writeText(JSON.stringify(copied, null, 2)).catch(() => undefined);
+  say(chosen.length === 1 ? "1 state copied" : `${chosen.length} states copied`);
+}
+
+export async function paste(text?: string): Promise<void> {
+  const found = readCopied(text) ?? copied;
+  if (!found) {
+    say("Nothing to paste: copy states first.");
+    return;
+  }
+  const names: Record<string, string> = {};
+  for (const id of Object.keys(found.llmFsmStates)) {
+    names[id] = freeName(id, Object.values(names));
+  }
+  const places: Positions = {};
+  const gestures = Object.entries(found.llmFsmStates).map(([id, value]): Gesture => {
+    const name = names[id]!;
+    places[name] = freePlace(nodes().some((one) => one.id === id) ? id : null);
+    const body = retargeted(value, names) as Record<string, unknown>;
+    delete body["id"];
+    return { do: "add_state", id: name, value: body };
+  });
+  if (await gesture("Paste", gestures, places)) select(Object.values(names));
+}
+
+function readCopied(text: string | undefined): Copied | null {
+  try {
+    const found = JSON.parse(text ?? "") as Partial<Copied> | null;
+    return found?.llmFsmStates ? (found as Copied) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Let the ways between copied states lead to the copies. */
+function retargeted(value: unknown, names: Record<string, string>): unknown {
+  if (Array.isArray(value)) return value.map((one) => retargeted(one, names));
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).map(([key, inner]) => {
+    const isTarget = ["target_state", "on_timeout", "on_exhausted"].includes(key);
+    if (isTarget && typeof inner === "string") return [key, names[inner] ?? inner];
+    return [key, retargeted(inner, names)];
+  });
+  return Object.fromEntries(entries);
+}
+
+let laidOut: LaidOut | null = null;
+export const lastLayout = (): LaidOut | null => laidOut;
+
+/** Lay out the whole machine, for its first picture. */
+export async function firstLayout(): Promise<LaidOut> {
+  laidOut = await layOut(nodes(), edges());
+  return laidOut;
+}
+
+/** Lay out all states, or those that are selected around their own middle. One step. */
+export async function tidy(): Promise<void> {
+  const chosen = getState().selected.filter((id) => !isEdge(id));
+  const some = chosen.length > 1 ? nodes().filter((one) => chosen.includes(one.id)) : nodes();
+  change({ busy: true });
+  try {
+    const made = await layOut(some, edges());
+    if (some.length === nodes().length) {
+      laidOut = made;
+      place(made.positions, "Tidy up");
+      return;
+    }
+    const old = present()?.positions ?? {};
+    const corner = cornerOf(some.map((one) => old[one.id]));
+    const shifted = Object.entries(made.positions).map(([id, at]) => {
+      return [id, { x: at.x + corner.x, y: at.y + corner.y }] as const;
+    });
+    place(Object.fromEntries(shifted), "Tidy up the selection");
+  } catch (error) {
+    tell(error);
+  } finally {
+    change({ busy: false });
+  }
+}
+
+function cornerOf(points: readonly ({ x: number; y: number } | undefined)[]) {
+  const known = points.filter((one) => one !== undefined);
+  const x = Math.min(...known.map((one) => one.x));
+  const y = Math.min(...known.map((one) => one.y));
+  return { x: Number.isFinite(x) ? x : 0, y: Number.isFinite(y) ? y : 0 };
+}
+
+/** Ask for a state or a transition to go to. */
+export async function find(): Promise<void> {
+  const states = nodes().map((one) => ({ value: one.id, label: one.id, hint: one.purpose }));
+  const ways = edges().map((one) => {
+    const label = `${one.source ?? "everywhere"} → ${one.target}`;
+    return { value: one.id, label, hint: `${one.label} ${one.words}` };
+  });
+  const chosen = await askChoice("Find", "State, transition or words", [...states, ...ways]);
+  if (chosen !== null) reveal(chosen);
+}
+
+let revealer: ((id: string) => void) | null = null;
+
+/** The canvas brings what is revealed into its middle. */
+export function onReveal(listener: ((id: string) => void) | null): void {
+  revealer = listener;
+}
+
+export function reveal(id: string): void {
+  select([id]);
+  if (getState().view === "text") {
+    const pointer = [...nodes(), ...edges()].find((one) => one.id === id)?.pointer;
+    if (pointer !== undefined) showInText(pointer);
+    return;
+  }
+  revealer?.(id);
+  if (getState().isPanelOpen) openPanel("details");
+}
+
+/** Open the text at a pointer. */
+export function showInText(pointer: string): void {
+  const text = present()?.text ?? "";
+  const names = pointer.split("/").slice(1).map((one) => one.replace(/~1/g, "/").replace(/~0/g, "~"));
+  let at = 0;
+  for (const name of names) {
+    if (/^\d+$/.test(name)) continue;
+    const found = text.indexOf(`${JSON.stringify(name)}:`, at);
+    if (found >= 0) at = found;
+  }
+  change({ view: "text", cursor: at });
+}
+
+export async function leaveUnsaved(): Promise<boolean> {
+  return askYes("Leave this file?", "It has changes that are not saved. A draft is kept.", "Leave");
+}

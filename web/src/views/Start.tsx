@@ -1,0 +1,93 @@
+// The first page: files of the folder, and templates for a new machine.
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api/client";
+import type { Template } from "../api/types";
+import { openFile, openPanel, refreshFiles, tell, useStudio } from "../state/studio";
+
+const KINDS: Record<string, string> = {
+  definition: "conversation",
+  workflow: "workflow",
+  tests: "tests",
+  other: "JSON",
+};
+
+export function Start() {
+  const listing = useStudio((state) => state.listing);
+  const files = (listing?.files ?? []).filter((one) => one.kind !== "layout");
+  const machines = files.filter((one) => one.kind === "definition" || one.kind === "workflow");
+  const rest = files.filter((one) => !machines.includes(one));
+  return (
+    <main class="start">
+      <h1>{machines.length > 0 ? "Open a machine" : "Make your first machine"}</h1>
+      {listing && <p class="quiet">{listing.folder}</p>}
+      {[machines, rest].map((some, index) => (
+        <ul class="files" key={index} aria-label={index === 0 ? "Machines" : "Other files"}>
+          {some.map((one) => (
+            <li key={one.path}>
+              <button type="button" onClick={() => void openFile(one.path)}>
+                <b>{one.path}</b>
+                <small>
+                  {KINDS[one.kind] ?? one.kind} {one.name}
+                  {!one.writable && ", read only"}
+                </small>
+              </button>
+            </li>
+          ))}
+        </ul>
+      ))}
+      {listing?.truncated && <p>The folder has more files than are listed.</p>}
+      <NewMachine isFirst={machines.length === 0} />
+    </main>
+  );
+}
+
+function NewMachine({ isFirst }: { isFirst: boolean }) {
+  const [templates, setTemplates] = useState<Template[]>([]);
+  const [template, setTemplate] = useState("starter");
+  const [name, setName] = useState("my_bot");
+  useEffect(() => {
+    api.templates().then(setTemplates).catch(tell);
+  }, []);
+  const create = async (event: Event) => {
+    event.preventDefault();
+    try {
+      const made = await api.create({ name: name.trim(), template });
+      await refreshFiles();
+      await openFile(made.files[0]!);
+      openPanel("talk");
+    } catch (error) {
+      tell(error);
+    }
+  };
+  return (
+    <form onSubmit={create} class="new-machine">
+      <h2>{isFirst ? "Start from a template" : "New machine"}</h2>
+      <div class="templates" role="radiogroup" aria-label="Template">
+        {templates.map((one) => (
+          <label key={one.name} class={template === one.name ? "chosen" : ""}>
+            <input
+              type="radio"
+              name="template"
+              checked={template === one.name}
+              onChange={() => setTemplate(one.name)}
+            />
+            <b>{one.title}</b>
+            <small>{one.description}</small>
+          </label>
+        ))}
+      </div>
+      <div class="line">
+        <label>
+          Name
+          <input
+            value={name}
+            autocomplete="off"
+            pattern="[a-z][a-z0-9_\-]*"
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
+        </label>
+        <button class="main">Create and talk</button>
+      </div>
+    </form>
+  );
+}

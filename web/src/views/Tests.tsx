@@ -1,0 +1,68 @@
+// Run the tests of the document, and show on the canvas what they cover.
+import { useState } from "preact/hooks";
+import { api } from "../api/client";
+import type { RanTests } from "../api/types";
+import { getState, light, present, tell, useStudio } from "../state/studio";
+import { showFigures } from "../talk/talk";
+
+export function Tests() {
+  const [ran, setRan] = useState<RanTests | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const settings = useStudio((state) => state.settings);
+  const run = async () => {
+    setBusy(true);
+    try {
+      const { path } = getState();
+      const found = await api.runTests({ path: path!, text: present()!.text });
+      setRan(found);
+      light({ covered: found.covered, missed: found.missed });
+    } catch (error) {
+      tell(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <section aria-label="Tests">
+      <h2>Tests</h2>
+      <div class="buttons">
+        <button type="button" class="main" disabled={isBusy} onClick={() => void run()}>
+          Run the tests
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            setRan(null);
+            light({ covered: null, missed: null, figures: null });
+          }}
+        >
+          Clear the canvas
+        </button>
+        {settings?.has_store && (
+          <button type="button" onClick={() => void showFigures()}>
+            Figures of the store
+          </button>
+        )}
+      </div>
+      {ran && (
+        <div role="status">
+          <p class={ran.failed > 0 ? "error" : "good"}>
+            {ran.reason ??
+              `${ran.passed} passed, ${ran.failed} failed, ${Math.round(ran.share * 100)} % covered`}
+          </p>
+          <ul class="findings">
+            {ran.results.map((one) => (
+              <li key={one.file + one.name} class={one.passed ? "" : "error"}>
+                <b>{one.passed ? "✔" : one.skipped ? "–" : "✖"}</b> {one.name}
+                <small> {one.file}</small>
+                {one.failures.map((text) => (
+                  <p key={text}>{text}</p>
+                ))}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </section>
+  );
+}

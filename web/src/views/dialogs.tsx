@@ -1,0 +1,134 @@
+// Questions of the page, one at a time: a name, a choice, a yes.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useSyncExternalStore } from "preact/compat";
+
+export interface Option {
+  readonly value: string;
+  readonly label: string;
+  readonly hint?: string;
+}
+
+interface Question {
+  readonly kind: "text" | "choice" | "yes";
+  readonly title: string;
+  readonly label: string;
+  readonly value: string;
+  readonly action: string;
+  readonly options: readonly Option[];
+  readonly done: (answer: string | null) => void;
+}
+
+let open: Question | null = null;
+const listeners = new Set<() => void>();
+
+function put(question: Question | null): void {
+  open = question;
+  for (const listener of listeners) listener();
+}
+
+function ask(part: Partial<Question> & { title: string }): Promise<string | null> {
+  open?.done(null);
+  const rest = { kind: "text" as const, label: "", value: "", action: "OK", options: [] };
+  return new Promise((resolve) => {
+    const done = (answer: string | null) => {
+      put(null);
+      resolve(answer);
+    };
+    put({ ...rest, ...part, done });
+  });
+}
+
+export const askText = (title: string, label: string, value = "", action = "OK") =>
+  ask({ kind: "text", title, label, value, action });
+
+export const askChoice = (title: string, label: string, options: readonly Option[]) =>
+  ask({ kind: "choice", title, label, options });
+
+export const askYes = async (title: string, label: string, action: string) =>
+  (await ask({ kind: "yes", title, label, action })) !== null;
+
+const subscribe = (listener: () => void) => {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+};
+
+export function Dialogs() {
+  const question = useSyncExternalStore(subscribe, () => open);
+  return question && <Asked key={question.title + question.value} question={question} />;
+}
+
+function Asked({ question }: { question: Question }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const before = useRef(document.activeElement as HTMLElement | null);
+  const [value, setValue] = useState(question.value);
+  useEffect(() => {
+    dialog.current?.showModal();
+    dialog.current?.querySelector<HTMLInputElement>("input")?.select();
+    return () => before.current?.focus?.();
+  }, []);
+  const wanted = value.trim().toLowerCase();
+  const found = question.options
+    .filter((one) => `${one.label} ${one.hint ?? ""}`.toLowerCase().includes(wanted))
+    .slice(0, 50);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (question.kind === "choice") question.done(found[0]?.value ?? null);
+    else if (question.kind === "yes") question.done("yes");
+    else if (value.trim()) question.done(value.trim());
+  };
+  const move = (event: KeyboardEvent) => {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const rows = [...dialog.current!.querySelectorAll<HTMLButtonElement>(".choices button")];
+    const at = rows.indexOf(document.activeElement as HTMLButtonElement);
+    const next = rows[at + (event.key === "ArrowDown" ? 1 : -1)];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  };
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby="dialog-title"
+      onCancel={(event) => {
+        event.preventDefault();
+        question.done(null);
+      }}
+      onKeyDown={move}
+    >
+      <form onSubmit={submit}>
+        <h2 id="dialog-title">{question.title}</h2>
+        {question.kind === "yes" ? (
+          <p>{question.label}</p>
+        ) : (
+          <label>
+            {question.label}
+            <input
+              value={value}
+              autocomplete="off"
+              spellcheck={false}
+              onInput={(event) => setValue(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        {question.kind === "choice" && (
+          <ul class="choices">
+            {found.map((one) => (
+              <li key={one.value}>
+                <button type="button" onClick={() => question.done(one.value)}>
+                  <b>{one.label}</b> {one.hint && <small>{one.hint}</small>}
+                </button>
+              </li>
+            ))}
+            {found.length === 0 && <li>Nothing found.</li>}
+          </ul>
+        )}
+        <div class="buttons">
+          <button type="button" onClick={() => question.done(null)}>
+            Cancel
+          </button>
+          {question.kind !== "choice" && <button class="main">{question.action}</button>}
+        </div>
+      </form>
+    </dialog>
+  );
+}
