@@ -18,7 +18,7 @@ ARGS =
 # The rooms that most changes touch, without services, processes and browsers.
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
-.PHONY: help chat serve test quick optional crash services lint docs bench evaluate clean
+.PHONY: help chat serve test quick optional crash services lint docs page bench evaluate clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
@@ -28,6 +28,7 @@ help:
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
+	@echo 'make page      build the page of the studio from web/ (Node 20.19 or newer)'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
@@ -77,6 +78,9 @@ lint: $(VENV)/.dev
 	@said=$$($(BIN)/lint-imports --no-logo) || { echo "$$said"; exit 1; }
 	@echo 'llm-fsm validate fsm_definitions'
 	@$(BIN)/llm-fsm validate fsm_definitions
+
+page:
+	cd web && npm ci --no-audit --no-fund && npm run build
 
 docs: $(VENV)/.dev
 	@$(BIN)/python -m website $(ARGS)

@@ -74,6 +74,8 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
         names = set(archive.namelist())
     folders = (source / "llm_fsm" / "server" / "static", source / "llm_fsm" / "cli" / "starter")
     pages = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
+    studio = source / "llm_fsm" / "editor" / "static"
+    pages |= {path.relative_to(source).as_posix() for path in studio.rglob("*") if path.is_file()}
     others = {"llm_fsm/py.typed", "llm_fsm/_data/docs/LLM_GUIDE.md", *SCHEMAS, *pages}
     assert modules | others <= names
     places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm_runtime-")

@@ -426,7 +426,7 @@ function App() {
 
 async function begin(): Promise<void> {
   try {
-    const [settings, schema] = await Promise.all([api.settings(), api.schema()]);
+    const [settings, schema] = await Promise.all([api.settings(), api.schema().catch(() => ({}))]);
     takeSchema(schema);
     change({ settings });
     const wanted = new URLSearchParams(location.search).get("file") ?? settings.file;

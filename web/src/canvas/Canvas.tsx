@@ -298,10 +298,25 @@ function Picture() {
     return found;
   }, [graph, routes, selected, lit]);
 
+  // A machine that fits is shown whole; a larger one from its first state on, so that it can be read.
+  const lookAtFirst = async () => {
+    await flow.fitView({ padding: 0.1, maxZoom: 1 });
+    const first = graph?.nodes.find((one) => one.initial) ?? graph?.nodes[0];
+    const at = first && positions?.[first.id];
+    if (!at || flow.getZoom() >= LABEL_ZOOM) return;
+    const frame = document.querySelector(".canvas")!.getBoundingClientRect();
+    const zoom = 0.7;
+    await flow.setViewport({
+      x: 40 - at.x * zoom,
+      y: frame.height / 2 - (at.y + HEIGHT / 2) * zoom,
+      zoom,
+    });
+  };
+
   useEffect(() => {
     if (shown.length === 0 || fitted.current === path || !path) return;
     fitted.current = path;
-    requestAnimationFrame(() => void flow.fitView({ padding: 0.12, maxZoom: 1 }));
+    requestAnimationFrame(() => void lookAtFirst());
   }, [shown, path]);
 
   useEffect(() => {

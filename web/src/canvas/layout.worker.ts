@@ -3,7 +3,9 @@ import type { LayoutRequest, Route } from "./layout";
 
 const WIDTH = 216;
 const HEIGHT = 72;
-const LABEL_HEIGHT = 20;
+/** Labels have two lines at most. */
+const LABEL_WIDTH = 136;
+const LETTER_WIDTH = 6.4;
 /** More states than this are ranked by the quick ranker, which is nearly as good. */
 const MANY = 150;
 
@@ -12,8 +14,8 @@ onmessage = (event: MessageEvent<LayoutRequest>) => {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
   graph.setGraph({
     rankdir: "LR",
-    nodesep: 40,
-    ranksep: 70,
+    nodesep: 36,
+    ranksep: 44,
     edgesep: 24,
     marginx: 0,
     marginy: 0,
@@ -22,8 +24,10 @@ onmessage = (event: MessageEvent<LayoutRequest>) => {
   graph.setDefaultEdgeLabel(() => ({}));
   for (const id of nodes) graph.setNode(id, { width: WIDTH, height: HEIGHT });
   for (const { id, from, to, label } of edges) {
-    const width = label ? Math.min(190, 16 + label.length * 6.4) : 24;
-    graph.setEdge(from, to, { width, height: LABEL_HEIGHT, labelpos: "c" }, id);
+    const length = 16 + label.length * LETTER_WIDTH;
+    const width = label ? Math.min(LABEL_WIDTH, length) : 24;
+    const height = length > LABEL_WIDTH ? 42 : 24;
+    graph.setEdge(from, to, { width, height, labelpos: "c" }, id);
   }
   dagre.layout(graph);
   const positions: Record<string, { x: number; y: number }> = {};

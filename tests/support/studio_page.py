@@ -1,0 +1,56 @@
+"""The page of the studio in Debian's Chromium."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+WIDE = {"width": 1400, "height": 860}
+NARROW = {"width": 390, "height": 800}
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start a browser that has no network of its own to reach."""
+    switches = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, address: str, file: str | None = None, **options: Any) -> Iterator[Page]:
+    """Open the page in a context of its own. A fault of its scripts fails the test.
+
+    Args:
+        browser: The browser.
+        address: The address of the studio without its path, and the token behind `#token=`.
+        file: The file to open; None: the first page.
+        options: Options of the browser's context; `viewport` is wide if it is not given.
+    """
+    context = browser.new_context(**{"viewport": WIDE, **options})
+    faults: list[str] = []
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    base, _, token = address.partition("#")
+    page.goto(f"{base}/?file={file}#{token}" if file else f"{base}/#{token}")
+    try:
+        yield page
+    finally:
+        context.close()
+    assert not faults
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file with the line ends as they are given."""
+    path.write_bytes(text.encode())
+    return path
