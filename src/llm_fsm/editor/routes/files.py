@@ -6,16 +6,21 @@ from fastapi import APIRouter, Query
 
 from llm_fsm import __version__
 from llm_fsm.definition.json_source import SourceError, parse
+from llm_fsm.documents.patch import PatchError
 from llm_fsm.editor.checked import check_written, kind_of_value
+from llm_fsm.editor.edits import edits_between
 from llm_fsm.editor.folder import layout_path
+from llm_fsm.editor.gestures import perform
 from llm_fsm.editor.layouts import layout_text, read_layout
 from llm_fsm.editor.models import (
     CheckedText,
     FileEntry,
+    GestureBody,
     Layout,
     LayoutBody,
     Listing,
     Opened,
+    Patched,
     SaveBody,
     SavedFile,
     StudioSettings,
@@ -86,6 +91,18 @@ def router(studio: Studio) -> APIRouter:
     def check_text(body: TextBody) -> CheckedText:
         """Check a text that need not be saved."""
         return check_written(body.text, body.path, folder)
+
+    @made.post("/patch")
+    def patch_text(body: GestureBody) -> Patched:
+        """Make gestures on a text, in order. All bytes that they do not name stay."""
+        text = body.text
+        for one in body.gestures:
+            try:
+                text = perform(text, one.gesture, body.path)
+            except PatchError as error:
+                raise Problem("invalid", f"{one.gesture.do}: {error}") from error
+        checked = check_written(text, body.path, folder, fixes=False)
+        return Patched(text=text, edits=edits_between(body.text, text), checked=checked)
 
     return made
 

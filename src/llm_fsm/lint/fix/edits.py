@@ -78,15 +78,15 @@ class Draft:
 
     def member(self, key_start: int) -> tuple[int, Any]:
         """Return the end of the member whose key begins at an offset, and its value."""
-        at = self._skip(self.value_end(key_start))
-        at = self._skip(at + 1)
+        at = self.skip(self.value_end(key_start))
+        at = self.skip(at + 1)
         end = self.value_end(at)
         return end, parse(self.text[at:end])
 
     def remove_member(self, key_start: int) -> Edit:
         """Return the edit that removes the member whose key begins at an offset, with its comma."""
         end, _ = self.member(key_start)
-        after = self._skip(end)
+        after = self.skip(end)
         own_line = _OWN_LINE.search(self.text[:key_start])
         if after < len(self.text) and self.text[after] == ",":
             rest = _REST_OF_LINE.match(self.text, after + 1)
@@ -106,7 +106,7 @@ class Draft:
             return len(before) - 1
         return None
 
-    def _skip(self, at: int) -> int:
+    def skip(self, at: int) -> int:
         """Return the offset after white space and comments."""
         while at < len(self.text):
             found = _TOKEN.match(self.text, at)

@@ -1,0 +1,394 @@
+"""Gestures on a definition or a workflow: each one is a few changes of its text, which keep all other bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from llm_fsm._json import object_at, step, steps, value_at
+from llm_fsm.definition.json_source import parse
+from llm_fsm.documents import patch
+from llm_fsm.documents.patch import PatchError
+from llm_fsm.editor import models as gesture
+from llm_fsm.editor.checked import kind_of_value
+
+_PLACES = frozenset({"_current_state", "_previous_state"})
+"""Names in conditions whose values are ids of states."""
+_COMPARISONS = frozenset({"==", "===", "!=", "!==", "in"})
+_LIMITS = ("never", "always", "eventually", "before", "after")
+_POSITIONS = ("/ui/positions", "/graph_layout", "/graph_layout/positions")
+
+
+def perform(text: str, given: gesture.Gesture, path: str) -> str:
+    """Make one gesture.
+
+    Args:
+        text: The text of the file.
+        given: The gesture.
+        path: The path of the file, by which its kind is told.
+
+    Returns:
+        The new text.
+
+    Raises:
+        PatchError: The text does not allow it.
+    """
+    match given:
+        case gesture.SetValue():
+            return patch.set_value(text, given.pointer, given.value)
+        case gesture.DeleteValue():
+            return patch.delete_values(text, [given.pointer])
+        case gesture.InsertValue():
+            above, _, index = given.pointer.rpartition("/")
+            if not index.isdecimal():
+                raise PatchError(f"{given.pointer!r} does not end with an index of a list")
+            return patch.insert_items(text, above, int(index), [given.value])
+        case gesture.MoveValue():
+            return patch.move(text, given.pointer, given.to)
+        case gesture.RenameKey():
+            return patch.rename_keys(text, [(given.pointer, given.to)])
+    document = patch.read(text).scan.value
+    if not isinstance(document, dict):
+        raise PatchError("the file is no JSON object, so it has no states")
+    if isinstance(document.get("states"), list):
+        raise PatchError(
+            "the states are a list, as in an older form: `llm-fsm convert` writes today's form"
+        )
+    if kind_of_value(document, path) == "workflow":
+        return _on_workflow(text, document, given)
+    return _on_definition(text, document, given)
+
+
+def _pointer(state: str) -> str:
+    return "/states" + step(state)
+
+
+def _known(document: dict[str, Any], state: str) -> None:
+    if state not in object_at(document, "states"):
+        raise PatchError(f"there is no state {state!r}")
+
+
+def _fresh(document: dict[str, Any], state: str) -> None:
+    if not state:
+        raise PatchError("a state needs an id")
+    if state in object_at(document, "states"):
+        raise PatchError(f"there is a state {state!r} already")
+
+
+def _with_state(
+    text: str, document: dict[str, Any], state: str, value: Any, after: str | None
+) -> str:
+    _fresh(document, state)
+    if not isinstance(document.get("states"), dict):
+        return patch.set_value(text, "/states", {state: value})
+    return patch.add_member(text, "/states", state, value, after=after)
+
+
+# -- definitions
+
+
+def _on_definition(text: str, document: dict[str, Any], given: gesture.Gesture) -> str:
+    match given:
+        case gesture.AddState():
+            return _add_state(text, document, given)
+        case gesture.RenameState():
+            return _rename(text, document, given.id, given.to)
+        case gesture.DeleteState():
+            return _delete_state(text, document, given)
+        case gesture.DuplicateState():
+            _known(document, given.id)
+            value = dict(object_at(document["states"], given.id))
+            if value.get("id") == given.id:
+                value["id"] = given.to
+            return _with_state(text, document, given.to, value, given.id)
+        case gesture.AddTransition():
+            return _add_transition(text, document, given)
+        case gesture.DeleteTransition():
+            return patch.delete_values(text, [given.pointer])
+        case gesture.Repoint():
+            return _repoint(text, document, given)
+        case gesture.InsertState():
+            return _insert_state(text, document, given)
+    raise PatchError(f"a definition has no gesture {given.do!r}")
+
+
+def _add_state(text: str, document: dict[str, Any], given: gesture.AddState) -> str:
+    text = _with_state(text, document, given.id, given.value, given.after)
+    if not document.get("initial_state"):
+        text = patch.set_value(text, "/initial_state", given.id)
+    return text
+
+
+def references(document: dict[str, Any], state: str) -> list[str]:
+    """Return the pointers of all texts that name a state, in the order of the document."""
+    return [pointer for pointer in _naming(document) if value_at(document, pointer) == state]
+
+
+def _naming(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the pointers of all texts that may name a state."""
+    yield "/initial_state"
+    for name in object_at(document, "states"):
+        place = _pointer(name)
+        yield from (f"{place}/id", f"{place}/on_timeout", f"{place}/on_exhausted")
+        yield from _targets(document, f"{place}/transitions")
+    yield from _targets(document, "/global_transitions")
+    yield "/on_function_error/target_state"
+    for place in _items(document, "/properties"):
+        for limit in _LIMITS:
+            yield f"{place}/{limit}"
+            yield from _items(document, f"{place}/{limit}")
+    yield from _compared(document, "")
+
+
+def _items(document: dict[str, Any], pointer: str) -> list[str]:
+    found = value_at(document, pointer)
+    return [f"{pointer}/{index}" for index in range(len(found))] if isinstance(found, list) else []
+
+
+def _targets(document: dict[str, Any], pointer: str) -> list[str]:
+    return [f"{place}/target_state" for place in _items(document, pointer)]
+
+
+def _compared(value: Any, pointer: str) -> Iterator[str]:
+    """Yield the pointers of what conditions compare with the current or the previous state."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _compared(item, f"{pointer}/{index}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            place = pointer + step(key)
+            if key in _COMPARISONS and isinstance(item, list) and any(map(_is_place, item)):
+                for index, part in enumerate(item):
+                    yield f"{place}/{index}"
+                    inner = len(part) if isinstance(part, list) else 0
+                    yield from (f"{place}/{index}/{number}" for number in range(inner))
+            yield from _compared(item, place)
+
+
+def _is_place(part: Any) -> bool:
+    name = part.get("var") if isinstance(part, dict) else None
+    if isinstance(name, list) and name:
+        name = name[0]
+    return isinstance(name, str) and name in _PLACES
+
+
+def _rename(text: str, document: dict[str, Any], state: str, to: str) -> str:
+    _known(document, state)
+    if state == to:
+        return text
+    _fresh(document, to)
+    named = dict.fromkeys(references(document, state))
+    values = [(pointer, to) for pointer in named]
+    below = _pointer(state)
+    for place in _items(document, "/x-lint/ignore"):
+        at = value_at(document, f"{place}/at")
+        if isinstance(at, str) and (at == below or at.startswith(f"{below}/")):
+            values.append((f"{place}/at", _pointer(to) + at.removeprefix(below)))
+    text = patch.replace_scalars(text, values)
+    return patch.rename_keys(text, [(below, to), *_positions(document, state, to)])
+
+
+def _positions(document: dict[str, Any], state: str, to: str) -> list[tuple[str, str]]:
+    """Return the renamings of positions that stand in the file itself."""
+    found = []
+    for place in _POSITIONS:
+        pointer = place + step(state)
+        if value_at(document, pointer) is not None:
+            found.append((pointer, to))
+    return found
+
+
+def _delete_state(text: str, document: dict[str, Any], given: gesture.DeleteState) -> str:
+    _known(document, given.id)
+    gone = [_pointer(given.id), *(pointer for pointer, _ in _positions(document, given.id, ""))]
+    if not given.keep_transitions:
+        gone += _leading_to(document, given.id)
+    inside = f"{_pointer(given.id)}/"
+    return patch.delete_values(
+        text, [pointer for pointer in gone if not pointer.startswith(inside)]
+    )
+
+
+def _leading_to(document: dict[str, Any], state: str) -> Iterator[str]:
+    """Yield the pointers of transitions and options that lead to a state."""
+    for pointer in references(document, state):
+        above, _, key = pointer.rpartition("/")
+        if key in ("on_timeout", "on_exhausted"):
+            yield pointer
+        elif key == "target_state" and pointer != "/on_function_error/target_state":
+            yield above
+
+
+def _add_transition(text: str, document: dict[str, Any], given: gesture.AddTransition) -> str:
+    value = {"target_state": given.target, **given.value}
+    place = "/global_transitions"
+    if given.source is not None:
+        _known(document, given.source)
+        place = f"{_pointer(given.source)}/transitions"
+    found = value_at(document, place)
+    if not isinstance(found, list):
+        return patch.set_value(text, place, [value])
+    return patch.insert_items(
+        text, place, len(found) if given.index is None else given.index, [value]
+    )
+
+
+def _repoint(text: str, document: dict[str, Any], given: gesture.Repoint) -> str:
+    written = value_at(document, given.pointer)
+    is_option = isinstance(written, str)  # a time-out, or what follows after all retries
+    if given.target is not None:
+        place = given.pointer if is_option else f"{given.pointer}/target_state"
+        text = patch.set_value(text, place, given.target)
+    if given.source is None or is_option:
+        return text
+    value = value_at(parse(text), given.pointer)
+    moved = gesture.AddTransition(do="add_transition", source=given.source, target="", value=value)
+    if given.pointer.startswith(f"{_pointer(given.source)}/transitions/"):
+        return text
+    text = patch.delete_values(text, [given.pointer])
+    return _add_transition(text, parse(text), moved)
+
+
+def _insert_state(text: str, document: dict[str, Any], given: gesture.InsertState) -> str:
+    """The transition leads to the new state, and keeps its conditions; one without any leads on."""
+    written = value_at(document, given.pointer)
+    place = given.pointer
+    if isinstance(written, dict):
+        place = f"{given.pointer}/target_state"
+    target = value_at(document, place)
+    if not isinstance(target, str):
+        raise PatchError(f"there is no transition at {given.pointer!r}")
+    parts = steps(given.pointer)
+    after = parts[1] if parts[0] == "states" and len(parts) > 1 else None
+    text = patch.replace_scalars(text, [(place, given.id)])
+    value = {**given.value, "transitions": [{"target_state": target}]}
+    return _with_state(text, document, given.id, value, after)
+
+
+# -- workflows of version 2.0
+
+
+def _on_workflow(text: str, document: dict[str, Any], given: gesture.Gesture) -> str:
+    match given:
+        case gesture.AddState():
+            value = {"objective": "", "key_results": [], "tools": [], **given.value}
+            if not object_at(document, "states"):
+                value.setdefault("is_initial", True)
+            return _with_state(text, document, given.id, value, given.after)
+        case gesture.RenameState():
+            return _rename_in_workflow(text, document, given)
+        case gesture.DeleteState():
+            return _delete_in_workflow(text, document, given)
+        case gesture.DuplicateState():
+            _known(document, given.id)
+            value = dict(object_at(document["states"], given.id))
+            value.pop("is_initial", None)
+            text = _with_state(text, document, given.to, value, given.id)
+            way = object_at(document, "transitions").get(given.id)
+            return text if way is None else patch.set_value(text, _way(given.to), way)
+        case gesture.AddTransition():
+            return _add_branch(text, document, given)
+        case gesture.DeleteTransition():
+            return _delete_branches(text, document, [given.pointer])
+        case gesture.Repoint():
+            return _repoint_branch(text, document, given)
+        case gesture.InsertState():
+            target = value_at(document, given.pointer)
+            if not isinstance(target, str):
+                raise PatchError(f"there is no transition at {given.pointer!r}")
+            text = patch.replace_scalars(text, [(given.pointer, given.id)])
+            value = {"objective": "", "key_results": [], "tools": [], **given.value}
+            text = _with_state(text, document, given.id, value, steps(given.pointer)[1])
+            return patch.set_value(text, _way(given.id), target)
+    raise PatchError(f"a workflow has no gesture {given.do!r}")
+
+
+def _way(state: str) -> str:
+    return "/transitions" + step(state)
+
+
+def _branches(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the pointer and the target of each branch."""
+    for source, way in object_at(document, "transitions").items():
+        if isinstance(way, str):
+            yield _way(source), way
+        elif isinstance(way, dict):
+            for label, target in way.items():
+                if isinstance(target, str) and not (label == "route" and len(way) == 1):
+                    yield _way(source) + step(label), target
+
+
+def _rename_in_workflow(text: str, document: dict[str, Any], given: gesture.RenameState) -> str:
+    _known(document, given.id)
+    if given.id == given.to:
+        return text
+    _fresh(document, given.to)
+    named = [(pointer, given.to) for pointer, target in _branches(document) if target == given.id]
+    names = [(_pointer(given.id), given.to), *_positions(document, given.id, given.to)]
+    if given.id in object_at(document, "transitions"):
+        names.append((_way(given.id), given.to))
+    return patch.rename_keys(patch.replace_scalars(text, named), names)
+
+
+def _delete_in_workflow(text: str, document: dict[str, Any], given: gesture.DeleteState) -> str:
+    _known(document, given.id)
+    gone = [_pointer(given.id), *(pointer for pointer, _ in _positions(document, given.id, ""))]
+    if given.id in object_at(document, "transitions"):
+        gone.append(_way(given.id))
+    text = patch.delete_values(text, gone)
+    if given.keep_transitions:
+        return text
+    document = parse(text)
+    return _delete_branches(
+        text, document, [at for at, target in _branches(document) if target == given.id]
+    )
+
+
+def _delete_branches(text: str, document: dict[str, Any], pointers: Sequence[str]) -> str:
+    """Delete branches. A state that loses its last one has null, as the form writes a state without a way on."""
+    for source, way in object_at(document, "transitions").items():
+        own = [
+            pointer
+            for pointer in pointers
+            if pointer == _way(source) or pointer.startswith(_way(source) + "/")
+        ]
+        if not own:
+            continue
+        if isinstance(way, dict) and len(own) < len(way) and own != [_way(source)]:
+            text = patch.delete_values(text, own)
+        else:
+            text = patch.set_value(text, _way(source), None)
+    return text
+
+
+def _add_branch(text: str, document: dict[str, Any], given: gesture.AddTransition) -> str:
+    if given.source is None:
+        raise PatchError("a workflow has no transitions from everywhere")
+    _known(document, given.source)
+    way = object_at(document, "transitions").get(given.source)
+    if way is None and given.label is None:
+        return patch.set_value(text, _way(given.source), given.target)
+    branches = {"default": way} if isinstance(way, str) else dict(way or {})
+    wanted = given.label or given.target
+    label = wanted
+    number = 2
+    while label in branches:
+        label = f"{wanted}_{number}"
+        number += 1
+    return patch.set_value(text, _way(given.source), {**branches, label: given.target})
+
+
+def _repoint_branch(text: str, document: dict[str, Any], given: gesture.Repoint) -> str:
+    target = value_at(document, given.pointer)
+    if not isinstance(target, str):
+        raise PatchError(f"there is no transition at {given.pointer!r}")
+    target = target if given.target is None else given.target
+    if given.source is None:
+        return patch.replace_scalars(text, [(given.pointer, target)])
+    text = _delete_branches(text, document, [given.pointer])
+    parts = steps(given.pointer)
+    label = parts[2] if len(parts) > 2 else None
+    moved = gesture.AddTransition(
+        do="add_transition", source=given.source, target=target, label=label
+    )
+    return _add_branch(text, parse(text), moved)
