@@ -35,8 +35,8 @@ LIMITS = {
     "cli": Limits(30_800, 4.8, long=500),
     "conditions": Limits(6_800, 5.5, long=60),
     "definition": Limits(13_000, 4.8, long=20),
-    "documents": Limits(19_600, 5.1, long=12),
-    "editor": Limits(14_000, 4.8, long=20),
+    "documents": Limits(22_200, 5.25, long=12),
+    "editor": Limits(25_000, 4.8, long=40),
     "engine": Limits(20_700, 3.9, long=20),
     "lint": Limits(46_900, 4.9, long=35),
     "llm": Limits(20_600, 5.2, long=360),
@@ -51,7 +51,7 @@ LIMITS = {
     "turn": Limits(45_600, 5.2, long=430),
     "workflow": Limits(7_400, 4.9, long=125),
 }
-WHOLE = Limits(341_500, 4.8, long=2_640)
+WHOLE = Limits(362_000, 4.8, long=2_680)
 
 
 @pytest.fixture(scope="module")
