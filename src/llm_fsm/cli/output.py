@@ -35,7 +35,7 @@ def write_output(path: str, data: str | bytes) -> None:
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     try:
         if not _is_replaced(path, content):
-            with open(path, "ab" if _is_special(path) else "wb") as stream:
+            with open(path, "ab" if is_special(path) else "wb") as stream:
                 stream.write(content)
     except OSError as error:
         raise _unwritten(path, error) from error
@@ -63,14 +63,14 @@ def _unwritten(path: str, error: Exception) -> Failure:
     return Failure(f"{path}: cannot be written: {said.lower()}", OUTPUT)
 
 
-def _is_special(path: str) -> bool:
-    """Return True for a file that must not be replaced: a rename over `/dev/null` would remove it."""
+def is_special(path: str) -> bool:
+    """Return true for a file that must not be replaced: a rename over `/dev/null` would remove it."""
     return path.startswith(_OPEN) or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def _is_replaced(path: str, content: bytes) -> bool:
     """Write beside, then rename; False where that is not to be done, or not possible for want of rights."""
-    if not path or _is_special(path):
+    if not path or is_special(path):
         return False
     target = os.path.realpath(path)
     fresh = os.path.join(os.path.dirname(target), f".llm-fsm.{os.urandom(8).hex()}")

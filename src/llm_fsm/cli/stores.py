@@ -99,6 +99,11 @@ def _opened(place: _Place | None) -> Store:
         raise click.UsageError(f"{source}: {error}") from error
 
 
+def is_named(url: str | None) -> bool:
+    """Return true if the option or a variable names a store. Raises UsageError."""
+    return _named_place(url, "--db") is not None
+
+
 def open_existing(url: str | None, option: str = "--db") -> Store | None:
     """The store of an option for reading; None when the default file does not exist yet.
 

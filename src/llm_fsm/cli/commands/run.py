@@ -17,6 +17,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
+from llm_fsm.cli.batch import BatchFiles, play_batch, unnamed_place
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.chat import context_of
 from llm_fsm.cli.failures import show_failures
@@ -35,10 +36,11 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import identified, latest, new_id, open_holding, unknown
+from llm_fsm.cli.stores import identified, latest, new_id, open_holding, open_store, unknown
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.batch import LIMIT
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import TurnAborted, TurnSaved, observe
@@ -189,17 +191,9 @@ class RunSession:
     def again(self, command: str = "run") -> str:
         """The command that goes on with this run. An address with a password is left out."""
         wanted = self.wanted
-        base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
-        timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
-        options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url), ("--timeout", timeout)]
-        options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
         parts = [console.program(), command, wanted.file, "--resume", self.id]
-        if command == "run" and not wanted.summaries:
-            parts.append("--no-summaries")
-        for name, value in options:
-            if value is not None:
-                parts += (name, value)
-        return shlex.join(parts)
+        options = _again_options(wanted if command == "run" else replace(wanted, summaries=True))
+        return shlex.join([*parts, *options])
 
 
 @click.command(epilog=example('llm-fsm run flow.json --input "a text" --tools tools.py'))
@@ -218,12 +212,17 @@ class RunSession:
 @base_url_option
 @timeout_option
 @db_option
-@click.option("--id", "conversation_id", metavar="ID", help="The id of the new run.")
+@click.option("--id", "conversation_id", metavar="ID", help="The id of the new run, or of the batch.")
 @click.option("--resume", metavar="ID", help="Go on with a run that was parked or waits; its id, or how it begins.")
 @click.option("--last", is_flag=True, help="Go on with the run of FILE that was used last.")
 @click.option("--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for.")
 @tools_option
 @mcp_option
+@click.option("--batch", metavar="INPUTS.jsonl", help="Play each line, {\"input\": …} or {\"messages\": […]}.")
+@click.option("-o", "results", metavar="RESULTS.jsonl", help="With --batch: the file for the results.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1000), help="With --batch: lines at a time.  [default: 8]"
+)
 @click.option("--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal.")
 @verbose_option
@@ -246,6 +245,9 @@ def run(
     answer: str | None,
     tools: tuple[str, ...],
     mcp: str | None,
+    batch: str | None,
+    results: str | None,
+    limit: int | None,
     no_summaries: bool,
     as_json: bool,
 ) -> None:
@@ -255,6 +257,9 @@ def run(
     and key results; through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C parks
     the run, --resume ID or --last goes on with it. --tools runs the Python file that it names: name only your own.
 
+    --batch plays a file of inputs, also of conversations. The same command goes on after a kill, and on several
+    machines with one --db they share the work.
+
     Exit codes: 0 passed, 1 failed, exhausted or limited, or the definition is at fault, 2 usage, 3 model or
     provider, 4 store, 5 paused, 130 interrupted.
     """
@@ -262,6 +267,15 @@ def run(
         raise click.UsageError("name a definition FILE, once", ctx)
     new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
     _check_options(ctx, resume, new, answer, last=last)
+    files = _files(ctx, batch, results, limit, conversation_id)
+    if files is not None:
+        stored = stored_option(resume, last=last)
+        named = [] if stored is None else [stored]
+        for option, value in (("--input", given), ("--background", background)):
+            if value is not None:
+                named.append(option)
+        if named:
+            raise click.UsageError(f"{named[0]} belongs to a single run, not to --batch", ctx)
     verbose = ctx.ensure_object(GlobalOptions).verbose
     ctx.call_on_close(show_failures(verbose=verbose > 0))
     if verbose:
@@ -288,7 +302,21 @@ def run(
         json=as_json or not console.is_screen(sys.stdout),
         verbose=verbose > 0,
     )
-    ctx.exit(_run(wanted))
+    ctx.exit(_run(wanted, files))
+
+
+def _files(
+    ctx: click.Context, batch: str | None, results: str | None, limit: int | None, name: str | None
+) -> BatchFiles | None:
+    """Return the files of a batch; None for a single run. Raises UsageError."""
+    if batch is None:
+        for option, value in (("-o", results), ("--limit", limit)):
+            if value is not None:
+                raise click.UsageError(f"{option} belongs to --batch", ctx)
+        return None
+    if results is None:
+        raise click.UsageError("--batch needs -o RESULTS.jsonl, the file for the results", ctx)
+    return BatchFiles(inputs=batch, results=results, limit=limit or LIMIT, name=name)
 
 
 def _check_options(
@@ -304,11 +332,62 @@ def _check_options(
         raise click.UsageError("--answer goes to a run that waits: name it with --resume or --last", ctx)
 
 
-def _run(wanted: RunOptions) -> int:
+def _run(wanted: RunOptions, files: BatchFiles | None) -> int:
+    if files is not None:
+        return _run_batch(wanted, files)
     if not wanted.json:
         return _perform(wanted, None)
     with own_output() as out:
         return _perform(wanted, out)
+
+
+def _run_batch(wanted: RunOptions, files: BatchFiles) -> int:
+    path = choice.located(wanted.file, definition_paths())
+    definition = choice.opened(path)
+    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
+    with ExitStack() as stack:
+        out = stack.enter_context(own_output())
+        runner = stack.enter_context(asyncio.Runner())
+        store = open_store(wanted.db)
+        stack.callback(lambda: runner.run(store.close()))
+        machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
+        stack.callback(lambda: runner.run(machine.close()))
+        code, counts = play_batch(
+            files,
+            machine,
+            runner,
+            context=wanted.context,
+            unnamed=unnamed_place(wanted.db, store),
+            again=_same_batch(wanted, files),
+        )
+        if wanted.json:
+            console.json(counts, indent=None, to=out)
+    return code
+
+
+def _same_batch(wanted: RunOptions, files: BatchFiles) -> str:
+    """Return the command that goes on with a batch. An address with a password is left out."""
+    parts = [console.program(), "run", wanted.file, "--batch", files.inputs, "-o", files.results]
+    if files.name is not None:
+        parts += ["--id", files.name]
+    if files.limit != LIMIT:
+        parts += ["--limit", str(files.limit)]
+    if wanted.context is not None:
+        parts += ["--context", escape.as_json(dict(wanted.context), None)]
+    return shlex.join([*parts, *_again_options(wanted)])
+
+
+def _again_options(wanted: RunOptions) -> list[str]:
+    """Return the options with which a run, or a batch, goes on."""
+    base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
+    timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
+    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url), ("--timeout", timeout)]
+    options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
+    parts: list[str] = []
+    for name, value in options:
+        if value is not None:
+            parts += (name, value)
+    return parts if wanted.summaries else ["--no-summaries", *parts]
 
 
 def _perform(wanted: RunOptions, out: TextIO | None) -> int:
