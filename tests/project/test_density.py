@@ -32,12 +32,12 @@ class Limits(NamedTuple):
 
 # room: nodes, nodes a line, long lines; nested and double expressions are in no room
 LIMITS = {
-    "cli": Limits(30_800, 4.8, long=500),
+    "cli": Limits(32_400, 4.8, long=500),
     "conditions": Limits(6_800, 5.5, long=60),
     "definition": Limits(13_000, 4.8, long=20),
     "documents": Limits(22_200, 5.25, long=12),
     "editor": Limits(25_000, 4.8, long=40),
-    "engine": Limits(20_700, 3.9, long=20),
+    "engine": Limits(22_000, 3.9, long=20),
     "lint": Limits(46_900, 4.9, long=35),
     "llm": Limits(20_600, 5.2, long=360),
     "records": Limits(5_400, 4.1, long=10),

@@ -82,7 +82,8 @@ class Results:
         """Replace the file by one in the order of the inputs. Raises Failure."""
         self.close()
         if not is_special(self._path):
-            write_output(self._path, b"".join(self._lines[number] for number in sorted(self._lines)))
+            lines = [self._lines[number] for number in sorted(self._lines)]
+            write_output(self._path, b"".join(lines))
 
 
 def _unwritten(path: str, error: OSError) -> str:
@@ -176,7 +177,8 @@ class BatchTally:
     def text(self) -> str:
         """The counts for a reader: done, failed, rate, cost, time left."""
         rate = self.rate
-        parts = [f"{self.seen:,} of {self.total:,}", f"{self.failed:,} failed", f"{rate:.1f} lines/s"]
+        parts = [f"{self.seen:,} of {self.total:,}", f"{self.failed:,} failed"]
+        parts.append(f"{rate:.1f} lines/s")
         if self.usage.cost:
             parts.append(f"${self.usage.cost:.4f}")
         if rate and self.seen < self.total:
@@ -211,7 +213,7 @@ def _time(seconds: float) -> str:
 def name_of(
     files: BatchFiles, data: bytes, definition: Definition, context: Mapping[str, Any] | None
 ) -> str:
-    """Return the name of a batch: `--id`, or a hash of the file, the definition and `--context`. Raises Failure."""
+    """Return `--id`, or a hash of the file, the definition and `--context`. Raises Failure."""
     if files.name is not None:
         try:
             checked_id(files.name, "batch id")
@@ -228,8 +230,10 @@ def name_of(
 
 def data_of(files: BatchFiles) -> bytes:
     """Return the file of inputs. Raises Failure."""
-    if not is_special(files.results) and os.path.realpath(files.inputs) == os.path.realpath(files.results):
-        raise exits.Failure("-o and --batch name the same file: the results would replace the inputs")
+    same = os.path.realpath(files.inputs) == os.path.realpath(files.results)
+    if same and not is_special(files.results):
+        said = "-o and --batch name the same file: the results would replace the inputs"
+        raise exits.Failure(said)
     try:
         return Path(files.inputs).read_bytes()
     except OSError as error:
@@ -335,12 +339,13 @@ def _watched(
 
 
 def unnamed_place(url: str | None, store: Store) -> str | None:
-    """Return what follows for a batch if no store was named that others can share; None if one was."""
+    """Return what follows if nobody named a store that others can share; None if somebody did."""
     if url == "memory":
         return "--db memory: nothing of this batch is kept, so a kill begins it again"
     if is_named(url):
         return None
+    place = getattr(store, "path", "this process")
     return (
-        f"no --db: the conversations are kept in {getattr(store, 'path', 'this process')}; after a kill this "
-        "command goes on there, but other machines cannot share the work: name a store with --db"
+        f"no --db: the conversations are kept in {place}; after a kill this command goes on there, "
+        "but other machines cannot share the work: name a store with --db"
     )

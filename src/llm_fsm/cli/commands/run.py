@@ -218,10 +218,19 @@ class RunSession:
 @click.option("--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for.")
 @tools_option
 @mcp_option
-@click.option("--batch", metavar="INPUTS.jsonl", help="Play each line, {\"input\": …} or {\"messages\": […]}.")
-@click.option("-o", "results", metavar="RESULTS.jsonl", help="With --batch: the file for the results.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1000), help="With --batch: lines at a time.  [default: 8]"
+    "--batch",
+    metavar="INPUTS.jsonl",
+    help='Play each line: {"input": …} or {"messages": […]}.',
+)
+@click.option(
+    "-o", "results", metavar="RESULTS.jsonl", help="With --batch: the file for the results."
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    help="With --batch: lines at a time.  [default: 8]",
 )
 @click.option("--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal.")
@@ -257,8 +266,8 @@ def run(
     and key results; through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C parks
     the run, --resume ID or --last goes on with it. --tools runs the Python file that it names: name only your own.
 
-    --batch plays a file of inputs, also of conversations. The same command goes on after a kill, and on several
-    machines with one --db they share the work.
+    --batch plays a file of inputs, also of conversations. The same command goes on after a
+    kill. On several machines with one --db it shares the work.
 
     Exit codes: 0 passed, 1 failed, exhausted or limited, or the definition is at fault, 2 usage, 3 model or
     provider, 4 store, 5 paused, 130 interrupted.
@@ -381,7 +390,8 @@ def _again_options(wanted: RunOptions) -> list[str]:
     """Return the options with which a run, or a batch, goes on."""
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
     timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
-    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url), ("--timeout", timeout)]
+    options = [("--db", wanted.db), ("--model", wanted.model)]
+    options += [("--base-url", base_url), ("--timeout", timeout)]
     options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
     parts: list[str] = []
     for name, value in options:
