@@ -7,6 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
+from website.generated import filled
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PREPARED = ROOT / "build" / "docs"
@@ -33,7 +35,7 @@ def prepare() -> None:
 
 def page_text(source: Path) -> str:
     """Return the text of a page of `docs/` as the site has it."""
-    text = source.read_text(encoding="utf-8")
+    text = filled(source.read_text(encoding="utf-8"))
     parts: list[str] = []
     end = 0
     for block in _FENCED.finditer(text):

@@ -1,4 +1,4 @@
-"""docs/reference/api.md names all that there is to import, to set and to call, and nothing that there is not."""
+"""The reference names all that there is to import, to set and to call, and nothing that there is not."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import click
 import pytest
 
 import llm_fsm
 from llm_fsm import errors
-from llm_fsm.cli import group
-from llm_fsm.cli.group import COMMANDS
-from llm_fsm.cli.terminal.slash_commands import COMMANDS as SLASHES
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.conversation import AsyncConversation, Turn
@@ -37,7 +33,8 @@ from llm_fsm.turn.choices import Choice
 from paths import ROOT
 
 SOURCE = ROOT / "src" / "llm_fsm"
-PAGE = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+PAGES = ("api.md", "events.md", "errors.md", "environment.md")
+PAGE = "\n".join((ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") for name in PAGES)
 GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, OpenPause, Listed, Delivery, Finding)
 ASKED = (messages.LLMRequest, messages.LLMMessage, messages.ModelReply)
 TOLD = (Occasion, Veto, Handler)
@@ -161,29 +158,6 @@ def test_every_environment_variable_is_told_of() -> None:
     assert read >= {"LLM_FSM_MODEL", "LLM_FSM_HOME"}
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group):
-        for inner in command.commands:
-            yield from commands(command.commands[inner], f"{name} {inner}")
-    else:
-        yield name, command
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_option_is_told_of(command: str) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    found = [line for line in readme if re.match(rf"\| `{command}\b", line)]
-    found += [row[1] for row in tables("| command | further options |") if f"`{command}`" in row[0]]
-    told = " ".join(found)
-    top = group.group.get_command(click.Context(group.group), command)
-    assert top is not None
-    for name, one in commands(top, command):
-        for option in one.params:
-            if isinstance(option, click.Option) and option.name != "verbose":
-                names = [*option.opts, *option.secondary_opts]
-                assert set(names) & set(re.findall(r"(?<![\w-])--?\w[\w-]*", told)), f"{name}: {names}"
-
-
 def fields(kind: Any) -> Iterator[str]:
     for name, field in kind.model_fields.items():
         yield field.alias or name
@@ -202,12 +176,6 @@ def test_every_setting_of_the_format_is_told_of() -> None:
 def test_every_repair_pattern_is_told_of() -> None:
     page = (ROOT / "docs" / "reference" / "cancel-correct-repeat.md").read_text(encoding="utf-8")
     assert [name for name in re.findall(r"^\| `(\w+)` \| ", page, re.MULTILINE) if name in PATTERNS] == list(PATTERNS)
-
-
-def test_the_readme_names_what_can_be_typed_in_a_chat() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (told,) = re.findall(r"^In a chat: (.*?)\. ", readme, re.MULTILINE)
-    assert told.replace("`", "").split(", ") == list(SLASHES)
 
 
 def test_the_page_of_continuous_integration_names_every_input_of_the_action() -> None:
