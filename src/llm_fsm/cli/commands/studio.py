@@ -49,7 +49,7 @@ def studio(ctx: click.Context, *, path: str, port: int, browser: bool) -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise Failure(
-            f"the studio needs {', '.join(missing)}: pip install 'llm-fsm[server]'", exits.USAGE
+            f"the studio needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'", exits.USAGE
         )
     made = _studio(path)
     listening = _listening(port)
