@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Page:
 
 
 @contextlib.contextmanager
-def serving(studio: Studio) -> Iterator[Page]:
+def served(studio: Studio) -> Iterator[Page]:
     """Serve a studio on a free loopback port, and yield its page's client."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(run.config_of(create_studio(studio, token=TOKEN), limits=LIMITS))
@@ -70,5 +70,11 @@ def page(tmp_path: Path) -> Iterator[Page]:
     """A studio on an empty folder."""
     folder = tmp_path / "bots"
     folder.mkdir()
-    with serving(Studio(folder=Folder(folder), models=["scripted-operator"])) as found:
+    with served(Studio(folder=Folder(folder), models=["scripted-operator"])) as found:
         yield found
+
+
+@pytest.fixture
+def serving() -> Callable[[Studio], contextlib.AbstractContextManager[Page]]:
+    """Serves a studio that a test makes."""
+    return served

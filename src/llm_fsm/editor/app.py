@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,8 +17,9 @@ from starlette.responses import Response
 
 from llm_fsm import LLMFSMError, __version__
 from llm_fsm.editor import models
-from llm_fsm.editor.routes import files, pages
+from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
+from llm_fsm.editor.talks import Talks
 from llm_fsm.server.guard import RequestGuard
 from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
@@ -52,8 +55,16 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     Example:
         app = create_studio(Studio(folder=Folder("bots")), token=secrets.token_urlsafe(32))
     """
+    open_talks = Talks(studio)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        yield
+        await open_talks.close()
+
     app = FastAPI(
         title="llm-fsm studio",
+        lifespan=lifespan,
         version=__version__,
         description=_ABOUT,
         docs_url=None,
@@ -64,6 +75,9 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
         generate_unique_id_function=operation_id,
     )
     app.include_router(files.router(studio))
+    app.include_router(texts.router(studio))
+    app.include_router(talks.router(open_talks))
+    app.include_router(figures.router(studio))
     app.include_router(pages.router(), include_in_schema=False)
     _add_problems(app)
     describe(app, needs_token=True)

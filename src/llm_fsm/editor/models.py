@@ -536,13 +536,15 @@ class ChoiceRow(_Shape):
 class PausedRow(_Shape):
     """What a conversation waits for."""
 
+    id: str
     kind: str
-    """`approval`, `wait` or `breaking`."""
+    """`wait`, `approval`, `break` or `unknown_outcome`."""
+    what: str
     state: str
-    wait_for: str | None = None
-    tool: str | None = None
-    arguments: Any = None
-    answer_schema: dict[str, Any] | None = None
+    call: dict[str, Any] | None = None
+    """The tool call in question: name and arguments."""
+    answer_schema: dict[str, Any] = {}
+    """The JSON Schema of the answer, for a form."""
 
 
 class TurnRow(_Shape):
@@ -585,6 +587,8 @@ class TalkView(_Shape):
     forked_from: str | None = None
     is_stale: bool = False
     """True if the stored conversation began on another definition than the open one."""
+    problem: str | None = None
+    """Why the last message led to no turn; None: it did."""
 
 
 class MessageBody(_Shape):
@@ -614,9 +618,8 @@ class TurnInspection(_Shape):
 
     turn: TurnRow
     why: dict[str, Any]
-    """As `Explanation.to_dict`: candidates, conditions with values, refusals, what changed and by whom."""
-    why_text: str
-    """The same in words, as `/why` prints it."""
+    """`Explanation` as JSON: state, arrived, and `notes`, each with its `type`: MoveDecision with candidates and
+    their checks with values, Replied, Changed with quotes, Refused, Went, Raised, Mended, AgreedTo, Stopped."""
     calls: list[ModelCall]
     before: dict[str, Any]
     after: dict[str, Any]
@@ -704,6 +707,20 @@ class SavedTest(_Shape):
     passed: bool | None
     """Whether it passes now; None: the definition is not saved yet as it was talked to."""
     message: str = ""
+
+
+class StoredBody(TextBody):
+    """A stored conversation to open, on the text of its definition. It is copied; the store stays as it is."""
+
+    id: str
+    model: str = "offline"
+
+
+class OverlayBody(TextBody):
+    """A definition whose figures are wanted."""
+
+    limit: int = Field(default=500, ge=1, le=5000)
+    """The most conversations that are counted, the newest first."""
 
 
 class RunTestsBody(_Shape):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.history import repository_of
@@ -20,6 +21,9 @@ class Studio:
         file: The path below the folder of the file to open first; None: the page asks.
         models: Names of models that the operator allows beside `offline` and `scripted`.
         store: Opens the store of conversations to look at; None: there is none.
+        new_files: Makes the files of a new definition by its name and a template, as `llm-fsm new` does; None: shipped
+            definitions are copied.
+        equipment: Settings of the playground's machines: tools, functions, handlers, base_url.
         layout_inside: True keeps positions in the key `ui` of the definition itself.
     """
 
@@ -28,6 +32,8 @@ class Studio:
     models: Sequence[str] = ()
     store: Callable[[], Store] | None = None
     layout_inside: bool = False
+    new_files: Callable[[str, str | None], Mapping[str, str]] | None = None
+    equipment: Mapping[str, Any] = field(default_factory=dict)
     can_draw: bool = field(default_factory=lambda: shutil.which("dot") is not None)
 
     @property

@@ -7,14 +7,23 @@ import secrets
 import socket
 import sys
 import webbrowser
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import GlobalOptions, example, verbose_option
+from llm_fsm.cli.options import (
+    GlobalOptions,
+    base_url_option,
+    db_option,
+    example,
+    tools_option,
+    verbose_option,
+)
+from llm_fsm.cli.stores import open_existing, open_store
 from llm_fsm.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -24,34 +33,43 @@ _NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_clien
 LOOPBACK = "127.0.0.1"
 
 
-@click.command(epilog=example("llm-fsm studio", "llm-fsm studio bots/order.json"))
+@click.command(
+    epilog=example("llm-fsm studio", "llm-fsm studio bots/order.json --model openai/gpt-4o-mini")
+)
 @click.argument("path", metavar="[FILE or FOLDER]", default=".")
-@click.option(
-    "--port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="0 takes a free one.",
-)
-@click.option(
-    "--browser/--no-browser", default=True, help="Open the browser, or only print the address."
-)
+@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--browser/--no-browser", default=True, help="Open the browser, or only print the address.")
+@click.option("-m", "--model", "models", metavar="M", multiple=True, help="A model that the playground may ask.")
+@base_url_option
+@db_option
+@tools_option
 @verbose_option
 @click.pass_context
-def studio(ctx: click.Context, *, path: str, port: int, browser: bool) -> None:
+def studio(
+    ctx: click.Context,
+    *,
+    path: str,
+    port: int,
+    browser: bool,
+    models: tuple[str, ...],
+    base_url: str | None,
+    db: str | None,
+    tools: tuple[str, ...],
+) -> None:
     """Edit definitions in the browser, talk to them, and look into past turns.
 
     The first line is the address, with a token that only this machine may use. Files outside of FOLDER are neither
-    read nor written, and no request leaves this machine.
+    read nor written. Without --model the playground has `offline` and scripted replies, and no request leaves this
+    machine. --db opens copies of stored conversations. --tools runs the Python file that it names: name only your own.
 
-    Exit codes: 0 ended, 2 usage, 130 interrupted.
+    Exit codes: 0 ended, 2 usage, 4 store, 130 interrupted.
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise Failure(
             f"the studio needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'", exits.USAGE
         )
-    made = _studio(path)
+    made = _studio(path, models, db, _equipment(base_url, tools))
     listening = _listening(port)
     token = secrets.token_urlsafe(32)
     address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/#token={token}"
@@ -64,7 +82,32 @@ def studio(ctx: click.Context, *, path: str, port: int, browser: bool) -> None:
     ctx.exit(exits.OK)
 
 
-def _studio(path: str) -> Studio:
+def _equipment(base_url: str | None, tools: tuple[str, ...]) -> dict[str, Any]:
+    """Return settings for the machines of the playground. Raises Failure."""
+    from llm_fsm.cli.host_code import host_of
+
+    host = host_of(tools)
+    return {
+        "base_url": base_url,
+        "tools": host.tools,
+        "functions": list(host.functions.values()),
+        "handlers": host.handlers,
+    }
+
+
+def _new_files(name: str, template: str | None) -> dict[str, str]:
+    """Return the files of a new definition. Raises ValueError."""
+    from llm_fsm.cli.templates import files
+
+    try:
+        return files(name, template)
+    except Failure as error:
+        raise ValueError(error.message) from error
+
+
+def _studio(
+    path: str, models: tuple[str, ...], db: str | None, equipment: dict[str, Any]
+) -> Studio:
     """Return the studio of a file or a folder. Raises UsageError, Failure."""
     from llm_fsm.editor.folder import Folder
     from llm_fsm.editor.studio import Studio
@@ -77,7 +120,19 @@ def _studio(path: str) -> Studio:
         raise click.UsageError(f"{path}: there is no such file or folder")
     if file is not None and not file.endswith(".json"):
         raise click.UsageError(f"{path}: the studio opens files whose names end with .json")
-    return Studio(folder=Folder(folder), file=file)
+    store = None
+    if db is not None:
+        if open_existing(db) is None:
+            raise Failure(f"{db}: there is no such store", exits.STORE)
+        store = partial(open_store, db)
+    return Studio(
+        folder=Folder(folder),
+        file=file,
+        models=models,
+        store=store,
+        new_files=_new_files,
+        equipment=equipment,
+    )
 
 
 def _listening(port: int) -> socket.socket:

@@ -1,0 +1,115 @@
+"""Stored conversations: their list, and how often each state and transition was used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from llm_fsm import events as ev
+from llm_fsm._json import step
+from llm_fsm.editor import models
+from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
+from llm_fsm.stores.base import Listed, ListQuery, Store
+
+PAGE = 50
+_COSTLESS = frozenset({"undo", "migrate", "heard", "end"})
+
+
+async def stored_page(store: Store, definition: str | None, after: str | None) -> models.StoredPage:
+    """Return a page of stored conversations, the newest first.
+
+    Args:
+        store: The store.
+        definition: Only conversations of this definition; None: all.
+        after: `next` of the page before; None: the first page.
+
+    Returns:
+        The page.
+    """
+    query = ListQuery(limit=PAGE, order="-updated", definition=definition)
+    if after is not None:
+        moment, _, name = after.partition(" ")
+        query = ListQuery(
+            limit=PAGE,
+            order="-updated",
+            definition=definition,
+            after=name,
+            after_updated=float(moment),
+        )
+    lines = await store.list(query)
+    more = f"{lines[-1].updated!r} {lines[-1].conversation_id}" if len(lines) == PAGE else None
+    return models.StoredPage(conversations=[_row(line, definition) for line in lines], next=more)
+
+
+def _row(line: Listed, definition: str | None) -> models.StoredRow:
+    return models.StoredRow(
+        id=line.conversation_id,
+        definition=line.definition,
+        state=line.state,
+        turns=line.turns,
+        ended=line.ended,
+        updated=line.updated,
+        paused=line.paused or None,
+        fits=None if definition is None else line.definition == definition,
+    )
+
+
+async def overlays(store: Store, definition: str, limit: int) -> models.Overlays:
+    """Count over the newest stored conversations of a definition.
+
+    Args:
+        store: The store.
+        definition: The name of the definition.
+        limit: The most conversations that are counted.
+
+    Returns:
+        Visits, drop-outs, misses and costs of each state and transition that was used.
+    """
+    query = ListQuery(limit=limit + 1, order="-updated", definition=definition)
+    lines = list(await store.list(query))
+    flows: defaultdict[str, models.FlowFigures] = defaultdict(_no_figures)
+    for line in lines[:limit]:
+        texts = await store.records(line.conversation_id)
+        records = [record for _, record in without_undone(parse(text) for text in texts)]
+        last = _count(records, flows)
+        if not line.ended and last:
+            flows["/states" + step(last)].drop_outs += 1
+    for pointer, figures in flows.items():
+        figures.pointer = pointer
+    return models.Overlays(
+        conversations=len(lines[:limit]), truncated=len(lines) > limit, flows=list(flows.values())
+    )
+
+
+def _no_figures() -> models.FlowFigures:
+    return models.FlowFigures(pointer="")
+
+
+def _count(records: Iterable[TurnRecord], flows: defaultdict[str, models.FlowFigures]) -> str:
+    """Count one conversation, and return the state of the definition itself in which it rests."""
+    state = ""
+    depth = 0
+    for record in records:
+        heard = state
+        for event in record.events:
+            if isinstance(event, ev.FlowPushed) and event.kind == "subflow":
+                depth += 1
+            elif isinstance(event, ev.FlowReturned):
+                depth = max(0, depth - 1)
+            elif depth == 0 and isinstance(event, ev.Started | ev.Restarted | ev.StateEntered):
+                state = event.state
+                flows["/states" + step(state)].visits += 1
+                if isinstance(event, ev.StateEntered) and event.transition:
+                    flows[event.transition].visits += 1
+        place = heard or state
+        if place and record.kind not in _COSTLESS:
+            _spend(flows["/states" + step(place)], record)
+    return state
+
+
+def _spend(figures: models.FlowFigures, record: TurnRecord) -> None:
+    figures.misses += sum(isinstance(event, ev.Missed) for event in record.events)
+    figures.tokens += record.usage.input_tokens + record.usage.output_tokens
+    figures.seconds += record.usage.seconds
+    if record.usage.cost:
+        figures.cost = (figures.cost or 0.0) + record.usage.cost

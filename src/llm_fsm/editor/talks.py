@@ -1,0 +1,340 @@
+"""The conversations of the playground: each has a machine of its own, on the text that was talked to."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import asdict
+
+from llm_fsm import AsyncConversation, AsyncMachine, Turn
+from llm_fsm import events as ev
+from llm_fsm.documents.loader import load_text
+from llm_fsm.editor import models
+from llm_fsm.editor.studio import Studio
+from llm_fsm.editor.watched_model import WatchedModel
+from llm_fsm.engine.conversation import turn_of
+from llm_fsm.engine.turn_runner import TurnResult
+from llm_fsm.llm.registry import resolve
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.explain import explain_turn
+from llm_fsm.server.problems import Problem
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.redaction import DOTS, shown_event
+from llm_fsm.session.reducer import fold
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
+from llm_fsm.stores.base import Store
+from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.turn.choices import Choice
+from llm_fsm.turn.compiled import CompiledMachine
+
+MOST = 50
+"""Conversations that the playground keeps open. The oldest one is forgotten."""
+_BY: Mapping[str, str] = {"due": "time", "end": "update", "heard": "update", "migrate": "update"}
+
+
+@dataclasses.dataclass(kw_only=True)
+class OpenTalk:
+    """One conversation of the playground, or the copy of a stored one."""
+
+    id: str
+    path: str
+    text: str
+    model: str
+    replies: Sequence[Any]
+    machine: AsyncMachine
+    llm: WatchedModel
+    chat: AsyncConversation
+    read_only: bool = False
+    forked_from: str | None = None
+    is_stale: bool = False
+    calls: dict[int, list[models.ModelCall]] = dataclasses.field(default_factory=dict)
+    lock: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+
+    @property
+    def program(self) -> CompiledMachine:
+        """The definition, compiled."""
+        return self.machine.program
+
+    async def records(self) -> list[TurnRecord]:
+        """Return the records of turns that were not undone."""
+        texts = await self.machine.store.records(self.chat.id)
+        return [record for _, record in without_undone(parse(text) for text in texts)]
+
+    async def turns(self) -> list[Turn]:
+        """Return the turns that were not undone."""
+        session = Session(conversation_id=self.chat.id)
+        found: list[Turn] = []
+        for record in await self.records():
+            session = fold(session, record.events)
+            found.append(turn_of(TurnResult(record=record, session=session)))
+        return found
+
+    def keep_calls(self, turn: int) -> None:
+        """Keep what the model was asked since the last time with a turn."""
+        self.calls.setdefault(turn, []).extend(self.llm.taken())
+
+
+class Talks:
+    """All open conversations, by id."""
+
+    def __init__(self, studio: Studio) -> None:
+        self.studio = studio
+        self._open: dict[str, OpenTalk] = {}
+
+    def get(self, talk_id: str) -> OpenTalk:
+        """Return a conversation. Raises Problem 404."""
+        if talk_id not in self._open:
+            raise Problem("not-found", "this conversation is not open any more; start a new one")
+        return self._open[talk_id]
+
+    async def add(self, talk: OpenTalk) -> OpenTalk:
+        """Keep a conversation, and forget the oldest one beyond the limit."""
+        self._open[talk.id] = talk
+        while len(self._open) > MOST:
+            await self.drop(next(iter(self._open)))
+        return talk
+
+    async def drop(self, talk_id: str) -> None:
+        """Forget a conversation."""
+        talk = self._open.pop(talk_id, None)
+        if talk is not None:
+            await talk.machine.close()
+
+    async def close(self) -> None:
+        """Forget all conversations."""
+        for talk_id in list(self._open):
+            await self.drop(talk_id)
+
+    def made(
+        self, path: str, text: str, model: str, replies: Sequence[Any] | None, store: Store | None
+    ) -> tuple[AsyncMachine, WatchedModel]:
+        """Return a machine on a text that need not be saved, and its model.
+
+        Raises:
+            Problem: 422 if the model is not one of the operator's.
+            DefinitionError: The definition cannot run.
+            ConfigurationError: The model or a function is missing.
+        """
+        if model not in self.studio.all_models:
+            known = ", ".join(self.studio.all_models)
+            raise Problem(
+                "invalid", f"the model {model!r:.100} was not named at the start; there are {known}"
+            )
+        place = self.studio.folder.place(path)
+        definition = load_text(text, file=place).definition
+        settings = dict(self.studio.equipment)
+        base_url = settings.pop("base_url", None)
+        if model == "scripted":
+            llm = WatchedModel(ScriptedLLM(list(replies or [])))
+        else:
+            llm = WatchedModel(resolve(model, base_url=base_url, environ=os.environ))
+        kept = MemoryStore() if store is None else store
+        machine = AsyncMachine(
+            definition, file=place, model=llm, store=kept, on_change="migrate", **settings
+        )
+        return machine, llm
+
+    async def start(self, body: models.TalkBody) -> OpenTalk:
+        """Start a conversation. Raises the errors of `made`, and those of a first turn."""
+        machine, llm = self.made(body.path, body.text, body.model, body.replies, None)
+        chat = await machine.start(context=body.context, state=body.state)
+        talk = OpenTalk(
+            id=uuid.uuid4().hex,
+            path=body.path,
+            text=body.text,
+            model=body.model,
+            replies=body.replies or [],
+            machine=machine,
+            llm=llm,
+            chat=chat,
+        )
+        talk.keep_calls(0)
+        return await self.add(talk)
+
+
+# -- as the page shows them
+
+
+async def view(talk: OpenTalk) -> models.TalkView:
+    """Return a conversation as the page shows it."""
+    turns = await talk.turns()
+    records = await talk.records()
+    last = turns[-1] if turns else None
+    choices = [] if talk.chat.ended else choice_rows(talk.chat.choices)
+    return models.TalkView(
+        id=talk.id,
+        path=talk.path,
+        model=talk.model,
+        source="stored" if talk.read_only else "playground",
+        read_only=talk.read_only,
+        definition=talk.machine.definition.name,
+        state=talk.chat.state,
+        ended=talk.chat.ended,
+        context=shown_context(talk.program, talk.chat.context),
+        turns=[turn_row(turn, record) for turn, record in zip(turns, records, strict=True)],
+        choices=choices,
+        paused=None if last is None else paused_row(talk.chat.paused),
+        forked_from=talk.forked_from,
+        is_stale=talk.is_stale,
+    )
+
+
+def shown_context(program: CompiledMachine, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a context with dots for the values of secret keys."""
+    return {key: DOTS if program.is_secret(key) else value for key, value in context.items()}
+
+
+def choice_rows(choices: Sequence[Choice]) -> list[models.ChoiceRow]:
+    """Return the choices of the user."""
+    return [models.ChoiceRow(label=one.label, value=one.value) for one in choices]
+
+
+def paused_row(paused: Paused | None) -> models.PausedRow | None:
+    """Return what a conversation waits for; None for nothing."""
+    if paused is None:
+        return None
+    return models.PausedRow(
+        id=paused.id,
+        kind=paused.kind,
+        what=paused.what,
+        state=paused.state,
+        call=None if paused.call is None else dict(paused.call),
+        answer_schema=dict(paused.schema),
+    )
+
+
+def turn_row(turn: Turn, record: TurnRecord) -> models.TurnRow:
+    """Return a turn as the transcript shows it."""
+    usage = turn.usage
+    entered = [event for event in turn.events if isinstance(event, ev.StateEntered)]
+    return models.TurnRow(
+        number=turn.number,
+        by=_BY.get(record.kind, record.kind),  # type: ignore[arg-type]
+        user=_heard(record),
+        text=turn.text,
+        state=turn.state,
+        previous_state=turn.previous_state or None,
+        moved=turn.moved,
+        ended=turn.ended,
+        paused=paused_row(turn.paused),
+        usage=models.TurnUsage(
+            calls=usage.calls,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            seconds=usage.seconds,
+            cost=usage.cost or None,
+        ),
+        edges=[event.transition for event in entered if event.transition],
+        states=[event.state for event in entered],
+    )
+
+
+def _heard(record: TurnRecord) -> str | None:
+    said = record.user_message
+    if said is not None:
+        return said.text
+    answered = next((event for event in record.events if isinstance(event, ev.Answered)), None)
+    return None if answered is None else json.dumps(answered.value, ensure_ascii=False)
+
+
+async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:
+    """Return everything about a turn.
+
+    Args:
+        talk: The conversation.
+        number: The number of the turn; 0 is the greeting.
+
+    Returns:
+        The turn with reasons, prompts, context, tools and events.
+
+    Raises:
+        Problem: 404 if there is no such turn.
+    """
+    turns, records = await talk.turns(), await talk.records()
+    places = [place for place, turn in enumerate(turns) if turn.number == number]
+    if not places:
+        raise Problem("not-found", f"there is no turn {number} in this conversation")
+    place = places[-1]
+    turn, record, program = turns[place], records[place], talk.program
+    before = turns[place - 1].context if place else {}
+    found = explain_turn(program, talk.chat.id, records, number)
+    return models.TurnInspection(
+        turn=turn_row(turn, record),
+        why={} if found is None else explained(found),
+        calls=_calls(talk, number, record),
+        before=shown_context(program, before),
+        after=shown_context(program, turn.context),
+        changed=_changed(program, before, turn, records),
+        tools=[_tool_run(event) for event in turn.events if isinstance(event, ev.ToolReturned)],
+        events=[shown_event(event, program.is_secret) for event in turn.events],
+    )
+
+
+def explained(explanation: Any) -> dict[str, Any]:
+    """Return an explanation as JSON, each note with the name of its class as `type`."""
+    document = dataclasses.asdict(explanation)
+    for row, note in zip(document["notes"], explanation.notes, strict=True):
+        row["type"] = type(note).__name__
+    return json.loads(json.dumps(document, default=_plain))  # type: ignore[no-any-return]
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _calls(talk: OpenTalk, number: int, record: TurnRecord) -> list[models.ModelCall]:
+    """Return the calls of a turn as they were sent, or else as the record has them."""
+    if number in talk.calls:
+        return talk.calls[number]
+    replied = [event for event in record.events if isinstance(event, ev.ModelReplied)]
+    return [
+        models.ModelCall(
+            messages=None,
+            reply=event.text,
+            input_tokens=event.input_tokens,
+            output_tokens=event.output_tokens,
+            seconds=event.seconds,
+        )
+        for event in replied
+    ]
+
+
+def _changed(
+    program: CompiledMachine, before: Mapping[str, Any], turn: Turn, records: Sequence[TurnRecord]
+) -> list[models.ChangedKey]:
+    after = turn.context
+    sources: dict[str, str] = {}
+    quotes: dict[str, str] = {}
+    said = {one.turn: one.user_message.text for one in records if one.user_message is not None}
+    for event in turn.events:
+        if isinstance(event, ev.ContextSet):
+            sources.update(dict.fromkeys((*event.values, *event.removed), event.source))
+            for key, (message, start, end) in event.quotes.items():
+                quotes[key] = said.get(message, "")[start:end]
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    rows = []
+    for key in keys:
+        is_secret = program.is_secret(key)
+        row = models.ChangedKey(
+            key=key,
+            before=DOTS if is_secret and key in before else before.get(key),
+            after=DOTS if is_secret and key in after else after.get(key),
+            source=sources.get(key, ""),
+            quote=None if is_secret else quotes.get(key),
+        )
+        rows.append(row)
+    return rows
+
+
+def _tool_run(event: ev.ToolReturned) -> models.ToolRun:
+    row = asdict(event)
+    return models.ToolRun(
+        name=row["name"], arguments=row["arguments"], result=row["result"], error=row["error"]
+    )
