@@ -182,8 +182,10 @@ async def _forked(talks: Talks, talk: OpenTalk, body: models.ForkBody) -> OpenTa
 
 async def _used(talk: OpenTalk) -> int:
     """Return the number of replies that a conversation has taken."""
-    records = await talk.records()
-    return sum(isinstance(event, ev.ModelReplied) for record in records for event in record.events)
+    used = 0
+    for record in await talk.records():
+        used += sum(isinstance(event, ev.ModelReplied) for event in record.events)
+    return used
 
 
 async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> models.ReplayAnswer:
