@@ -7,27 +7,36 @@ for the same request id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import logging
+from asyncio import CancelledError
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
+from llm_fsm._json import in_unicode
+from llm_fsm._text import visible
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answered_before, turn_again
+from llm_fsm.engine.journal import LOGGER, MOST_DEATHS, TurnParked
 from llm_fsm.engine.kept_turns import KeptTurns
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import (
     KINDS,
+    LeftTurn,
     Trigger,
     UnderWay,
     identity,
     interrupted,
+    interrupted_start,
     is_same,
+    journal_entries,
+    left_turn,
     start_identity,
     under_way,
 )
@@ -41,11 +50,13 @@ from llm_fsm.engine.validation import (
 )
 from llm_fsm.engine.versions import DefinitionVersions, Policy
 from llm_fsm.errors import (
+    ConfigurationError,
     ConversationConflict,
     ConversationNotFound,
     HandlerError,
     LLMFSMError,
     ModelError,
+    StoreError,
 )
 from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.session import events as ev
@@ -54,13 +65,16 @@ from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
-from llm_fsm.stores.base import Loaded, checked_id
+from llm_fsm.stores.base import PARKED, Loaded, checked_id
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
 from llm_fsm.turn.heard import heard_event
 from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMessage
-from llm_fsm.turn.steps import apologise, begin
+from llm_fsm.turn.steps import apologise, apology, begin
+
+_ENDS = (CancelledError, KeyboardInterrupt, SystemExit)
+"""Exceptions by which somebody ends a turn. After GeneratorExit nothing can be awaited."""
 
 
 class NothingDueError(Exception):
@@ -139,26 +153,42 @@ class Engine:
                     f"a conversation with the id {opening.conversation_id!r} exists already; "
                     "resume it, or choose another id"
                 )
-            began = opening.time
-            if deployment.journals and (
-                not opening.hold or deployment.capabilities.points
-            ):
-                began = await turn.open(
-                    start_identity(deployment.program, opening), began
-                )
-            empty = LoadedSession(
-                Session(conversation_id=opening.conversation_id), version=0
-            )
-            step = begin(
-                deployment.program,
-                empty.session,
-                replace(opening, time=began),
-                deployment.capabilities,
-            )
-            step = await turn.play(step)
-            result = await turn.commit("start", step.session, empty, step.usage)
+            entry = start_identity(deployment.program, opening)
+            try:
+                result = await self._begin(turn, deployment, opening, entry)
+            except LLMFSMError:
+                await turn.failed()
+                raise
+            except _ENDS:
+                await turn.stopped()
+                raise
         await run_end_handlers(deployment, result)
         return result
+
+    async def _begin(
+        self,
+        turn: TurnRunner,
+        deployment: Deployment,
+        opening: Opening,
+        entry: Mapping[str, Any],
+    ) -> TurnResult:
+        """Play the beginning of a conversation, under its lock. `entry`: its identity."""
+        began = opening.time
+        if deployment.journals and (
+            not opening.hold or deployment.capabilities.points
+        ):
+            began = await turn.open(entry, began, hold=opening.hold)
+        empty = LoadedSession(
+            Session(conversation_id=opening.conversation_id), version=0
+        )
+        step = begin(
+            deployment.program,
+            empty.session,
+            replace(opening, time=began),
+            deployment.capabilities,
+        )
+        step = await turn.play(step)
+        return await turn.commit("start", step.session, empty, step.usage)
 
     async def send(
         self,
@@ -292,7 +322,12 @@ class Engine:
             if recorded is not None and not isinstance(trigger, Resume):
                 known = await turn_again(self.store, loaded.session, trigger, recorded)
                 return await self._again(turn, known)
-            deployment, loaded = await self._ready(loaded, trigger)
+            try:
+                deployment, loaded = await self._ready(loaded, trigger)
+            except TurnParked:
+                if not isinstance(trigger, UserMessage):
+                    raise
+                return await self._parked_reply(turn, loaded.session, trigger)
             before = loaded.session
             taken = checked_trigger(deployment.program, before, trigger, pause_id)
             if taken is None:
@@ -311,6 +346,11 @@ class Engine:
                 # not say that nobody cares.
                 if isinstance(trigger, UserMessage | Update):
                     await turn.failed()
+                else:
+                    await turn.stopped(first=before.held is not None)
+                raise
+            except _ENDS:
+                await turn.stopped(first=before.held is not None)
                 raise
         if result.session.ended and not before.ended:
             await run_end_handlers(deployment, result)
@@ -328,10 +368,127 @@ class Engine:
         deployment = await self.versions.of(loaded.session)
         if deployment is None or not deployment.program.knows(loaded.session):
             raise NothingDueError
-        finished = await self._finished(deployment, loaded)
+        entries = await journal_entries(self.store, conversation_id)
+        is_run = loaded.session.held is not None
+        if is_run and entries and left_turn(entries) is None:
+            raise NothingDueError  # somebody stopped it before its first step
+        try:
+            finished = await self._finished(deployment, loaded)
+        except TurnParked:
+            raise NothingDueError from None
         if finished is not None:
             return finished
+        if is_run:
+            return await self._fire(deployment, loaded, Resume(time=trigger.time))
         return await self._fire(deployment, loaded, trigger)
+
+    async def take_up(
+        self, conversation_id: str, now: float | None = None
+    ) -> TurnResult | None:
+        """Finish the turn that a process left, if nobody alive plays it; else perform what is due.
+
+        After three attempts that ended their process, the turn is parked instead. A turn that this
+        host cannot play, for example without its tool, is left alone.
+
+        Args:
+            conversation_id: The conversation, as `Store.unfinished` or `Store.due` found it.
+            now: Time-outs and reminders up to this time are performed, too, in seconds since the
+                epoch; None: none.
+
+        Returns:
+            The turn; None if there was none to take up, or another process was faster.
+        """
+        checked_id(conversation_id, "conversation id")
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self.store.lock(conversation_id, 0.0))
+            except StoreError as error:
+                if error.retryable:  # busy: its process lives
+                    return None
+                raise
+            result = await self._take_up(conversation_id)
+            if result is not None or now is None:
+                return result
+            with suppress(NothingDueError, ConfigurationError):
+                await self.prepare()
+                return await self._due(conversation_id, Due(time=now))
+            return None
+
+    async def _take_up(self, conversation_id: str) -> TurnResult | None:
+        left = left_turn(await journal_entries(self.store, conversation_id))
+        if left is None or left.retry_at > self.now():
+            return None
+        first = left.first
+        stored = await self.store.load(conversation_id, first.get("request_id"))
+        if first["kind"] == "start":
+            return None if stored is not None else await self._take_up_start(conversation_id, left)
+        if stored is None or stored.recorded is not None:
+            return None
+        loaded, _ = await self._read(conversation_id, stored)
+        deployment = await self._able(loaded.session)
+        if deployment is None or await self._park(conversation_id, left):
+            return None
+        found = UnderWay(first, must=True)
+        result = await self._finished(deployment, loaded, found)
+        if result is None:  # it answers a pause that is over, so nobody can ever play it
+            await self.store.forget_journal(conversation_id)
+        return result
+
+    async def _take_up_start(self, conversation_id: str, left: LeftTurn) -> TurnResult | None:
+        deployment = self.versions.current
+        if left.first.get("sha") != deployment.identity or not await _is_able(deployment):
+            return None
+        if await self._park(conversation_id, left):
+            return None
+        running = TurnRunner(deployment, conversation_id, alone=True)
+        opening = interrupted_start(conversation_id, left.first)
+        try:
+            result = await self._begin(running, deployment, opening, left.first)
+        except (Exception, *_ENDS) as error:
+            await running.erred(error)
+            raise
+        await run_end_handlers(deployment, result)
+        return result
+
+    async def _able(self, session: Session) -> Deployment | None:
+        """Find the version that plays a conversation here; None if this host cannot play it."""
+        try:
+            deployment = await self.versions.of(session)
+        except (ConfigurationError, ConversationConflict):
+            return None
+        if deployment is None or deployment.name != self.versions.current.name:
+            return None
+        is_able = deployment.program.knows(session) and await _is_able(deployment)
+        return deployment if is_able else None
+
+    async def _park(self, conversation_id: str, left: LeftTurn) -> bool:
+        """Park a turn that has ended too many processes; return true if it has."""
+        if left.deaths < MOST_DEATHS:
+            return False
+        entries = await journal_entries(self.store, conversation_id)
+        step = 1 + max(entry["step"] for entry in entries)
+        entry = {"kind": PARKED, "time": self.now(), "step": step}
+        await self.store.journal(conversation_id, step, in_unicode(entry))
+        logging.getLogger(LOGGER).error(
+            "a turn of conversation %s ended %d processes and is parked; see to the cause, then "
+            "run: llm-fsm conversations retry",
+            visible(conversation_id),
+            MOST_DEATHS,
+        )
+        return True
+
+    async def _parked_reply(
+        self, turn: TurnRunner, session: Session, trigger: UserMessage
+    ) -> TurnResult:
+        """Answer a message with the definition's apology. Nothing is recorded, because a commit
+        would empty the journal of the parked turn."""
+        deployment = await self.versions.find(session) or self.versions.current
+        words = apology(deployment.program, session)
+        turn.take((trigger.event(), ev.BotSaid(text=words, fallback=True)))
+        record = TurnRecord(
+            kind="message", turn=session.turn, usage=Usage(), events=tuple(turn.events)
+        )
+        return TurnResult(record=record, session=session)
 
     async def end(self, conversation_id: str) -> TurnResult:
         """Close a conversation for good. Closing it twice is the same as once."""
@@ -566,15 +723,28 @@ class Engine:
         running = TurnRunner(
             deployment, session.conversation_id, alone=deployment.program.alone
         )
-        result = await self._play(running, deployment, loaded, trigger)
-        await run_end_handlers(deployment, result)
-        return result
+        return await self._unattended(running, deployment, loaded, trigger)
 
     async def _fire(
-        self, deployment: Deployment, loaded: LoadedSession, trigger: Due
+        self, deployment: Deployment, loaded: LoadedSession, trigger: Due | Resume
     ) -> TurnResult:
         turn = TurnRunner(deployment, loaded.session.conversation_id, alone=True)
-        result = await self._play(turn, deployment, loaded, trigger)
+        return await self._unattended(turn, deployment, loaded, trigger)
+
+    async def _unattended(
+        self,
+        running: TurnRunner,
+        deployment: Deployment,
+        loaded: LoadedSession,
+        trigger: Trigger,
+    ) -> TurnResult:
+        """Play a turn whose own caller is not there. If it ends without a commit, its journal says
+        that this process lives."""
+        try:
+            result = await self._play(running, deployment, loaded, trigger)
+        except (Exception, *_ENDS) as error:
+            await running.erred(error)
+            raise
         await run_end_handlers(deployment, result)
         return result
 
@@ -611,6 +781,15 @@ class Engine:
             _replace_events(turn, happened)
             usage = Usage()
         return await turn.commit(KINDS[type(trigger)], after, loaded, usage)
+
+
+async def _is_able(deployment: Deployment) -> bool:
+    """Return true if this host has every tool and function of a deployment, and keeps journals."""
+    try:
+        await deployment.prepare()
+    except ConfigurationError:
+        return False
+    return deployment.journals
 
 
 def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:

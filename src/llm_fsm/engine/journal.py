@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from llm_fsm._json import in_unicode, plain, read
 from llm_fsm.engine.exactly_once import fingerprint
-from llm_fsm.errors import HandlerError, StoreError
+from llm_fsm.errors import ConversationConflict, HandlerError, StoreError
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import PARKED, Store
 from llm_fsm.turn.effects import (
     Executed,
     HandlerResult,
@@ -35,15 +35,40 @@ Entry = Mapping[str, Any]
 _KEYED = "keyed"
 BEGUN = "begun"
 FAILED = "failed"
-_TALK = frozenset({"model", BEGUN, FAILED})
+"""The turn failed, and its caller decides what follows."""
+STOPPED = "stopped"
+"""Somebody stopped the turn, or its caller heard of its failure. The next call resumes it."""
+ATTEMPT = "attempt"
+"""A turn that a process left was resumed."""
+ERROR = "error"
+"""An attempt ended with an error, or was handed back. The process lived, so it is no death."""
+MARKS = frozenset({FAILED, STOPPED, ATTEMPT, ERROR, PARKED})
+"""Kinds of entries about the turn as a whole. They hold no result."""
+_TALK = frozenset({"model", BEGUN}) | MARKS
+
+
+LOGGER = "llm_fsm.turns"
+"""The log of turns that nobody waits for."""
+MOST_DEATHS = 3
+"""Attempts that may end their process before the turn is parked. The first time counts for none."""
+
+
+class TurnParked(ConversationConflict):
+    """A turn of the conversation has ended too many processes. Somebody has to see to it."""
 
 
 class Journal:
     """Results of the current turn: recorded ones are read first, new ones are written."""
 
-    def __init__(self, store: Store, conversation_id: str) -> None:
+    def __init__(
+        self, store: Store, conversation_id: str, origin: Entry | None = None
+    ) -> None:
+        """`origin`: further fields of the first entry, which are no part of the identity."""
         self._store = store
         self._id = conversation_id
+        self._origin = {} if origin is None else origin
+        self._marks: list[Entry] = []
+        """Attempts and errors so far, which outlive a void journal."""
         self._known: list[Entry] = []
         self._used: list[Entry] = []
         self._keyed: dict[str, Entry] = {}
@@ -70,6 +95,9 @@ class Journal:
 
         Returns:
             The time at which the turn first began, in seconds since the epoch.
+
+        Raises:
+            TurnParked: The turn has ended too many processes.
         """
         entries = (
             []
@@ -79,6 +107,7 @@ class Journal:
         if entries and all(
             entries[0].get(name) == value for name, value in turn.items()
         ):
+            check_not_parked(self._id, entries)
             self._step = 1 + max(entry["step"] for entry in entries)
             self._used.append(entries[0])
             for entry in entries[1:]:
@@ -86,12 +115,15 @@ class Journal:
                     self._keyed[entry["key"]] = entry["entry"]
                 elif entry["kind"] == BEGUN:
                     self._begun[entry["key"]] = entry.get("call", "")
-                elif entry["kind"] != FAILED:
+                elif entry["kind"] in MARKS:
+                    self._marks.append(entry)
+                else:
                     self._known.append(entry)
+            await self._mark({"kind": ATTEMPT, "time": time})
             return float(entries[0]["time"])
         if entries:
             await self._store.forget_journal(self._id)
-        self._used.append({**turn, "time": time})
+        self._used.append({**turn, **self._origin, "time": time})
         self._waiting.append(self._used[0])
         if acts:
             await self._flush()
@@ -214,13 +246,36 @@ class Journal:
         if self._step:
             await self._write({"kind": FAILED})
 
+    async def stop(self, *, first: bool = False) -> None:
+        """Record that somebody stopped the turn, if anything of it is recorded. `first`: also if
+        nothing is."""
+        if first:
+            await self._flush()
+        if self._step:
+            await self._write({"kind": STOPPED})
+
+    async def err(self, said: str, time: float, *, handed_back: bool = False) -> None:
+        """Record that an attempt ended and its process lives. `handed_back`: it may be resumed at
+        once."""
+        if self._step:
+            entry: dict[str, Any] = {"kind": ERROR, "time": time, "error": said}
+            await self._mark({**entry, "handed_back": True} if handed_back else entry)
+
+    async def _mark(self, entry: Entry) -> None:
+        self._marks.append(entry)
+        await self._write(entry)
+
     async def _part_here(self) -> None:
         """Void the rest of the journal, because the host's code changed. Results read so far
         stay."""
         self._known.clear()
         await self._store.forget_journal(self._id)
+        self._step = 0
+        first, *others = self._used
         self._waiting = [
-            *self._used,
+            first,
+            *(without_step(mark) for mark in self._marks),
+            *others,
             *(
                 {"kind": BEGUN, "key": key, "call": call}
                 for key, call in self._begun.items()
@@ -257,6 +312,24 @@ class Journal:
 def acts(kind: str) -> bool:
     """Return true if entries of this kind record an act, not text."""
     return kind not in _TALK
+
+
+def check_not_parked(conversation_id: str, entries: Sequence[Entry]) -> None:
+    """Check that the turn of a journal is not parked.
+
+    Raises:
+        TurnParked: It is.
+    """
+    if entries and entries[-1].get("kind") == PARKED:
+        raise TurnParked(
+            f"conversation {conversation_id!r} has a turn that ended {MOST_DEATHS} processes, so "
+            "it is parked; see to the cause, then retry it with llm-fsm conversations retry"
+        )
+
+
+def without_step(entry: Entry) -> dict[str, Any]:
+    """Return an entry as it is written, before it has its place."""
+    return {name: value for name, value in entry.items() if name != "step"}
 
 
 def without_kind(entry: Entry) -> dict[str, Any]:

@@ -47,6 +47,7 @@ from llm_fsm.stores.base import (
     checked_id,
     checked_metadata,
     every_line,
+    every_unfinished,
     storable,
 )
 from llm_fsm.stores.registry import resolve as resolve_store
@@ -341,7 +342,8 @@ class AsyncMachine:
             with suppress(
                 LLMFSMError
             ):  # the turn stays due, and `run_due` reports the failure
-                await self.run_due()
+                await self._engine.resume_deliveries(again=True)
+                await self._run_due(self._now())
         name = uuid.uuid4().hex if conversation_id is None else conversation_id
         try:
             plain = to_json_value(start.input)
@@ -434,10 +436,37 @@ class AsyncMachine:
         """As `Machine.take_in`, awaited."""
         return await import_conversation(self.store, text, conversation_id)
 
+    async def take_up(self, conversation_id: str, now: float | None = None) -> Turn | None:
+        """As `Machine.take_up`, awaited."""
+        moment = self._now() if now is None else now
+        result = await self._engine.take_up(conversation_id, moment)
+        return None if result is None else turn_of(result)
+
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """As `Machine.run_due`, awaited."""
         await self._engine.resume_deliveries(again=True)
-        moment = self._now() if now is None else now
+        done: list[Turn] = []
+        failed: LLMFSMError | None = None
+        name = self._engine.versions.current.name
+        async for conversation_id in every_unfinished(self.store, [name]):
+            try:
+                result = await self._engine.take_up(conversation_id)
+            except LLMFSMError as error:
+                failed = failed or error
+                continue
+            if result is not None:
+                done.append(turn_of(result))
+        done += await self._run_due(self._now() if now is None else now)
+        if failed is not None:
+            raise failed
+        return tuple(done)
+
+    async def _run_due(self, moment: float) -> list[Turn]:
+        """Perform the time-outs, reminders and first steps of runs that are due.
+
+        Raises:
+            LLMFSMError: The first error, after everything else that is due.
+        """
         done: list[Turn] = []
         left: dict[
             str, LLMFSMError | None
@@ -466,7 +495,7 @@ class AsyncMachine:
                 more, limit = len(rows) == limit, 2 * limit
         if (failed := next(filter(None, left.values()), None)) is not None:
             raise failed
-        return tuple(done)
+        return done
 
     # -- the store
 

@@ -1,24 +1,29 @@
-"""Recover a turn that was interrupted and must be finished before anything else in its
-conversation.
+"""Recover a turn that was interrupted: which must be finished before anything else in its
+conversation, and which a looker may take up without a caller.
 
 An accepted answer counts even if the process died while it was carried out. A call that must not
 run twice may have run. A message with a request id will arrive again, and must not repeat finished
 work. If the journal holds any of these, the interrupted turn is played to its end first. A turn
 that failed and whose caller knows is not resumed.
+
+A looker also takes up turns that have not acted yet. It leaves alone a turn that somebody stopped,
+one that is parked, and a message whose sender cannot ask again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from llm_fsm.engine.journal import BEGUN, FAILED, acts
+from llm_fsm._json import in_unicode
+from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, acts, check_not_parked
+from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import clock_names
 from llm_fsm.session.turn_record import Kind
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import CLOSING_KINDS, PARKED, Store
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.pipeline import (
     Answer,
@@ -57,11 +62,105 @@ class UnderWay(NamedTuple):
     blank: bool = False
 
 
+FIRST_WAIT = 5.0
+LONGEST_WAIT = 300.0
+"""Seconds after an error before a looker tries a turn again. They double with each error."""
+VISIBLE_AFTER = 86_400.0
+"""Seconds of errors after which a turn counts as stuck, and people are told."""
+
+
+class LeftTurn(NamedTuple):
+    """An open journal whose turn a looker may take up.
+
+    Attributes:
+        first: The first entry of the journal.
+        deaths: Attempts in a row that ended with their process.
+        retry_at: No attempt before this time, in seconds since the epoch.
+        failing_since: The time of the first of its errors in a row; None if the last attempt had
+            none.
+        error: The last of these errors; "" if there is none.
+    """
+
+    first: Mapping[str, Any]
+    deaths: int = 0
+    retry_at: float = 0.0
+    failing_since: float | None = None
+    error: str = ""
+
+
+async def journal_entries(store: Store, conversation_id: str) -> Sequence[Mapping[str, Any]]:
+    """Read the entries of a journal, in order."""
+    return [json.loads(text) for text in await store.journalled(conversation_id)]
+
+
+def left_turn(entries: Sequence[Mapping[str, Any]]) -> LeftTurn | None:
+    """Return the turn that a process left in a journal; None if nobody may take it up by itself."""
+    if not entries or "time" not in entries[0]:
+        return None
+    first, *later = entries
+    kinds = [entry["kind"] for entry in later]
+    if kinds and kinds[-1] in CLOSING_KINDS:
+        return None
+    asks_again = first.get("request_id") is not None or BEGUN in kinds
+    if first["kind"] in ("message", "update") and not asks_again:
+        return None  # its sender types it again, and would then be answered twice
+    return _counted(first, later)
+
+
+async def reopen(store: Store, conversation_id: str, time: float) -> None:
+    """Let a looker take a turn up at once, whatever happened to it. Call it under the lock.
+
+    Raises:
+        ConversationConflict: No turn of the conversation is parked or failing.
+    """
+    entries = await journal_entries(store, conversation_id)
+    kind = entries[-1]["kind"] if entries else ""
+    if kind not in (PARKED, ERROR, ATTEMPT):
+        raise ConversationConflict(
+            f"conversation {conversation_id!r} has no turn that is parked or failing, so there is "
+            "nothing to retry"
+        )
+    step = 1 + max(entry["step"] for entry in entries)
+    entry = {"kind": ERROR, "time": time, "error": "retried by hand", "handed_back": True}
+    await store.journal(conversation_id, step, in_unicode({**entry, "step": step}))
+
+
+def _counted(first: Mapping[str, Any], later: Sequence[Mapping[str, Any]]) -> LeftTurn:
+    """Count the marks at the end of a journal. A new result before them is progress."""
+    deaths, is_answered = 0, False
+    errors: list[Mapping[str, Any]] = []
+    for entry in reversed(later):
+        if entry["kind"] not in MARKS:
+            break
+        is_answered = is_answered or entry["kind"] != ATTEMPT
+        deaths += not is_answered
+        if entry["kind"] == ERROR and entry.get("handed_back"):
+            break
+        if entry["kind"] == ERROR:
+            errors.append(entry)
+    if not errors:
+        return LeftTurn(first, deaths)
+    wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(len(errors) - 1, 10))
+    last, oldest = errors[0], errors[-1]
+    return LeftTurn(
+        first,
+        deaths,
+        retry_at=last["time"] + wait,
+        failing_since=oldest["time"],
+        error=last.get("error", ""),
+    )
+
+
 async def under_way(store: Store, conversation_id: str) -> UnderWay:
-    """Read the journal of a conversation. A message that was answered is no unfinished turn."""
-    entries = [json.loads(text) for text in await store.journalled(conversation_id)]
+    """Read the journal of a conversation. A message that was answered is no unfinished turn.
+
+    Raises:
+        TurnParked: Its turn has ended too many processes.
+    """
+    entries = await journal_entries(store, conversation_id)
     if not entries:
         return UnderWay(blank=True)
+    check_not_parked(conversation_id, entries)
     first = entries[0]
     if "time" not in first:  # it does not name its turn
         return UnderWay()
@@ -141,6 +240,27 @@ def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]
         **({"timezone": opening.timezone} if opening.timezone else {}),
         **({"metadata": dict(opening.metadata)} if opening.metadata else {}),
     }
+
+
+def interrupted_start(conversation_id: str, first: Mapping[str, Any]) -> Opening:
+    """Return the beginning of a conversation that a journal's first entry describes."""
+    memory = dict(first.get("memory", {}))
+    background = memory.pop("background", None)
+    return Opening(
+        conversation_id=conversation_id,
+        time=first["time"],
+        context=first["context"],
+        state=first["state"],
+        greet=first["greet"],
+        input=first["input"],
+        background=background,
+        memory=memory,
+        shared=first.get("shared"),
+        hold=first.get("hold", False),
+        history=tuple((role, text) for role, text in first.get("history", ())),
+        timezone=first.get("timezone", ""),
+        metadata=first.get("metadata", {}),
+    )
 
 
 def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:

@@ -863,10 +863,29 @@ class Machine:
         """
         return self._portal.run(self._machine.take_in(text, conversation_id))
 
-    def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
-        """Fire every time-out and reminder of this machine's conversations that is due.
+    def take_up(self, conversation_id: str, now: float | None = None) -> Turn | None:
+        """Finish the turn that a dead process left in a conversation; else fire what is due there.
 
-        Time-outs and reminders do not fire by themselves. Call this about once a minute. It also
+        Three attempts that end their process park the turn. Nobody takes up a turn that somebody
+        stopped.
+
+        Args:
+            conversation_id: The conversation.
+            now: Seconds since the epoch; None is the current time.
+
+        Returns:
+            The turn; None if there was none, or this machine cannot play it.
+
+        Raises:
+            LLMFSMError: The turn failed. It is tried again later.
+        """
+        return self._portal.run(self._machine.take_up(conversation_id, now))
+
+    def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
+        """Fire every time-out and reminder of this machine's conversations that is due, and finish
+        turns that a dead process left.
+
+        Neither happens by itself. Call this about once a minute, or run `llm-fsm worker`. It also
         sends undelivered events to sinks, in the background.
 
         Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, Protocol
@@ -35,7 +36,7 @@ from llm_fsm.engine.observers import (
     publish,
 )
 from llm_fsm.engine.streaming import MessageStream, ReplyListener
-from llm_fsm.errors import HandlerError, ModelError, StoreError
+from llm_fsm.errors import HandlerError, ModelError, StoreError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.deadlines import due_rows, pause_kind
 from llm_fsm.session.large_values import LARGE, Located, without_large
@@ -219,15 +220,19 @@ class TurnRunner:
             seconds=time.monotonic() - self._began,
         )
 
-    async def open(self, turn: Entry, at: float, *, blank: bool = False) -> float:
-        """Begin the turn, or resume it after a crash. `blank` is as in the loaded conversation.
+    async def open(
+        self, turn: Entry, at: float, *, blank: bool = False, hold: bool = False
+    ) -> float:
+        """Begin the turn, or resume it after a crash. `blank` is as in the loaded conversation,
+        `hold` as in the opening.
 
         Returns:
             The time at which the turn first began, in seconds since the epoch.
         """
         if not self.host.journals:
             return at
-        journal = Journal(self.host.store, self.id)
+        origin = {"definition": self.host.name, "sha": self.host.identity}
+        journal = Journal(self.host.store, self.id, {**origin, "hold": True} if hold else origin)
         began = await journal.open(
             turn, at, acts=bool(self.host.capabilities.points), blank=blank
         )
@@ -285,6 +290,24 @@ class TurnRunner:
         if self.journal is not None:
             with suppress(StoreError):  # the original error matters more
                 await self.journal.fail()
+
+    async def stopped(self, *, first: bool = False) -> None:
+        """Record that somebody stopped the turn, so that nobody else takes it up. `first`: also if
+        nothing of it is recorded."""
+        if self.journal is not None:
+            with suppress(StoreError):  # the original error matters more
+                await self.journal.stop(first=first)
+
+    async def erred(self, error: BaseException) -> None:
+        """Record that an attempt without a caller ended with an error. A cancelled one is handed
+        back: the next looker takes it up at once."""
+        if self.journal is not None:
+            with suppress(StoreError):  # the original error matters more
+                await self.journal.err(
+                    told(error),
+                    self.host.now(),
+                    handed_back=isinstance(error, CancelledError),
+                )
 
     def _listener(self, step: Step, stream: MessageStream) -> ReplyListener | None:
         """Return the listener of the reply that the step asks for; None if nobody may hear it

@@ -6,12 +6,15 @@ from llm_fsm.session.session import Session
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
-    """Return the conversation's rows of the due table: its time-outs and reminders.
+    """Return the conversation's rows of the due table: its time-outs and reminders, and a run that
+    has not made its first step.
 
     Returns:
-        Pairs of a time in seconds since the epoch and a kind, "expire" or "remind".
+        Pairs of a time in seconds since the epoch and a kind, "expire", "remind" or "run".
     """
     pause, silence = session.pause, session.silence
+    if session.held is not None:
+        return () if session.ended else ((session.held, "run"),)
     if pause is not None:
         closes, reminders = pause.expires, session.reminders
     elif silence is not None:

@@ -24,7 +24,8 @@ class Started(Event, frozen=True, kw_only=True):
 
     `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars`
     is as in BotSaid. `timezone` is that of the conversation, as an IANA name; "" is UTC.
-    `metadata` are labels for listings.
+    `metadata` are labels for listings. `held`: a run, whose first step comes with a turn of its
+    own.
     """
 
     conversation_id: str
@@ -39,6 +40,7 @@ class Started(Event, frozen=True, kw_only=True):
     kept_chars: int = 1000
     timezone: str = ""
     metadata: Mapping[str, str] = {}
+    held: bool = False
 
 
 class RunResumed(Event, frozen=True, kw_only=True):

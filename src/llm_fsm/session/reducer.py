@@ -52,6 +52,7 @@ def _started(_: Session, event: ev.Started) -> Session:
         window=_exchanges(event),
         timezone=event.timezone,
         metadata=dict(event.metadata),
+        held=event.time if event.held else None,
     )
 
 
@@ -70,7 +71,7 @@ def _exchanges(event: ev.Started) -> tuple[Exchange, ...]:
 
 
 def _updated(session: Session, event: ev.Updated) -> Session:
-    return replace(session, time=event.time, silence=None, spent=session.spent and {})
+    return replace(session, time=event.time, silence=None, spent=session.spent and {}, held=None)
 
 
 def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
@@ -78,6 +79,7 @@ def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
         session,
         time=event.time,
         input=session.input if event.input is None else event.input,
+        held=None,
     )
 
 
@@ -90,6 +92,7 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
         turns_in_state=session.turns_in_state + 1,
         silence=None,
         spent=session.spent and {},
+        held=None,
     )
 
 

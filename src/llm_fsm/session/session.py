@@ -273,6 +273,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     read_back: ReadBack | None = None
     """The values that the current definition read back last, to be agreed to."""
+    held: float | None = None
+    """Time at which a run began that has made no step yet; None for everything else."""
     agreed: tuple[Agreement, ...] = ()
     """The user's yeses, the last one at the end. One is dropped when a later one has all its keys."""
 

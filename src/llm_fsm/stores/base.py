@@ -1,4 +1,4 @@
-"""The port to stores: documents of text go in, the same documents come out. This is version 1 of the contract.
+"""The port to stores: documents of text go in, the same documents come out. This is version 2 of the contract.
 
 A store knows nothing of machines. It keeps for each conversation:
 
@@ -7,7 +7,9 @@ A store knows nothing of machines. It keeps for each conversation:
 - the number of the record that answered each request id, for idempotency; one record may answer several,
 - the outbox: events that sinks have not acknowledged yet,
 - rows of the due table: time-outs and reminders,
-- the journal of the unfinished turn.
+- the journal of the unfinished turn. A journal with a step 0 is open until its last entry closes it.
+
+Version 2 added `unfinished`. `adapted` lets a store of version 1 serve as before.
 
 It also keeps one copy of every definition that a conversation is pinned to.
 
@@ -26,11 +28,12 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
@@ -464,6 +467,59 @@ class OutboxQuery:
         )
 
 
+CONTRACT = 2
+"""The version of the contract that this module describes."""
+PARKED = "parked"
+CLOSING_KINDS = ("failed", "stopped", PARKED)
+"""Kinds of journal entries after which nobody takes the turn up by itself."""
+CLOSING = r'^\{"kind": ?"(failed|stopped|parked)"'
+"""The beginning of a closing entry, as a regular expression of Python and of PostgreSQL."""
+_CLOSING = re.compile(CLOSING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalQuery:
+    """The journals to find, for stores.
+
+    Attributes:
+        limit: At most this many.
+        definitions: Only journals whose first entry has one of these names as its `definition`; None: all.
+        after: Only conversations with ids after this one; None: from the first.
+        parked: True for journals whose last entry is `parked`, false for open ones.
+    """
+
+    limit: int = 100
+    definitions: frozenset[str] | None = None
+    after: str | None = None
+    parked: bool = False
+
+    def admits(self, first: str, last: str) -> bool:
+        """Return true if a journal matches. `limit` and `after` do not matter.
+
+        Args:
+            first: The entry of step 0, as JSON text.
+            last: The entry of the highest step, as JSON text.
+
+        Returns:
+            True for a match.
+        """
+        closing = _CLOSING.match(last)
+        closed_as = None if closing is None else closing[1]
+        if closed_as != (PARKED if self.parked else None):
+            return False
+        return self.definitions is None or _definition_in(first) in self.definitions
+
+
+def _definition_in(first: str) -> str | None:
+    """Return the name of the definition in the first entry of a journal; None if it has none."""
+    try:
+        entry = json.loads(first)
+    except ValueError:
+        return None
+    name = entry.get("definition") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else None
+
+
 class Store(Protocol):
     """The methods that the engine needs of a store. All of them raise StoreError if the store cannot be used."""
 
@@ -533,6 +589,30 @@ class Store(Protocol):
 
         Raises:
             StoreError: With `retryable` true, the conversation's lock was lost.
+        """
+
+    async def unfinished(
+        self,
+        limit: int = 100,
+        definitions: Collection[str] | None = None,
+        *,
+        after: str | None = None,
+        parked: bool = False,
+    ) -> Sequence[str]:
+        """Find conversations with an open journal, without a look at conversations that have none.
+
+        A journal is open if it has a step 0 and its last entry does not close it. An entry closes it if its JSON begins
+        with a `kind` of `CLOSING_KINDS`. A store leaves out conversations whose lock a living process holds, as far as
+        it can tell. The caller takes the lock before it does anything.
+
+        Args:
+            limit: At most this many.
+            definitions: Only journals whose first entry has one of these names as its `definition`; None: all.
+            after: Only conversations with ids after this one; None: from the first.
+            parked: True finds the journals whose last entry is `parked` instead.
+
+        Returns:
+            Conversation ids, in order. The conversation need not have been saved yet.
         """
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
@@ -623,6 +703,60 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Free files and connections. The store cannot be used afterwards."""
+
+
+class _FirstContract:
+    """A store of contract 1: it finds no unfinished turns, so each waits for the next call, as before."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def unfinished(self, *_: object, **__: object) -> Sequence[str]:
+        return ()
+
+
+def adapted(store: Any) -> Store:
+    """Return a store with every method of contract 2.
+
+    Args:
+        store: A store of contract 1 or 2.
+
+    Returns:
+        The store itself, or an adapter that finds no unfinished turns.
+    """
+    found: Any = store if hasattr(store, "unfinished") else _FirstContract(store)
+    made: Store = found
+    return made
+
+
+async def every_unfinished(
+    store: Store, definitions: Collection[str] | None = None, *, parked: bool = False, page: int = 100
+) -> AsyncGenerator[str]:
+    """Yield the ids of all conversations that `Store.unfinished` finds, page by page.
+
+    Args:
+        store: The store, of contract 1 or 2.
+        definitions: As in `Store.unfinished`.
+        parked: As in `Store.unfinished`.
+        page: The size of a page.
+
+    Returns:
+        Conversation ids, in order.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    whole, after = adapted(store), None
+    while True:
+        names = await whole.unfinished(page, definitions, after=after, parked=parked)
+        for name in names:
+            yield name
+        if len(names) < page:
+            return
+        after = names[-1]
 
 
 async def every_line(store: Store, query: ListQuery) -> AsyncGenerator[Listed]:

@@ -31,7 +31,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import (
+    Commit,
+    DueRow,
+    JournalQuery,
+    Listed,
+    ListQuery,
+    Loaded,
+    OutboxQuery,
+    Posted,
+)
 from llm_fsm.stores.errors import answered_already, os_fault, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.local import LocalStore, each
 from llm_fsm.stores.locks.file_locks import locks_beside
@@ -92,6 +101,8 @@ class _FileStep(msgspec.Struct, array_like=True):
     """The version before the turn."""
     step: int
     text: str
+    conversation: str = ""
+    """The id, in step 0. Lines of older versions end before it."""
 
 
 class FileStore(LocalStore["_Folder"]):
@@ -171,7 +182,8 @@ class _Folder:
             version, path = self._version(name), self._file(name, "journal")
             if any(known.step == step for known in self._steps(name)):
                 raise step_exists(name, step)
-            _append(path, [_FileStep(version, step, text)], _whole(path))
+            named = name if step == 0 else ""
+            _append(path, [_FileStep(version, step, text, named)], _whole(path))
 
     def journalled(self, name: str) -> Sequence[str]:
         return tuple(known.text for known in sorted(self._steps(name), key=attrgetter("step")))
@@ -179,6 +191,32 @@ class _Folder:
     def forget_journal(self, name: str) -> None:
         with self._alone(name):
             _remove(self._file(name, "journal"))
+
+    def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+        found: list[str] = []
+        for name, steps in sorted(self._journals().items()):
+            first, last = steps[0].text, max(steps, key=attrgetter("step")).text
+            follows = query.after is None or name > query.after
+            if follows and not is_held(name) and query.admits(first, last):
+                found.append(name)
+        return tuple(found[: max(query.limit, 0)])
+
+    def _journals(self) -> dict[str, list[_FileStep]]:
+        """Read the journals of unfinished turns that have a step 0, by conversation. Step 0 comes first."""
+        found: dict[str, list[_FileStep]] = {}
+        try:
+            paths = sorted(self._conversations.glob("*.journal"))
+        except OSError as error:
+            raise os_fault(self._conversations, error) from error
+        for path in paths:
+            with suppress(UnreadableError):  # one that is damaged must not hide the others
+                steps = sorted(_lines(path, _whole(path), _FileStep), key=attrgetter("step"))
+                name = next((known.conversation for known in steps if known.conversation), "")
+                version = self._version(name)
+                steps = [known for known in steps if known.version == version]
+                if name and steps and steps[0].step == 0:
+                    found[name] = steps
+        return found
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         return query.page(self._listing(query))

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import (
+    Commit,
+    DueRow,
+    JournalQuery,
+    Listed,
+    ListQuery,
+    Loaded,
+    OutboxQuery,
+    Posted,
+)
 
 T = TypeVar("T")
 
@@ -46,6 +55,22 @@ class ForwardingStore(ABC):
 
     async def forget_journal(self, conversation_id: str) -> None:
         await self._write(lambda kept: kept.forget_journal(conversation_id))
+
+    async def unfinished(
+        self,
+        limit: int = 100,
+        definitions: Collection[str] | None = None,
+        *,
+        after: str | None = None,
+        parked: bool = False,
+    ) -> Sequence[str]:
+        named = None if definitions is None else frozenset(definitions)
+        query = JournalQuery(limit=limit, definitions=named, after=after, parked=parked)
+        return await self._list(lambda kept: kept.unfinished(query, self._is_held))
+
+    def _is_held(self, conversation_id: str) -> bool:  # noqa: ARG002
+        """Return true if this process holds the lock of a conversation, as far as that is known at once."""
+        return False
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         return await self._list(lambda kept: kept.listed(query))

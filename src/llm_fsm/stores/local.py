@@ -174,6 +174,9 @@ class LocalStore(ForwardingStore, Generic[F]):
         parts.turns.thread.check_running()
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
+    def _is_held(self, conversation_id: str) -> bool:
+        return self._parts.queue.holds(conversation_id)
+
     async def faults(self) -> Sequence[str]:
         """Find faults of the store as a whole, in sentences."""
         return await self._list(lambda kept: kept.faults())

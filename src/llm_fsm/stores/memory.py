@@ -14,7 +14,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import (
+    Commit,
+    DueRow,
+    JournalQuery,
+    Listed,
+    ListQuery,
+    Loaded,
+    OutboxQuery,
+    Posted,
+)
 from llm_fsm.stores.errors import (
     answered_already,
     closed,
@@ -165,6 +174,30 @@ class MemoryStore:
         self._check_open()
         with self._guard:
             self._journals.pop(conversation_id, None)
+
+    async def unfinished(
+        self,
+        limit: int = 100,
+        definitions: Collection[str] | None = None,
+        *,
+        after: str | None = None,
+        parked: bool = False,
+    ) -> Sequence[str]:
+        self._check_open()
+        named = None if definitions is None else frozenset(definitions)
+        query = JournalQuery(limit=limit, definitions=named, after=after, parked=parked)
+        with self._guard:
+            return tuple(islice(self._journals_of(query), max(limit, 0)))
+
+    def _journals_of(self, query: JournalQuery) -> Iterator[str]:
+        """Yield the conversations whose journals match a query, in order."""
+        for name in sorted(self._journals):
+            steps = self._journals[name]
+            follows = query.after is None or name > query.after
+            if not follows or 0 not in steps or self._queue.holds(name):
+                continue
+            if query.admits(steps[0], steps[max(steps)]):
+                yield name
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()

@@ -202,6 +202,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             kept_chars=definition.history.max_message_chars,
             timezone=zone,
             metadata=opening.metadata,
+            held=opening.hold,
         )
     )
     if dropped := surplus(turn.session.window, definition.history):

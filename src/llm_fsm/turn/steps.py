@@ -18,7 +18,7 @@ from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session, clock_names, surplus
-from llm_fsm.turn import outcome, pipeline
+from llm_fsm.turn import breakdown, outcome, pipeline
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Result
@@ -124,6 +124,11 @@ def _next(turn: TurnState, run: Run, result: Result | None) -> Step:
         effect = None
         turn.record_secrets()
     return Step(turn.session, tuple(turn.events[before:]), effect, turn.usage, turn, run)
+
+
+def apology(machine: CompiledMachine, session: Session) -> str:
+    """Return the definition's words for a message that nothing can handle now."""
+    return breakdown.words(TurnState(machine, session))
 
 
 def apologise(

@@ -48,6 +48,10 @@ class KeyedQueue:
         """Return the number of keys that are held."""
         return len(self._queues)
 
+    def holds(self, key: str) -> bool:
+        """Return true if `key` is held in this process."""
+        return key in self._queues
+
     @asynccontextmanager
     async def lock(self, key: str, timeout: float | None = None) -> AsyncIterator[None]:
         """Hold `key`. Waits at most `timeout` seconds (None: for ever), then raises StoreError(retryable=True)."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -28,6 +28,7 @@ from llm_fsm.stores.base import (
     ANY_PAUSE,
     Commit,
     DueRow,
+    JournalQuery,
     Listed,
     ListQuery,
     Loaded,
@@ -117,6 +118,26 @@ class Documents:
     def forget_journal(self, name: str) -> None:
         self._check_lock(name)
         self._journal.delete_many({"conversation": name})
+
+    def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+        asked: dict[str, Any] = {"step": 0}
+        if query.after is not None:
+            asked["conversation"] = {"$gt": query.after}
+        found: list[str] = []
+        for entry in self._journal.find(asked).sort("conversation", ASCENDING):
+            if len(found) >= query.limit:
+                break
+            name = entry["conversation"]
+            if is_held(name) or self._is_locked(name):
+                continue
+            steps = self.journalled(name)
+            if steps and entry["version"] == self._version(name) and query.admits(steps[0], steps[-1]):
+                found.append(name)
+        return tuple(found)
+
+    def _is_locked(self, name: str) -> bool:
+        """Return true if a writer whose lease goes on holds a conversation."""
+        return self._locks.find_one({"_id": name, "until": {"$gte": time.time()}}) is not None
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         return tuple(islice(self._lines(query), max(query.limit, 0)))
@@ -228,6 +249,7 @@ class Documents:
         self._turns.create_index([("outbox.sink", ASCENDING)])
         step = [("conversation", ASCENDING), ("version", ASCENDING), ("step", ASCENDING)]
         self._journal.create_index(step, unique=True)
+        self._journal.create_index([("step", ASCENDING), ("conversation", ASCENDING)])
         self._locks.create_index([("holder", ASCENDING)])
         self._prepared = True
 

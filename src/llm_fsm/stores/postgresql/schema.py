@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from llm_fsm.errors import StoreError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _NAMESPACE = 0x4C46534D
 """Key of the advisory lock under which tables are made ("LFSM")."""
@@ -65,6 +65,11 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             SET paused = coalesce(substring(session FROM '"pause":{"id":"[^"]*","kind":"([a-z_]+)"'), '')
             WHERE NOT ended AND session LIKE '%"pause":{"id":"%'""",
         "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
+    ),
+    3: (
+        "CREATE INDEX journal_open ON journal (conversation) WHERE step = 0",
+        """CREATE UNLOGGED TABLE living (
+            holder int PRIMARY KEY, backend int NOT NULL, seen timestamptz NOT NULL)""",
     ),
 }
 """Statements that upgrade tables from a version to the next one."""

@@ -7,7 +7,7 @@ transaction. A further query finds the reasons for refused commits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors
 
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import (
+    CLOSING,
+    Commit,
+    DueRow,
+    JournalQuery,
+    Listed,
+    ListQuery,
+    Loaded,
+    OutboxQuery,
+    Posted,
+)
 from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.listing_sql import Dialect, counting, listing
 
@@ -115,6 +125,20 @@ _FORGET = f"""WITH given AS (SELECT %s::text AS id, %s::int AS holder),
 
 _JOURNALLED = """SELECT place, text FROM json_to_recordset(%s) AS asked (place int, id text)
     JOIN journal ON conversation = id ORDER BY place, step"""
+
+_JOURNALS = """WITH alive AS MATERIALIZED (
+        SELECT p.objid::bigint AS holder FROM pg_locks p
+        WHERE p.locktype = 'advisory' AND p.granted AND p.classid = 'locks'::regclass::oid AND p.objsubid = 2
+        AND p.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ), open AS (
+        SELECT j.conversation, j.text, (SELECT e.text FROM journal e WHERE e.conversation = j.conversation
+            ORDER BY e.step DESC LIMIT 1) AS last
+        FROM journal j LEFT JOIN locks l ON l.conversation = j.conversation
+        WHERE j.step = 0 AND j.conversation > %(after)s
+        AND NOT EXISTS (SELECT 1 FROM alive WHERE alive.holder = l.holder)
+    )
+    SELECT conversation, text, last FROM open WHERE (last ~ %(closing)s) = %(parked)s
+    ORDER BY conversation LIMIT %(limit)s"""
 
 _DELETE = """WITH forgotten AS (DELETE FROM journal WHERE conversation = %s)
     DELETE FROM conversations WHERE id = %s"""
@@ -312,6 +336,20 @@ class PostgresRows:
         query = "SELECT record FROM records WHERE conversation = %s AND number > %s ORDER BY number LIMIT %s"
         cursor = await self._db.execute(query, (name, after, None if limit is None else max(limit, 0)))
         return tuple(record for (record,) in await cursor.fetchall())
+
+    async def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+        found: list[str] = []
+        page, after = max(query.limit, 1), query.after or ""
+        while len(found) < query.limit:
+            values = {"after": after, "closing": CLOSING, "parked": query.parked, "limit": page}
+            rows = await (await self._db.execute(_JOURNALS, values)).fetchall()
+            for name, first, last in rows:
+                if not is_held(name) and query.admits(first, last):
+                    found.append(name)
+            if len(rows) < page:
+                break
+            after = rows[-1][0]
+        return tuple(found[: max(query.limit, 0)])
 
     async def listed(self, query: ListQuery) -> Sequence[Listed]:
         statement, values = listing(query, _DIALECT)

@@ -9,6 +9,7 @@ Keys, under a prefix that a cluster keeps in one slot:
 | `j:<id>`, `o:<id>` | journal, step to result; outbox, rows in order |
 | `all`, `out`, `due` | ids in order; those with an outbox; due rows by time |
 | `waiting` | ids in order of those that wait for an answer |
+| `journals` | ids in order of those with a journal |
 | `m:<label>` | the conversations with a label |
 | `defs`, `p:<sha>` | definitions; the conversations pinned to one |
 | `l:<id>`, `h:<holder>` | the holder of a lock; the lease of a holder |
@@ -90,6 +91,7 @@ for _, row in ipairs(cjson.decode(outbox)) do
   redis.call('ZADD', P .. 'out', 0, id)
 end
 redis.call('DEL', P .. 'j:' .. id)
+redis.call('ZREM', P .. 'journals', id)
 return {'ok'}
 """
 )
@@ -103,7 +105,10 @@ JOURNAL = (
     + _HELD
     + """
 if not held(id, holder) then return {'lost'} end
-if redis.call('HSETNX', P .. 'j:' .. id, step, text) == 1 then return {'ok'} end
+if redis.call('HSETNX', P .. 'j:' .. id, step, text) == 1 then
+  redis.call('ZADD', P .. 'journals', 0, id)
+  return {'ok'}
+end
 return {'exists', redis.call('HGET', P .. 'j:' .. id, step)}
 """
 )
@@ -114,9 +119,27 @@ FORGET = (
     + """
 if not held(id, holder) then return 'lost' end
 redis.call('DEL', P .. 'j:' .. id)
+redis.call('ZREM', P .. 'journals', id)
 return 'ok'
 """
 )
+
+JOURNALS = """
+local P, found = ARGV[1], {}
+for place = 2, #ARGV do
+  local id = ARGV[place]
+  local holder = redis.call('GET', P .. 'l:' .. id)
+  local first = redis.call('HGET', P .. 'j:' .. id, '0')
+  if first and not (holder and redis.call('EXISTS', P .. 'h:' .. holder) == 1) then
+    local last = 0
+    for _, step in ipairs(redis.call('HKEYS', P .. 'j:' .. id)) do last = math.max(last, tonumber(step)) end
+    local text = redis.call('HGET', P .. 'j:' .. id, string.format('%.0f', last))
+    found[#found + 1] = {id, first, text}
+  end
+end
+return found
+"""
+"""First and last entry of these journals, without those whose lock is held."""
 
 LOAD = """
 local P, id, request = ARGV[1], ARGV[2], ARGV[3]
@@ -169,6 +192,7 @@ for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:'}) do redis.call('DEL', P .. 
 redis.call('ZREM', P .. 'all', id)
 redis.call('ZREM', P .. 'out', id)
 redis.call('ZREM', P .. 'waiting', id)
+redis.call('ZREM', P .. 'journals', id)
 return found
 """
 )
@@ -190,6 +214,7 @@ try('HSETNX', key .. 'hash', 'b', 1)
 try('HGET', key .. 'hash', 'a')
 try('HMGET', key .. 'hash', 'a')
 try('HEXISTS', key .. 'hash', 'a')
+try('HKEYS', key .. 'hash')
 try('HDEL', key .. 'hash', 'a')
 try('RPUSH', key .. 'list', 1)
 try('LINDEX', key .. 'list', 0)

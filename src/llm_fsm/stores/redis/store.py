@@ -12,12 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted, just_before
+from llm_fsm.stores.base import (
+    Commit,
+    DueRow,
+    JournalQuery,
+    Listed,
+    ListQuery,
+    Loaded,
+    OutboxQuery,
+    Posted,
+    just_before,
+)
 from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
@@ -110,6 +120,29 @@ class RedisStore(PerLoop[RedisLink]):
         answer = await self._write(scripts.FORGET, conversation_id, self._held.get(conversation_id, ""))
         if answer.value == "lost":
             raise lock_lost(conversation_id)
+
+    async def unfinished(
+        self,
+        limit: int = 100,
+        definitions: Collection[str] | None = None,
+        *,
+        after: str | None = None,
+        parked: bool = False,
+    ) -> Sequence[str]:
+        named = None if definitions is None else frozenset(definitions)
+        query = JournalQuery(limit=limit, definitions=named, after=after, parked=parked)
+        found: list[str] = []
+        start = "-" if after is None else f"({after}"
+        while len(found) < limit:
+            names = await self._ask(
+                "ZRANGEBYLEX", f"{self.prefix}journals", start, "+", "LIMIT", 0, _PAGE
+            )
+            if not names:
+                break
+            answer = await self._do(scripts.JOURNALS, *names)
+            found += [name for name, first, last in answer.value if query.admits(first, last)]
+            start = f"({names[-1]}"
+        return tuple(found[: max(limit, 0)])
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         if query.order != "id":

@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import (
+    Commit,
+    DueRow,
+    JournalQuery,
+    Listed,
+    ListQuery,
+    Loaded,
+    OutboxQuery,
+    Posted,
+)
 from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.listing_sql import Dialect, counting, listing
@@ -75,6 +84,15 @@ _DUE = "SELECT conversation, time, kind FROM due CROSS JOIN conversations ON id 
 """A cross join keeps its order. Otherwise SQLite might go through all conversations of a definition."""
 _DROP_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
+
+_JOURNALS = """WITH RECURSIVE names (id) AS (
+        SELECT min(conversation) FROM journal WHERE conversation > ?
+        UNION ALL
+        SELECT (SELECT min(conversation) FROM journal WHERE conversation > names.id) FROM names WHERE id IS NOT NULL)
+    SELECT names.id, first.text,
+        (SELECT text FROM journal WHERE conversation = names.id ORDER BY step DESC LIMIT 1)
+    FROM names CROSS JOIN journal first ON first.conversation = names.id AND first.step = 0"""
+"""It jumps from one journal to the next, so it needs no index beside the table's own, which every turn would write."""
 
 Row = tuple[Any, ...]
 
@@ -253,6 +271,17 @@ class SqliteRows:
 
     def forget_journal(self, conversation_id: str) -> None:
         self.db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
+
+    def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+        found: list[str] = []
+        cursor = self.db.execute(_JOURNALS, (query.after or "",))
+        for name, first, last in cursor:
+            if len(found) >= query.limit:
+                break
+            if not is_held(name) and query.admits(first, last):
+                found.append(name)
+        cursor.close()
+        return tuple(found)
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         rows = self.db.execute(*listing(query, _DIALECT))

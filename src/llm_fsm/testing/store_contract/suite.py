@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import CONTRACT, Store
 from llm_fsm.testing.store_contract.documents import DOCUMENT_CHECKS, SHARED_CHECKS
 from llm_fsm.testing.store_contract.listings import LISTING_CHECKS
 from llm_fsm.testing.store_contract.locks import (
@@ -25,6 +25,7 @@ from llm_fsm.testing.store_contract.locks import (
     Loser,
 )
 from llm_fsm.testing.store_contract.outbox import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
+from llm_fsm.testing.store_contract.unfinished import SHARED_UNFINISHED_CHECKS, UNFINISHED_CHECKS
 
 Maker = Callable[[], Store | Awaitable[Store]]
 """Returns a store, or a coroutine that does."""
@@ -84,7 +85,9 @@ class StoreCheck:
                 await store.close()
 
 
-def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreCheck, ...]:
+def store_suite(
+    *, shared: bool = False, fenced: bool = False, contract: int = CONTRACT
+) -> tuple[StoreCheck, ...]:
     """Return every check. Each is independent of the others.
 
     Args:
@@ -92,17 +95,25 @@ def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreChe
             object.
         fenced: True adds checks with locks that can be lost, for locks that depend on a connection
             or a lease.
+        contract: The version of the contract. 1 leaves out the checks of unfinished turns, for
+            stores that do not find them.
 
     Returns:
         The checks.
+
+    Raises:
+        ValueError: There is no such version.
     """
-    alone = (*DOCUMENT_CHECKS, *LISTING_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)
+    if contract not in (1, CONTRACT):
+        raise ValueError(f"the contracts of stores are 1 and {CONTRACT}, not {contract!r}")
+    alone = [*DOCUMENT_CHECKS, *LISTING_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS]
+    together = [*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS]
+    if contract > 1:
+        alone += UNFINISHED_CHECKS
+        together += SHARED_UNFINISHED_CHECKS
     checks = [_check(body, shared=False) for body in alone]
     if shared:
-        checks += [
-            _check(body, shared=True)
-            for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)
-        ]
+        checks += [_check(body, shared=True) for body in together]
     if fenced:
         checks += [_check(body, shared=True, fenced=True) for body in FENCED_LOCK_CHECKS]
     return tuple(checks)
