@@ -29,7 +29,7 @@ from llm_fsm.cli.terminal import console
 COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
     "completion": "Print the completion script of a shell.",
-    "conversations": "List, show, count, replay, copy, move, migrate, check and delete stored conversations.",
+    "conversations": "List, show, count, replay, copy, move, migrate, check, retry and delete stored conversations.",
     "convert": "Read Mermaid, XState and older definitions; write those, DOT and SCXML.",
     "diff": "Say what a change of a definition means, also for running conversations.",
     "evaluate": "Measure how well a real model plays a definition.",

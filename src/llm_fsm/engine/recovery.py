@@ -65,8 +65,6 @@ class UnderWay(NamedTuple):
 FIRST_WAIT = 5.0
 LONGEST_WAIT = 300.0
 """Seconds after an error before a looker tries a turn again. They double with each error."""
-VISIBLE_AFTER = 86_400.0
-"""Seconds of errors after which a turn counts as stuck, and people are told."""
 
 
 class LeftTurn(NamedTuple):
@@ -76,16 +74,11 @@ class LeftTurn(NamedTuple):
         first: The first entry of the journal.
         deaths: Attempts in a row that ended with their process.
         retry_at: No attempt before this time, in seconds since the epoch.
-        failing_since: The time of the first of its errors in a row; None if the last attempt had
-            none.
-        error: The last of these errors; "" if there is none.
     """
 
     first: Mapping[str, Any]
     deaths: int = 0
     retry_at: float = 0.0
-    failing_since: float | None = None
-    error: str = ""
 
 
 async def journal_entries(store: Store, conversation_id: str) -> Sequence[Mapping[str, Any]]:
@@ -141,14 +134,7 @@ def _counted(first: Mapping[str, Any], later: Sequence[Mapping[str, Any]]) -> Le
     if not errors:
         return LeftTurn(first, deaths)
     wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(len(errors) - 1, 10))
-    last, oldest = errors[0], errors[-1]
-    return LeftTurn(
-        first,
-        deaths,
-        retry_at=last["time"] + wait,
-        failing_since=oldest["time"],
-        error=last.get("error", ""),
-    )
+    return LeftTurn(first, deaths, retry_at=errors[0]["time"] + wait)
 
 
 async def under_way(store: Store, conversation_id: str) -> UnderWay:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.records.session_reader import SessionReader
+from llm_fsm.records.stuck_turns import stuck_turns
 from llm_fsm.records.transfer import line_of, listing_faults
 from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.integrity import integrity_faults
@@ -60,6 +62,10 @@ async def examine(store: Store) -> Sequence[StoreProblem]:
     found = [
         StoreProblem(conversation_id="", what=what)
         for what in (() if own is None else await own())
+    ]
+    found += [
+        StoreProblem(conversation_id=stuck.conversation_id, what=stuck.why())
+        for stuck in await stuck_turns(store, time.time())
     ]
     after: str | None = None
     while page := await store.list(ListQuery(after=after, limit=_PAGE)):

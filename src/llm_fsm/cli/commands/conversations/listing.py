@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -30,6 +31,9 @@ from llm_fsm.cli.stores import (
 )
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.subflows import secret_keys
+from llm_fsm.engine.recovery import reopen
+from llm_fsm.errors import ConversationConflict
+from llm_fsm.records.stuck_turns import StuckTurn, stuck_turns
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition
 
@@ -62,7 +66,7 @@ class Conversations(click.Group):
 )
 @verbose_option
 def conversations() -> None:
-    """List, show, count, replay, copy, move, migrate, check and delete stored conversations."""
+    """List, show, count, replay, copy, move, migrate, check, retry and delete stored conversations."""
 
 
 for command in (export_, import_, fork_, doctor):
@@ -74,14 +78,18 @@ for command in (export_, import_, fork_, doctor):
 @json_option
 @filters
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
+@click.option("--parked", is_flag=True, help="Only turns that are parked or have failed for a day.")
 @verbose_option
 def list_(
-    db: str | None, as_json: bool, labels: Sequence[str], before: datetime | None, limit: int
+    db: str | None, as_json: bool, labels: Sequence[str], before: datetime | None, limit: int, parked: bool
 ) -> None:
     """List conversations, the one used last first."""
     given = filter_of(labels, before, limit=min(limit, _PAGE), newest=True)
     query = given or ListQuery(limit=min(limit, _PAGE), order="-updated")
     store = open_existing(db)
+    if parked:
+        _show_stuck([] if store is None else asyncio.run(_stuck(store)), limit, as_json=as_json)
+        return
     listing = _NONE
     if store is not None:
         listing = asyncio.run(_listed(store, query, limit, names=not as_json))
@@ -154,6 +162,22 @@ def show(
     console.text("\n\n".join(shown), wrapped=True)
 
 
+@conversations.command(epilog=example("llm-fsm conversations retry k3f9x2mw"))
+@click.argument("conversation_id", metavar="ID", type=known_id)
+@db_option
+@verbose_option
+def retry(conversation_id: str, db: str | None) -> None:
+    """Let a worker take up a turn that is parked or fails.
+
+    ID is whole, because a turn may be parked before its conversation is stored.
+    """
+    store = open_existing(db)
+    if store is None:
+        raise unknown(conversation_id)
+    asyncio.run(_retry(store, conversation_id))
+    console.note(f"{conversation_id}: the next worker or server that looks takes the turn up")
+
+
 @conversations.command(
     epilog=example(
         "llm-fsm conversations delete k3f9x2mw",
@@ -188,6 +212,47 @@ def delete(
         console.note(f"deleted {escape.plural(deleted, 'conversation')}")
     elif not asyncio.run(_delete(open_holding(db, conversation_id), str(conversation_id), yes=yes)):
         console.note("nothing was deleted")
+
+
+async def _stuck(store: Store) -> Sequence[StuckTurn]:
+    try:
+        return await stuck_turns(store, time.time())
+    finally:
+        await store.close()
+
+
+def _show_stuck(stuck: Sequence[StuckTurn], limit: int, *, as_json: bool) -> None:
+    shown = stuck[:limit]
+    if as_json:
+        lines: list[dict[str, Any]] = []
+        for turn in shown:
+            line = {"id": turn.conversation_id, "definition": turn.definition}
+            lines.append(
+                {
+                    **line,
+                    "parked": turn.parked,
+                    "since": transcript.moment(turn.since),
+                    "error": turn.error,
+                }
+            )
+        console.json({"parked": lines})
+        return
+    for turn in shown:
+        console.out(f"{turn.conversation_id}: {turn.why()} (since {transcript.moment(turn.since)})")
+    if len(stuck) > limit:
+        console.note(f"{len(stuck) - limit:,} more; --limit shows them")
+    elif not stuck:
+        console.note("no turn is parked")
+
+
+async def _retry(store: Store, conversation_id: str) -> None:
+    try:
+        async with store.lock(conversation_id, 5.0):
+            await reopen(store, conversation_id, time.time())
+    except ConversationConflict as error:
+        raise Failure(str(error)) from error
+    finally:
+        await store.close()
 
 
 def _confirmed(what: str) -> bool:
