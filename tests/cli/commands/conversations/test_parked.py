@@ -7,7 +7,10 @@ import json
 
 import pytest
 
+from cli_command import desk
 from llm_fsm.stores.sqlite import SQLiteStore
+
+__all__ = ["desk"]
 
 
 @pytest.fixture

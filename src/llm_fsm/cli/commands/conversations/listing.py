@@ -81,7 +81,7 @@ for command in (export_, import_, fork_, doctor):
 @click.option("--parked", is_flag=True, help="Only turns that are parked or have failed for a day.")
 @verbose_option
 def list_(
-    db: str | None, as_json: bool, labels: Sequence[str], before: datetime | None, limit: int, parked: bool
+    *, db: str | None, as_json: bool, labels: Sequence[str], before: datetime | None, limit: int, parked: bool
 ) -> None:
     """List conversations, the one used last first."""
     given = filter_of(labels, before, limit=min(limit, _PAGE), newest=True)
