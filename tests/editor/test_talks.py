@@ -45,11 +45,28 @@ def started(page, **more):
     return page.post("/talks", {"path": "ages.json", "text": TEXT, "model": "scripted", "replies": REPLIES, **more})
 
 
+def events_of(answer):
+    """The events of a stream: each name with its data."""
+    found = []
+    for block in answer.text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def said(page, talk, body, route="messages"):
+    """The conversation after a message, or the problem."""
+    answer = page.client.post(f"/api/talks/{talk['id']}/{route}", json=body)
+    assert answer.status_code == 200, answer.text
+    name, data = events_of(answer)[-1]
+    return data[name]
+
+
 def test_a_conversation_is_held_and_each_turn_says_why(page):
     talk = started(page)
     assert (talk["state"], [turn["text"] for turn in talk["turns"]]) == ("ask", ["How old are you?"])
-    page.post(f"/talks/{talk['id']}/messages", {"text": "Old enough"})
-    talk = page.post(f"/talks/{talk['id']}/messages", {"text": "36"})
+    said(page, talk, {"text": "Old enough"})
+    talk = said(page, talk, {"text": "36"})
     assert (talk["state"], talk["ended"], talk["context"]) == ("adult", True, {"age": 36})
     assert talk["turns"][2]["edges"] == ["/states/ask/transitions/0"]
     told = page.get(f"/talks/{talk['id']}/turns/2")
@@ -67,19 +84,16 @@ def test_a_conversation_is_held_and_each_turn_says_why(page):
 
 def test_words_are_streamed_and_the_conversation_comes_last(page):
     talk = started(page)
-    answer = page.client.post(f"/api/talks/{talk['id']}/stream", json={"text": "Hm"})
-    events = [block.split("\n") for block in answer.text.strip().split("\n\n")]
-    names = [lines[0].removeprefix("event: ") for lines in events]
-    data = [json.loads(lines[1].removeprefix("data: ")) for lines in events]
-    assert names[-1] == "talk"
-    assert "".join(one["delta"] for one in data if "delta" in one) == "And how old is that?"
-    assert data[-1]["talk"]["turns"][1]["text"] == "And how old is that?"
+    events = events_of(page.client.post(f"/api/talks/{talk['id']}/messages", json={"text": "Hm"}))
+    assert "".join(data["delta"] for name, data in events if name == "delta") == "And how old is that?"
+    assert events[-1][0] == "talk"
+    assert events[-1][1]["talk"]["turns"][1]["text"] == "And how old is that?"
 
 
 def test_stepping_back_forks_and_an_edited_message_goes_on(page):
     talk = started(page)
-    page.post(f"/talks/{talk['id']}/messages", {"text": "Old enough"})
-    page.post(f"/talks/{talk['id']}/messages", {"text": "36"})
+    said(page, talk, {"text": "Old enough"})
+    said(page, talk, {"text": "36"})
     fork = page.post(f"/talks/{talk['id']}/fork", {"turn": 1, "message": "thirty-six"})
     assert [turn["user"] for turn in fork["turns"]] == [None, "Old enough", "thirty-six"]
     assert (fork["state"], fork["forked_from"]) == ("adult", talk["id"])
@@ -91,8 +105,8 @@ def test_stepping_back_forks_and_an_edited_message_goes_on(page):
 
 def test_an_edited_definition_shows_the_first_difference(page):
     talk = started(page)
-    page.post(f"/talks/{talk['id']}/messages", {"text": "Old enough"})
-    page.post(f"/talks/{talk['id']}/messages", {"text": "36"})
+    said(page, talk, {"text": "Old enough"})
+    said(page, talk, {"text": "36"})
     assert page.post(f"/talks/{talk['id']}/replay", {"path": "ages.json", "text": TEXT})["same"]
     stricter = TEXT.replace("18", "40")
     answer = page.post(f"/talks/{talk['id']}/replay", {"path": "ages.json", "text": stricter})
@@ -104,8 +118,8 @@ def test_an_edited_definition_shows_the_first_difference(page):
 def test_a_conversation_becomes_a_test_that_the_command_passes(page):
     page.put("/file", {"path": "ages.json", "text": TEXT, "base": None})
     talk = started(page)
-    page.post(f"/talks/{talk['id']}/messages", {"text": "Old enough"})
-    page.post(f"/talks/{talk['id']}/messages", {"text": "36"})
+    said(page, talk, {"text": "Old enough"})
+    said(page, talk, {"text": "36"})
     saved = page.post(f"/talks/{talk['id']}/test", {"name": "an adult"})
     assert (saved["path"], saved["name"], saved["passed"]) == ("ages.test.json", "an adult", True)
     assert page.post(f"/talks/{talk['id']}/test", {"name": "an adult"})["name"] == "an adult (2)"
@@ -135,10 +149,46 @@ def test_what_cannot_begin_says_why(page, body, status, words):
 
 def test_a_conversation_without_further_replies_says_so_and_goes_on_later(page):
     talk = page.post("/talks", {"path": "a.json", "text": TEXT, "model": "scripted", "replies": REPLIES[:1]})
-    problem = page.post(f"/talks/{talk['id']}/messages", {"text": "36"}, status=503)
-    assert "repl" in problem["detail"]
+    problem = said(page, talk, {"text": "36"})
+    assert (problem["status"], "repl" in problem["detail"]) == (503, True)
     assert len(page.get(f"/talks/{talk['id']}")["turns"]) == 1
     assert page.post("/talks/unknown/messages", {"text": "36"}, status=404)["detail"]
+
+
+def test_pauses_are_forms_and_choices_are_buttons(page):
+    flow = {
+        "name": "desk",
+        "initial_state": "size",
+        "context_schema": {"type": "object", "properties": {"size": {"enum": ["small", "large"]}}},
+        "states": {
+            "size": {
+                "purpose": "Which size?",
+                "required_context_keys": ["size"],
+                "choices": ["small", "large"],
+                "transitions": [
+                    {"target_state": "boss", "conditions": [{"requires_context_keys": ["size"]}], "auto": True}
+                ],
+            },
+            "boss": {
+                "kind": "wait",
+                "wait_for": "approval",
+                "answer_schema": {"type": "object", "properties": {"approved": {"type": "boolean"}}},
+                "transitions": [{"target_state": "done"}],
+            },
+            "done": {"reply": "Done."},
+        },
+    }
+    body = {"path": "desk.json", "text": json.dumps(flow), "model": "offline"}
+    talk = page.post("/talks", body)
+    assert [choice["label"] for choice in talk["choices"]] == ["small", "large"]
+    gone = page.client.post(f"/api/talks/{talk['id']}/messages", json={"choice": "huge"})
+    assert gone.status_code == 409
+    talk = said(page, talk, {"choice": "large"})
+    assert talk["context"]["size"] == "large"
+    assert (talk["paused"]["kind"], talk["paused"]["state"]) == ("wait", "boss")
+    assert talk["paused"]["answer_schema"]["properties"]["approved"] == {"type": "boolean"}
+    talk = said(page, talk, {"value": {"approved": True}}, "answers")
+    assert (talk["state"], talk["ended"], talk["turns"][-1]["by"]) == ("done", True, "answer")
 
 
 def test_a_stored_conversation_is_read_only_until_it_is_forked(tmp_path, serving):
@@ -154,13 +204,14 @@ def test_a_stored_conversation_is_read_only_until_it_is_forked(tmp_path, serving
         page.put("/file", {"path": "ages.json", "text": TEXT, "base": None})
         [row] = page.get("/stored", definition="ages")["conversations"]
         assert (row["id"], row["state"], row["ended"]) == ("c1", "adult", True)
-        talk = page.post("/stored/open", {"path": "ages.json", "text": TEXT, "id": "c1"})
+        talk = page.get("/stored/c1")
         assert (talk["read_only"], talk["is_stale"], len(talk["turns"])) == (True, False, 3)
+        assert (talk["path"], talk["source"]) == ("ages.json", "stored")
         assert page.get(f"/talks/{talk['id']}/turns/2")["why"]["arrived"] == "adult"
         page.post(f"/talks/{talk['id']}/messages", {"text": "hi"}, status=409)
         fork = page.post(f"/talks/{talk['id']}/fork", {"turn": 1})
         assert (fork["read_only"], fork["state"]) == (False, "ask")
-        page.post(f"/talks/{fork['id']}/messages", {"text": "I am 36"})
+        said(page, fork, {"text": "I am 36"})
         figures = page.post("/overlays", {"path": "ages.json", "text": TEXT})
         visits = {flow["pointer"]: flow["visits"] for flow in figures["flows"]}
         assert figures["conversations"] == 1

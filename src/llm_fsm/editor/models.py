@@ -709,13 +709,6 @@ class SavedTest(_Shape):
     message: str = ""
 
 
-class StoredBody(TextBody):
-    """A stored conversation to open, on the text of its definition. It is copied; the store stays as it is."""
-
-    id: str
-    model: str = "offline"
-
-
 class OverlayBody(TextBody):
     """A definition whose figures are wanted."""
 

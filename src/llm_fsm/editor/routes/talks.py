@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncGenerator
@@ -12,15 +13,22 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from llm_fsm import events as ev
+from llm_fsm.definition.json_source import SourceError, parse
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.subflows import read_document
 from llm_fsm.editor import models
+from llm_fsm.editor.checked import kind_of_value
 from llm_fsm.editor.scenarios import save_test
 from llm_fsm.editor.talks import OpenTalk, Talks, inspect, view
 from llm_fsm.editor.trouble import problem_of, told
+from llm_fsm.engine.conversation import TurnStream
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.records.replay import recorded_tools, replay_turns
+from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.server.problems import Problem
+from llm_fsm.stores.base import Store, kept_definition
 from llm_fsm.turn.choices import Choice
 
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -52,32 +60,18 @@ def router(talks: Talks) -> APIRouter:
         await talks.drop(talk_id)
         return Response(status_code=204)
 
-    @made.post("/talks/{talk_id}/messages")
-    async def send_message(talk_id: str, body: models.MessageBody) -> models.TalkView:
-        """Send a message or a choice, and return the conversation after the turn."""
-        talk = _open(talks, talk_id)
-        async with talk.lock:
-            with told():
-                turn = await talk.chat.send(_message(talk, body))
-                talk.keep_calls(turn.number)
-                return await view(talk)
-
-    @made.post("/talks/{talk_id}/stream", responses=_STREAM, response_class=StreamingResponse)
-    async def stream_message(talk_id: str, body: models.MessageBody) -> StreamingResponse:
-        """Send a message or a choice, and stream the words."""
+    @made.post("/talks/{talk_id}/messages", responses=_STREAM, response_class=StreamingResponse)
+    async def send_message(talk_id: str, body: models.MessageBody) -> StreamingResponse:
+        """Send a message or a choice, and stream the words of the turn."""
         talk = _open(talks, talk_id)
         message = _message(talk, body)
-        return StreamingResponse(_streamed(talk, message), media_type="text/event-stream")
+        return _streaming(talk, talk.chat.stream(message, keep=True))
 
-    @made.post("/talks/{talk_id}/answer")
-    async def answer_pause(talk_id: str, body: models.AnswerBody) -> models.TalkView:
-        """Answer what the conversation waits for."""
+    @made.post("/talks/{talk_id}/answers", responses=_STREAM, response_class=StreamingResponse)
+    async def answer_pause(talk_id: str, body: models.AnswerBody) -> StreamingResponse:
+        """Answer what the conversation waits for, and stream the words of the turn."""
         talk = _open(talks, talk_id)
-        async with talk.lock:
-            with told():
-                turn = await talk.chat.answer(body.value)
-                talk.keep_calls(turn.number)
-                return await view(talk)
+        return _streaming(talk, talk.chat.stream_answer(body.value))
 
     @made.get("/talks/{talk_id}/turns/{number}")
     async def inspect_turn(talk_id: str, number: int) -> models.TurnInspection:
@@ -101,11 +95,11 @@ def router(talks: Talks) -> APIRouter:
         with told():
             return await save_test(talks.studio, talks.get(talk_id), body)
 
-    @made.post("/stored/open")
-    async def open_stored(body: models.StoredBody) -> models.TalkView:
+    @made.get("/stored/{conversation_id:path}")
+    async def open_stored(conversation_id: str) -> models.TalkView:
         """Open the copy of a stored conversation, read only until it is forked."""
         with told():
-            return await view(await _stored(talks, body))
+            return await view(await _stored(talks, conversation_id))
 
     return made
 
@@ -131,10 +125,14 @@ def _message(talk: OpenTalk, body: models.MessageBody) -> str | Choice:
     raise Problem("conflict", "there is no such choice any more")
 
 
-async def _streamed(talk: OpenTalk, message: str | Choice) -> AsyncGenerator[str, None]:
+def _streaming(talk: OpenTalk, stream: TurnStream) -> StreamingResponse:
+    return StreamingResponse(_events(talk, stream), media_type="text/event-stream")
+
+
+async def _events(talk: OpenTalk, stream: TurnStream) -> AsyncGenerator[str, None]:
+    """Yield what happens in a turn; the conversation after it comes last, or the problem."""
     async with talk.lock:
         try:
-            stream = talk.chat.stream(message, keep=True)
             async with aclosing(aiter(stream)) as events:
                 async for event in events:
                     if isinstance(event, ev.MessageDelta):
@@ -206,31 +204,60 @@ async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> mo
     return models.ReplayAnswer(same=False, first=first)
 
 
-async def _stored(talks: Talks, body: models.StoredBody) -> OpenTalk:
+async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
+    """Copy a stored conversation into a machine of its own definition, and leave the store as it is."""
     if talks.studio.store is None:
         raise Problem(
             "not-found", "the studio was started without --db, so there are no stored conversations"
         )
     store = talks.studio.store()
     try:
-        whole = await export(store, body.id, with_secrets=False)
+        whole = await export(store, conversation_id, with_secrets=False)
+        pinned = await _pinned(store, conversation_id)
     finally:
         await store.close()
-    machine, llm = talks.made(body.path, body.text, body.model, [], None)
+    path, text = await asyncio.to_thread(_file_of, talks, pinned)
+    machine, llm = talks.made(path, text, "offline", [], None)
     copied = await import_conversation(machine.store, whole, uuid.uuid4().hex)
-    pinned = await machine.definition_of(copied)
-    chat = await machine.resume(copied)
     return await talks.add(
         OpenTalk(
             id=copied,
-            path=body.path,
-            text=body.text,
-            model=body.model,
+            path=path,
+            text=text,
+            model="offline",
             replies=[],
             machine=machine,
             llm=llm,
-            chat=chat,
+            chat=await machine.resume(copied),
             read_only=True,
             is_stale=pinned.sha256 != machine.definition.sha256,
         )
     )
+
+
+async def _pinned(store: Store, conversation_id: str) -> Definition:
+    """Return the definition that a conversation runs on. Raises Problem 404 if the store lost it."""
+    loaded = await store.load(conversation_id)
+    if loaded is None:
+        raise Problem("not-found", "this conversation is not in the store any more")
+    session, _ = await SessionReader(store).read(conversation_id, loaded.session)
+    text = await kept_definition(store, session.definition)
+    if text is None:
+        raise Problem(
+            "not-found", "the store does not have the definition of this conversation any more"
+        )
+    return read_document(text).root.definition
+
+
+def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
+    """Return path and text of the file in the folder that has a definition's name, or else its kept text."""
+    folder = talks.studio.folder
+    for path in folder.listing()[0]:
+        try:
+            text = folder.read(path).text
+            value = parse(text)
+        except (Problem, SourceError):
+            continue
+        if kind_of_value(value, path) == "definition" and value.get("name") == definition.name:
+            return path, text
+    return f"{uuid.uuid4().hex}.json", definition.canonical
