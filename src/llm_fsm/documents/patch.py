@@ -34,7 +34,7 @@ class PatchError(ValueError):
     """A change that the text does not allow. The message says why."""
 
 
-class Found(NamedTuple):
+class WrittenValue(NamedTuple):
     """A value in a text: where it begins, its key, and the container that holds it."""
 
     place: int | Container
@@ -94,7 +94,7 @@ class JsonText:
         """True for a text without line breaks between its parts."""
         return "\n" not in self.text.strip() and "\r" not in self.text.strip()
 
-    def find(self, pointer: str) -> Found | None:
+    def find(self, pointer: str) -> WrittenValue | None:
         """Return the value at a pointer; None if there is none."""
         place = self.scan.root
         key_offset: int | None = None
@@ -107,7 +107,7 @@ class JsonText:
             key_offset = place.keys.get(name)
             place = place.places[name]
         offset = place if isinstance(place, int) else place.offset
-        return Found(place, offset, key_offset, parent, name)
+        return WrittenValue(place, offset, key_offset, parent, name)
 
     def container(self, pointer: str) -> Container:
         """Return the list or object at a pointer. Raises PatchError."""
@@ -116,23 +116,23 @@ class JsonText:
             raise PatchError(f"there is no list or object at {pointer or 'the top'!r}")
         return found.place
 
-    def members(self, parent: Container) -> list[Found]:
+    def members(self, parent: Container) -> list[WrittenValue]:
         """Return the members of a container, in the order of the text."""
         found = []
         for key, place in parent.places.items():
             offset = place if isinstance(place, int) else place.offset
-            found.append(Found(place, offset, parent.keys.get(key), parent, key))
+            found.append(WrittenValue(place, offset, parent.keys.get(key), parent, key))
         return sorted(found, key=lambda one: one.offset)
 
-    def end(self, member: Found) -> int:
+    def end(self, member: WrittenValue) -> int:
         """Return the offset after a value."""
         return self.draft.value_end(member.offset)
 
-    def raw(self, member: Found) -> str:
+    def raw(self, member: WrittenValue) -> str:
         """Return a member as it is written, with its key."""
         return self.text[member.start : self.end(member)]
 
-    def comma_after(self, member: Found) -> int | None:
+    def comma_after(self, member: WrittenValue) -> int | None:
         """Return the offset of the comma after a member; None if there is none."""
         at = self.draft.skip(self.end(member))
         return at if self.text[at : at + 1] == "," else None
@@ -361,7 +361,7 @@ def insert_items(text: str, pointer: str, index: int, values: Sequence[Any]) -> 
 
 
 def _style(
-    whole: JsonText, parent: Container, members: Sequence[Found], index: int
+    whole: JsonText, parent: Container, members: Sequence[WrittenValue], index: int
 ) -> tuple[str, bool | None]:
     """Return the indentation of a new member, and whether it spreads, as its neighbour does."""
     if not members:
@@ -468,7 +468,7 @@ def _removal(whole: JsonText, parent: Container, keys: set[str]) -> list[Edit]:
     return edits
 
 
-def _has_comment(text: str, members: Sequence[Found], whole: JsonText) -> bool:
+def _has_comment(text: str, members: Sequence[WrittenValue], whole: JsonText) -> bool:
     """Return true if a text has comments between members, and not only inside of them."""
     inside = sum(_comments(whole.raw(member)) for member in members)
     return _comments(text) > inside
@@ -478,7 +478,7 @@ def _comments(text: str) -> int:
     return sum(1 for found in _COMMENT.finditer(text) if found[1])
 
 
-def _with_comma(whole: JsonText, member: Found) -> list[Edit]:
+def _with_comma(whole: JsonText, member: WrittenValue) -> list[Edit]:
     """Return the edits that remove a member with its comma, and its line if nothing else is on it."""
     comma = whole.comma_after(member)
     end = whole.end(member)

@@ -37,9 +37,15 @@ LOOPBACK = "127.0.0.1"
     epilog=example("llm-fsm studio", "llm-fsm studio bots/order.json --model openai/gpt-4o-mini")
 )
 @click.argument("path", metavar="[FILE or FOLDER]", default=".")
-@click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--browser/--no-browser", default=True, help="Open the browser, or only print the address.")
-@click.option("-m", "--model", "models", metavar="M", multiple=True, help="A model that the playground may ask.")
+@click.option(
+    "--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+@click.option(
+    "--browser/--no-browser", default=True, help="Open the browser, or only print the address."
+)
+@click.option(
+    "-m", "--model", "models", metavar="M", multiple=True, help="A model that the playground may ask."
+)
 @base_url_option
 @db_option
 @tools_option
@@ -58,9 +64,10 @@ def studio(
 ) -> None:
     """Edit definitions in the browser, talk to them, and look into past turns.
 
-    The first line is the address, with a token that only this machine may use. Files outside of FOLDER are neither
-    read nor written. Without --model the playground has `offline` and scripted replies, and no request leaves this
-    machine. --db opens copies of stored conversations. --tools runs the Python file that it names: name only your own.
+    The first line is the address, with a token that only this machine may use. Files outside of
+    FOLDER are neither read nor written. Without --model the playground has `offline` and scripted
+    replies, and no request leaves this machine. --db opens copies of stored conversations. --tools
+    runs the Python file that it names: name only your own.
 
     Exit codes: 0 ended, 2 usage, 4 store, 130 interrupted.
     """
