@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "studio": "Edit definitions in the browser, talk to them, and look into past turns.",
     "test": "Run conversation tests and report failures.",
     "validate": "Check definition files and report everything that is wrong.",
+    "worker": "Finish turns and fire time-outs of stored conversations, without a server.",
 }
 """Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
 

@@ -64,7 +64,7 @@ def create_app(
     cors: Collection[str] = (),
     hosts: Collection[str] | None = (),
     limits: Limits | None = None,
-    due_seconds: float | None = 5.0,
+    due_seconds: float | None = 1.0,
     closes: bool = False,
     changed: Callable[[], Iterable[AsyncMachine]] | None = None,
     answered: Sequence[Answered] = (),
@@ -83,7 +83,7 @@ def create_app(
         cors: Origins, such as `https://example.org`, whose pages may call it; empty: none.
         hosts: Names that the Host header may have besides addresses and `localhost`; None: any.
         limits: Limits for one client; see `Limits`.
-        due_seconds: Seconds between two checks of time-outs, reminders and sinks; None: never.
+        due_seconds: Seconds between two looks for unfinished turns, time-outs, reminders and sinks; None: never.
         closes: True closes the machines when the application ends.
         changed: A function that returns the machines whose files are new or changed. It is called twice a second, in a
             thread. New conversations begin with these machines. Running conversations finish on the definition that

@@ -1,4 +1,4 @@
-"""The background work of a server: time-outs, reminders, deliveries to sinks, and changed files."""
+"""The background work of a server: what `engine.upkeep` does, and changed files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from llm_fsm import AsyncMachine
+from llm_fsm.engine.upkeep import Upkeep
 from llm_fsm.server.faults import report
 from llm_fsm.server.service import PLAYS, Service
 
@@ -23,8 +24,9 @@ async def upkeep(
 ) -> AsyncGenerator[None]:
     """Run tasks at intervals, and further ones that end when they are cancelled, while it is entered."""
     tasks = [asyncio.create_task(work) for work in further]
+    keeper = Upkeep(service.machines.every, every=due_seconds or 1.0, report=report)
     if due_seconds is not None:
-        tasks.append(asyncio.create_task(_look(service, due_seconds)))
+        tasks.append(asyncio.create_task(_keep(service, keeper)))
     if changed is not None:
         tasks.append(asyncio.create_task(_reload(service, changed)))
     try:
@@ -33,23 +35,12 @@ async def upkeep(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await keeper.stop()
 
 
-async def _look(service: Service, seconds: float) -> None:
+async def _keep(service: Service, keeper: Upkeep) -> None:
     PLAYS.set(service)
-    failing: set[str] = set()
-    while True:
-        for machine in service.machines.every():
-            name = machine.definition.name
-            try:
-                await machine.run_due()
-            except Exception as error:  # it stays due, and is reported once until it works again
-                if name not in failing:
-                    failing.add(name)
-                    report(f"what {name!r} has due failed", error)
-            else:
-                failing.discard(name)
-        await asyncio.sleep(seconds)
+    await keeper.run()
 
 
 async def _reload(service: Service, changed: Callable[[], Iterable[AsyncMachine]]) -> None:

@@ -69,7 +69,7 @@ async def _serve(fleet: Fleet) -> None:
 
     made = service.Service(machines.Machines(fleet.machines()), limits.Limits())
     try:
-        async with upkeep.upkeep(made, 5.0, fleet.changed):
+        async with upkeep.upkeep(made, 1.0, fleet.changed):
             from llm_fsm.server.mcp_server import mcp_server
 
             await mcp_server(made, workbench=True).run_stdio_async()

@@ -1,0 +1,132 @@
+"""`llm-fsm worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.failures import show_failures
+from llm_fsm.cli.fleet import Brought, Fleet
+from llm_fsm.cli.options import (
+    GlobalOptions,
+    base_url_option,
+    db_option,
+    example,
+    mcp_option,
+    model_option,
+    timeout_option,
+    tools_option,
+    verbose_option,
+)
+from llm_fsm.cli.stores import open_store
+from llm_fsm.cli.terminal import console
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.upkeep import DRAIN_SECONDS, Upkeep
+from llm_fsm.errors import told
+
+
+@click.command(epilog=example("llm-fsm worker bots --db sqlite:///bots.db --tools tools.py"))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@db_option
+@model_option
+@base_url_option
+@timeout_option
+@tools_option
+@mcp_option
+@click.option("--webhook", "webhooks", metavar="URL", multiple=True, help="Post every event here, signed and in order.")
+@click.option("--webhook-secret-file", metavar="FILE", help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).")
+@click.option("--sink", "sinks", metavar="FILE", multiple=True, help="A Python file with SINKS, which get every event.")
+@click.option(
+    "--concurrency", metavar="N", default=16, show_default=True, type=click.IntRange(1, 10_000),
+    help="Conversations that are worked on at once.",
+)
+@click.option(
+    "--every", metavar="SECONDS", default=1.0, show_default=True, type=click.FloatRange(0.05, 3600),
+    help="Seconds between two looks.",
+)
+@verbose_option
+@click.pass_context
+def worker(
+    ctx: click.Context,
+    /,
+    *,
+    paths: tuple[str, ...],
+    db: str | None,
+    concurrency: int,
+    every: float,
+    model: str | None,
+    base_url: str | None,
+    timeout: float | None,
+    tools: tuple[str, ...],
+    mcp: str | None,
+    webhooks: tuple[str, ...],
+    webhook_secret_file: str | None,
+    sinks: tuple[str, ...],
+) -> None:
+    """Finish turns and fire time-outs of stored conversations, without a server.
+
+    PATH is a definition file, a folder of them, or the name of a shipped definition. The worker finishes turns that a
+    dead process left, and does what is due: time-outs, reminders, runs, sinks. Start as many as you like on one store.
+    SIGTERM ends it: what runs has 20 seconds to finish, and other workers take the rest. --tools runs the Python file
+    that it names: name only your own.
+
+    Exit codes: 0 ended, 1 a definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.
+    """
+    if db == "memory":
+        raise click.UsageError("nobody else sees --db memory: name the store of the conversations", ctx)
+    brought = Brought(
+        paths=paths,
+        model=model,
+        base_url=base_url,
+        timeout=timeout,
+        tools=tools,
+        mcp=mcp,
+        sinks=sinks,
+        webhooks=webhooks,
+        webhook_secret_file=webhook_secret_file,
+    )
+    verbose = ctx.ensure_object(GlobalOptions).verbose > 0
+    ctx.call_on_close(show_failures(verbose=verbose))
+    ended_by = asyncio.run(_work(Fleet(brought, open_store(db)), every, concurrency))
+    ctx.exit(exits.INTERRUPTED if ended_by == signal.SIGINT else exits.OK)
+
+
+async def _work(fleet: Fleet, every: float, concurrency: int) -> int:
+    """Work until a signal comes, and return it."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _end, ended, number)
+    machines = fleet.machines()
+    keeper = Upkeep(lambda: machines, every=every, concurrency=concurrency, report=_report)
+    looking = asyncio.create_task(keeper.run())
+    names = ", ".join(machine.definition.name for machine in machines)
+    console.note(f"works for {names}; looks every {every:g} s")
+    try:
+        both: list[asyncio.Future[Any]] = [looking, ended]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        await keeper.stop(DRAIN_SECONDS)
+    finally:
+        await _close(machines)
+    return ended.result() if ended.done() else signal.SIGTERM
+
+
+def _end(ended: asyncio.Future[int], number: int) -> None:
+    if not ended.done():
+        ended.set_result(number)
+
+
+async def _close(machines: Sequence[AsyncMachine]) -> None:
+    for machine in machines:
+        await machine.close()
+
+
+def _report(said: str, error: BaseException) -> None:
+    console.note(f"{said}: {told(error)}")

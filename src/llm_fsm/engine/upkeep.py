@@ -1,0 +1,158 @@
+"""Work that has no caller, for every machine of a host: unfinished turns, time-outs, reminders and sinks.
+
+`llm-fsm worker` and `llm-fsm serve` run it. Any number of them may look at one store: the lock of a
+conversation decides who does its work. A look reads what is open or due, and no idle conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.stores.base import OutboxQuery, Store, adapted, every_unfinished, storable
+
+DRAIN_SECONDS = 20.0
+"""Seconds that work under way has to end when the host stops. The rest is handed back."""
+_BEGUN_BEFORE = 1.0
+"""Seconds after which a run without a first step counts as left. Its caller makes it at once."""
+_ROWS = 1000
+_LOOKS_TO_WAIT = 5
+_MOST_DOUBLINGS = 6
+
+Report = Callable[[str, BaseException], None]
+"""Receives a sentence and an error."""
+
+
+class Upkeep:
+    """The work without a caller of some machines.
+
+    Args:
+        machines: Returns the machines. It is asked at every look.
+        every: Seconds between two looks, give or take a fifth.
+        concurrency: The most conversations that are worked on at once.
+        report: Receives what failed, once until it works again.
+    """
+
+    def __init__(
+        self,
+        machines: Callable[[], Iterable[AsyncMachine]],
+        *,
+        every: float = 1.0,
+        concurrency: int = 16,
+        report: Report | None = None,
+    ) -> None:
+        self._machines = machines
+        self._every = every
+        self._concurrency = concurrency
+        self._report = report
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._failures: dict[tuple[str, str], int] = {}
+        self._wait_until: dict[tuple[str, str], float] = {}
+        self._failing: set[str] = set()
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look again at once."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Look, at intervals, until this is cancelled. Then call `stop`."""
+        while True:
+            self._woken.clear()
+            await self.look()
+            pause = self._every * random.uniform(0.8, 1.2)  # so that several do not look together
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), pause)
+
+    async def look(self) -> None:
+        """Look once, and begin what is found. An error is reported, and the next look tries again."""
+        try:
+            for store, machines in _by_store(self._machines()):
+                await self._look_at(store, machines)
+        except Exception as error:
+            self._complain("the store", "the look for unfinished and due turns failed", error)
+        else:
+            self._failing.discard("the store")
+
+    async def stop(self, seconds: float = DRAIN_SECONDS) -> None:
+        """End: what runs has some seconds to finish, and the rest is handed back to others."""
+        if tasks := [*self._running.values()]:
+            _, left = await asyncio.wait(tasks, timeout=seconds)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    async def _look_at(self, store: Store, machines: Mapping[str, AsyncMachine]) -> None:
+        """Look at one store: first with one query for all machines, then for each if there is something."""
+        whole = adapted(store)
+        found: list[tuple[str, str]] = []
+        if await whole.unfinished(1, machines.keys()):
+            for name in machines:
+                found += [(name, one) async for one in every_unfinished(whole, [name])]
+        for name, machine in await self._with_due(store, machines):
+            found += [(name, one) for one in await _due(store, name, machine.now())]
+        random.shuffle(found)  # several hosts see the same list, and begin at different ends
+        for key in dict.fromkeys(found):
+            name, conversation_id = key
+            self._begin(key, partial(machines[name].take_up, conversation_id))
+        if await store.outbox(OutboxQuery(limit=1)):
+            for name, machine in machines.items():
+                self._begin((name, ""), machine.resume_deliveries)
+
+    async def _with_due(
+        self, store: Store, machines: Mapping[str, AsyncMachine]
+    ) -> Sequence[tuple[str, AsyncMachine]]:
+        """Return the machines to ask about due rows; none if no row of any machine is due."""
+        latest = max((machine.now() for machine in machines.values()), default=0.0)
+        return tuple(machines.items()) if await store.due(latest, 1) else ()
+
+    def _begin(self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Begin work in a task, unless it is under way, failed just now, or there is no place."""
+        now = asyncio.get_running_loop().time()
+        too_early = self._wait_until.get(key, 0.0) > now
+        if key in self._running or too_early or len(self._running) >= self._concurrency:
+            return
+        task = asyncio.create_task(self._work(key, work))
+        self._running[key] = task
+        task.add_done_callback(lambda _: self._running.pop(key, None))
+
+    async def _work(self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # it stays due or unfinished
+            self._failures[key] = self._failures.get(key, 0) + 1
+            doublings = min(self._failures[key] - 1, _MOST_DOUBLINGS)
+            pause = self._every * _LOOKS_TO_WAIT * 2.0**doublings
+            self._wait_until[key] = asyncio.get_running_loop().time() + pause
+            self._complain(key[0], f"what {key[0]!r} has due failed", error)
+        else:
+            self._failures.pop(key, None)
+            self._wait_until.pop(key, None)
+            if not any(name == key[0] for name, _ in self._failures):
+                self._failing.discard(key[0])
+
+    def _complain(self, what: str, said: str, error: BaseException) -> None:
+        if what not in self._failing and self._report is not None:
+            self._report(said, error)
+        self._failing.add(what)
+
+
+def _by_store(machines: Iterable[AsyncMachine]) -> Sequence[tuple[Store, dict[str, AsyncMachine]]]:
+    """Group machines by their stores, and name each by its definition."""
+    found: dict[int, tuple[Store, dict[str, AsyncMachine]]] = {}
+    for machine in machines:
+        _, named = found.setdefault(id(machine.store), (machine.store, {}))
+        named[storable(machine.definition.name)] = machine
+    return tuple(found.values())
+
+
+async def _due(store: Store, definition: str, now: float) -> Sequence[str]:
+    """Return the conversations of a definition that have something due, without runs that begin just now."""
+    rows = await store.due(now, _ROWS, definition)
+    left = [row for row in rows if row.kind != "run" or row.time <= now - _BEGUN_BEFORE]
+    return [row.conversation_id for row in left]
