@@ -41,7 +41,7 @@ class MongoDBStore(ForwardingStore):
     """
 
     def __init__(
-        self, url: str, *, timeout: float = 10.0, lease: float = 10.0, client: Callable[[], Any] | None = None
+        self, url: str, *, timeout: float = 10.0, lease: float = 5.0, client: Callable[[], Any] | None = None
     ) -> None:
         self._url = url
         self._timeout = timeout

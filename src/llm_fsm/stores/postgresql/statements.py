@@ -32,6 +32,11 @@ from llm_fsm.stores.listing_sql import Dialect, counting, listing
 Connection = AsyncConnection[Any]
 
 
+FROZEN_SECONDS = 15.0
+"""Seconds without a sign of life after which whoever waits for a lock ends its connection. A process that does not run
+its event loop for so long loses its locks."""
+
+
 class LockedRequest(NamedTuple):
     """A request for one conversation, and the number of its lock's holder (None: without a lock)."""
 
@@ -130,6 +135,8 @@ _JOURNALS = """WITH alive AS MATERIALIZED (
         SELECT p.objid::bigint AS holder FROM pg_locks p
         WHERE p.locktype = 'advisory' AND p.granted AND p.classid = 'locks'::regclass::oid AND p.objsubid = 2
         AND p.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND NOT EXISTS (SELECT 1 FROM living v WHERE v.holder = p.objid::bigint
+            AND v.seen < now() - make_interval(secs => %(frozen)s))
     ), open AS (
         SELECT j.conversation, j.text, (SELECT e.text FROM journal e WHERE e.conversation = j.conversation
             ORDER BY e.step DESC LIMIT 1) AS last
@@ -149,6 +156,17 @@ _LOCK = """INSERT INTO locks AS held (conversation, holder) SELECT id, holder
     WHERE held.holder = excluded.holder
     OR pg_try_advisory_xact_lock('locks'::regclass::oid::int, held.holder)
     RETURNING conversation"""
+
+_SEEN = """INSERT INTO living (holder, backend, seen) VALUES (%s, pg_backend_pid(), now())
+    ON CONFLICT (holder) DO UPDATE SET backend = excluded.backend, seen = excluded.seen"""
+
+_END_FROZEN = """SELECT pg_terminate_backend(p.pid)
+    FROM locks l JOIN living v ON v.holder = l.holder
+    JOIN pg_locks p ON p.pid = v.backend AND p.locktype = 'advisory' AND p.granted AND p.objsubid = 2
+        AND p.classid = 'locks'::regclass::oid AND p.objid = l.holder::oid
+        AND p.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    WHERE l.conversation = ANY(%s::text[]) AND v.seen < now() - make_interval(secs => %s)"""
+"""The connection must still hold the advisory lock, because its number may be another one's by now."""
 
 _UNLOCK = """DELETE FROM locks USING json_to_recordset(%s) AS t (id text, holder int)
     WHERE conversation = id AND locks.holder = t.holder"""
@@ -321,6 +339,22 @@ async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[s
     return frozenset(name for (name,) in await cursor.fetchall())
 
 
+async def say_alive(db: Connection, holder: int) -> None:
+    """Record that the process of a holder runs."""
+    await db.execute(_SEEN, (holder,))
+
+
+async def end_frozen(db: Connection, names: Sequence[str], silent: float) -> None:
+    """End the lock connections of processes that hold these conversations and stand still.
+
+    Args:
+        db: The connection.
+        names: Conversations whose locks somebody waits for.
+        silent: Seconds after which a process that did not say that it lives counts as frozen.
+    """
+    await db.execute(_END_FROZEN, (list(names), silent))
+
+
 async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     """Release locks, unless they were lost to other holders."""
     await db.execute(_UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),))
@@ -342,6 +376,7 @@ class PostgresRows:
         page, after = max(query.limit, 1), query.after or ""
         while len(found) < query.limit:
             values = {"after": after, "closing": CLOSING, "parked": query.parked, "limit": page}
+            values["frozen"] = FROZEN_SECONDS
             rows = await (await self._db.execute(_JOURNALS, values)).fetchall()
             for name, first, last in rows:
                 if not is_held(name) and query.admits(first, last):

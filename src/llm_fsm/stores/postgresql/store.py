@@ -3,8 +3,9 @@
 A process has three connections: one reads, one writes, one holds locks. Simultaneous requests of many conversations go
 to the server in one statement. Every turn is part of one transaction that is on the disk before `save` returns.
 
-A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. So locks
-end with their process, and ten thousand of them cost the server no shared memory. Every write checks the row, so a
+A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. It says
+so every five seconds. Whoever waits for one that stood still for fifteen ends its connection. So locks end with their
+process, and ten thousand of them cost the server no shared memory. Every write checks the row, so a
 process that lost the lock during an outage writes nothing. The store needs its own connection for that, so a pooler
 must pool by session, not by transaction.
 """
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from psycopg import ProgrammingError, conninfo
 
-from llm_fsm.errors import ConfigurationError
+from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.batching import BatchQueue, rounds
 from llm_fsm.stores.errors import Unreachable
@@ -31,9 +34,11 @@ from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, ManagedConnection, check_loop
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
-from llm_fsm.stores.postgresql.statements import JournalStep, LockedRequest
+from llm_fsm.stores.postgresql.statements import FROZEN_SECONDS, JournalStep, LockedRequest
 from llm_fsm.stores.registry import seconds, taken, with_defaults
 
+BEAT_SECONDS = 5.0
+"""Seconds between two signs of life of a process that holds locks."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -109,6 +114,8 @@ class _LoopParts:
     def __init__(self, url: str, place: str, schema: str, timeout: float) -> None:
         self.place, self.schema = place, schema
         self.holder = 0
+        self._beating: asyncio.Task[None] | None = None
+        self._looked_for_frozen = self._said_alive = 0.0
         self.reads, self.writes, self.locks = BatchQueue(), BatchQueue(), BatchQueue()
         self._ready = asyncio.Lock()
         make = partial(ManagedConnection, url, place=place, schema=schema, seconds=timeout)
@@ -123,6 +130,20 @@ class _LoopParts:
     async def _welcome_holder(self, db: Connection) -> None:
         await self._welcome(db)
         self.holder = await holder_of(db)
+        await self._say_alive(db)
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        """Say again and again that this process lives, until the connections are closed."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            with suppress(StoreError):  # who cannot say so loses its locks, as it must
+                await self.locks.ask(self.beat, None)
+
+    async def beat(self, asked: Sequence[Any]) -> Sequence[Any]:
+        await self.locking.call(self._say_alive)
+        return [None for _ in asked]
 
     async def load(self, asked: Sequence[Any]) -> Sequence[Any]:
         return await self.reading.call(lambda db: rows.load(db, asked))
@@ -180,21 +201,44 @@ class _LoopParts:
         """Serve pairs of id and holder: release the lock of a holder, or take a lock without one."""
 
         async def work(db: Connection) -> Sequence[Any]:
+            if time.monotonic() - self._said_alive > BEAT_SECONDS:  # the event loop may have rested
+                await self._say_alive(db)
             if given := [item for item in asked if item[1] is not None]:
                 await rows.unlock(db, given)
             wanted = [name for name, holder in asked if holder is None]
             taken = await rows.lock(db, wanted, self.holder) if wanted else ()
+            if busy := [name for name in wanted if name not in taken]:
+                await self._end_frozen(db, busy)
             return [self.holder if holder is None and name in taken else None for name, holder in asked]
 
         return await self.locking.call(work)
 
+    async def _say_alive(self, db: Connection) -> None:
+        await rows.say_alive(db, self.holder)
+        self._said_alive = time.monotonic()
+
+    async def _end_frozen(self, db: Connection, names: Sequence[str]) -> None:
+        """End connections of frozen processes that somebody waits for, at most once a second."""
+        now = time.monotonic()
+        if now - self._looked_for_frozen < 1.0:
+            return
+        self._looked_for_frozen = now
+        await rows.end_frozen(db, names, FROZEN_SECONDS)
+
     async def close(self) -> None:
+        self._stop_beating()
         for lane in (self.reads, self.writes, self.locks):
             await lane.idle()
         for line in (self.reading, self.writing, self.locking):
             await line.close()
 
+    def _stop_beating(self) -> None:
+        if self._beating is not None:
+            with suppress(RuntimeError):  # its event loop is closed already
+                self._beating.cancel()
+
     def drop(self) -> None:
+        self._stop_beating()
         for line in (self.reading, self.writing, self.locking):
             line.drop()
 

@@ -55,7 +55,7 @@ class RedisStore(PerLoop[RedisLink]):
     `close` closes those of its own event loop. Raises ConfigurationError for a URL that redis-py does not understand.
     """
 
-    def __init__(self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 10.0) -> None:
+    def __init__(self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 5.0) -> None:
         try:
             self._url, settings = taken(url, "prefix", "timeout", "lease")
             self.timeout = seconds("timeout", settings.get("timeout", timeout))
