@@ -84,6 +84,8 @@ async def test_tables_without_labels_get_them_and_keep_their_conversations(postg
     await store.save(turn(1))
     await store.close()
     admin("DROP TABLE labels")
+    admin("DROP TABLE living")
+    admin("DROP INDEX journal_open")
     admin("ALTER TABLE conversations DROP COLUMN paused")
     admin("UPDATE contract SET version = 1")
     store = PostgreSQLStore(postgresql_url)
@@ -100,6 +102,8 @@ async def test_tables_without_pauses_find_what_waits_already(postgresql_url, adm
     await store.save(replace(turn(1, "waits"), session=waits))
     await store.save(replace(turn(1, "over"), session=waits, ended=True))
     await store.close()
+    admin("DROP TABLE living")
+    admin("DROP INDEX journal_open")
     admin("ALTER TABLE conversations DROP COLUMN paused")
     admin("UPDATE contract SET version = 2")
     store = PostgreSQLStore(postgresql_url)
@@ -115,7 +119,7 @@ async def test_a_newer_version_is_refused(postgresql_url, admin):
     admin("UPDATE contract SET version = 7")
     store = PostgreSQLStore(postgresql_url)
     assert (
-        "written by a newer version (schema 7; this one knows up to 3): upgrade llm-fsm"
+        "written by a newer version (schema 7; this one knows up to 4): upgrade llm-fsm"
         in await message_of(store.load("c"))
     )
     await store.close()
