@@ -20,6 +20,7 @@ from llm_fsm.editor import models
 from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
 from llm_fsm.editor.talks import Talks
+from llm_fsm.server.encoding import Json
 from llm_fsm.server.guard import RequestGuard
 from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
@@ -65,6 +66,7 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     app = FastAPI(
         title="llm-fsm studio",
         lifespan=lifespan,
+        default_response_class=Json,
         version=__version__,
         description=_ABOUT,
         docs_url=None,
@@ -127,6 +129,10 @@ def _add_problems(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         return problem_in(request.scope, error).response(request.scope)
 
+    async def answer_half(request: Request, _: Exception) -> Response:
+        words = "half a character (a lone surrogate) cannot be sent; write the whole one"
+        return Problem("invalid", words).response(request.scope)
+
     async def answer_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         return problem_of_request(error).response(request.scope)
@@ -137,5 +143,6 @@ def _add_problems(app: FastAPI) -> None:
 
     for kind in (Problem, LLMFSMError, ValueError):
         app.add_exception_handler(kind, answer)
+    app.add_exception_handler(UnicodeEncodeError, answer_half)
     app.add_exception_handler(RequestValidationError, answer_request)
     app.add_exception_handler(HTTPException, answer_status)

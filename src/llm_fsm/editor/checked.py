@@ -163,13 +163,19 @@ def _of_tests(text: str, path: str, folder: Folder) -> list[FindingRow]:
     return []
 
 
+def workflow_faults(value: Any) -> list[str]:
+    """Return the faults of a workflow of version 2.0 with parts of any shape, one sentence each."""
+    try:
+        return validate_workflow_json(value)
+    except (TypeError, AttributeError, KeyError):
+        return [
+            "a part of the workflow has the wrong shape; states are objects, key results and tools are lists"
+        ]
+
+
 def _of_workflow(value: Any, text: str, offsets: _Offsets) -> Iterator[FindingRow]:
     scanned = scan(text)
-    try:
-        faults = validate_workflow_json(value)
-    except (TypeError, AttributeError, KeyError) as error:  # parts of the wrong shape
-        faults = [f"a part of the workflow has the wrong shape ({type(error).__name__})"]
-    for fault in faults:
+    for fault in workflow_faults(value):
         state = next((name for name in object_at(value, "states") if f"{name!r}" in fault), None)
         pointer = "" if state is None else "/states" + step(state)
         place = scanned.position(pointer, at_key=True)

@@ -18,11 +18,11 @@ from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.files import stem_of
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.procedure import procedure
-from llm_fsm.editor.checked import kind_of_value, workflow_graph
+from llm_fsm.editor.checked import kind_of_value, workflow_faults, workflow_graph
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.models import ExportBody, Exported, ExportForm
 from llm_fsm.server.problems import Problem
-from llm_fsm.workflow.schema import validate_workflow_json, workflow_to_python
+from llm_fsm.workflow.schema import workflow_to_python
 
 _ENDINGS: Mapping[ExportForm, tuple[str, str]] = {
     "python": ("py", "text/x-python"),
@@ -77,7 +77,7 @@ def _python(value: Any, path: str) -> str:
     if kind_of_value(value, path) != "workflow":
         words = "Python is written of workflows of version 2.0; a definition runs as it is: Machine.from_file(FILE)"
         raise Problem("invalid", words)
-    faults = validate_workflow_json(value)
+    faults = workflow_faults(value)
     if faults:
         raise Problem("invalid", f"the workflow is not complete: {faults[0]}")
     return workflow_to_python(value)

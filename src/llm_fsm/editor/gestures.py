@@ -16,6 +16,8 @@ _PLACES = frozenset({"_current_state", "_previous_state"})
 """Names in conditions whose values are ids of states."""
 _COMPARISONS = frozenset({"==", "===", "!=", "!==", "in"})
 _LIMITS = ("never", "always", "eventually", "before", "after")
+_LISTS = frozenset({"transitions", "global_transitions"})
+_OPTIONS = frozenset({"on_timeout", "on_exhausted"})
 _POSITIONS = ("/ui/positions", "/graph_layout", "/graph_layout/positions")
 
 
@@ -104,6 +106,7 @@ def _on_definition(text: str, document: dict[str, Any], given: gesture.Gesture) 
         case gesture.AddTransition():
             return _add_transition(text, document, given)
         case gesture.DeleteTransition():
+            _transition(document, given.pointer)
             return patch.delete_values(text, [given.pointer])
         case gesture.Repoint():
             return _repoint(text, document, given)
@@ -213,7 +216,7 @@ def _leading_to(document: dict[str, Any], state: str) -> Iterator[str]:
     """Yield the pointers of transitions and options that lead to a state."""
     for pointer in references(document, state):
         above, _, key = pointer.rpartition("/")
-        if key in ("on_timeout", "on_exhausted"):
+        if key in _OPTIONS:
             yield pointer
         elif key == "target_state" and pointer != "/on_function_error/target_state":
             yield above
@@ -233,8 +236,19 @@ def _add_transition(text: str, document: dict[str, Any], given: gesture.AddTrans
     )
 
 
+def _transition(document: dict[str, Any], pointer: str) -> str | dict[str, Any]:
+    """Return a transition, or the target of a time-out. Raises PatchError for anything else."""
+    written = value_at(document, pointer)
+    parts = steps(pointer)
+    if isinstance(written, dict) and len(parts) > 1 and parts[-2] in _LISTS:
+        return written
+    if isinstance(written, str) and parts and parts[-1] in _OPTIONS:
+        return written
+    raise PatchError(f"there is no transition at {pointer!r:.200}")
+
+
 def _repoint(text: str, document: dict[str, Any], given: gesture.Repoint) -> str:
-    written = value_at(document, given.pointer)
+    written = _transition(document, given.pointer)
     is_option = isinstance(written, str)  # a time-out, or what follows after all retries
     if given.target is not None:
         place = given.pointer if is_option else f"{given.pointer}/target_state"
@@ -251,15 +265,15 @@ def _repoint(text: str, document: dict[str, Any], given: gesture.Repoint) -> str
 
 def _insert_state(text: str, document: dict[str, Any], given: gesture.InsertState) -> str:
     """The transition leads to the new state, and keeps its conditions; one without any leads on."""
-    written = value_at(document, given.pointer)
+    written = _transition(document, given.pointer)
     place = given.pointer
     if isinstance(written, dict):
         place = f"{given.pointer}/target_state"
     target = value_at(document, place)
     if not isinstance(target, str):
-        raise PatchError(f"there is no transition at {given.pointer!r}")
+        raise PatchError(f"the transition at {given.pointer!r:.200} leads nowhere yet")
     parts = steps(given.pointer)
-    after = parts[1] if parts[0] == "states" and len(parts) > 1 else None
+    after = parts[1] if parts[0] == "states" else None
     text = patch.replace_scalars(text, [(place, given.id)])
     value = {**given.value, "transitions": [{"target_state": target}]}
     return _with_state(text, document, given.id, value, after)
@@ -293,9 +307,7 @@ def _on_workflow(text: str, document: dict[str, Any], given: gesture.Gesture) ->
         case gesture.Repoint():
             return _repoint_branch(text, document, given)
         case gesture.InsertState():
-            target = value_at(document, given.pointer)
-            if not isinstance(target, str):
-                raise PatchError(f"there is no transition at {given.pointer!r}")
+            target = _branch(document, given.pointer)
             text = patch.replace_scalars(text, [(given.pointer, given.id)])
             value = {"objective": "", "key_results": [], "tools": [], **given.value}
             text = _with_state(text, document, given.id, value, steps(given.pointer)[1])
@@ -316,6 +328,14 @@ def _branches(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
             for label, target in way.items():
                 if isinstance(target, str) and not (label == "route" and len(way) == 1):
                     yield _way(source) + step(label), target
+
+
+def _branch(document: dict[str, Any], pointer: str) -> str:
+    """Return the target of a branch. Raises PatchError if there is none at the pointer."""
+    targets = dict(_branches(document))
+    if pointer not in targets:
+        raise PatchError(f"there is no transition at {pointer!r:.200}")
+    return targets[pointer]
 
 
 def _rename_in_workflow(text: str, document: dict[str, Any], given: gesture.RenameState) -> str:
@@ -368,6 +388,8 @@ def _add_branch(text: str, document: dict[str, Any], given: gesture.AddTransitio
     way = object_at(document, "transitions").get(given.source)
     if way is None and given.label is None:
         return patch.set_value(text, _way(given.source), given.target)
+    if not isinstance(way, str | dict | None):
+        raise PatchError(f"the way on from {given.source!r} is neither a state nor branches")
     branches = {"default": way} if isinstance(way, str) else dict(way or {})
     wanted = given.label or given.target
     label = wanted
@@ -379,9 +401,7 @@ def _add_branch(text: str, document: dict[str, Any], given: gesture.AddTransitio
 
 
 def _repoint_branch(text: str, document: dict[str, Any], given: gesture.Repoint) -> str:
-    target = value_at(document, given.pointer)
-    if not isinstance(target, str):
-        raise PatchError(f"there is no transition at {given.pointer!r}")
+    target = _branch(document, given.pointer)
     target = target if given.target is None else given.target
     if given.source is None:
         return patch.replace_scalars(text, [(given.pointer, target)])
