@@ -1,0 +1,168 @@
+"""Temporal: batches over kills of workers and of the server, timers, messages, deletion, and a replayed history."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHistory
+from temporalio.service import RPCError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from llm_fsm.durable import temporal
+from llm_fsm.engine.batch import read_lines
+from llm_fsm.errors import ConfigurationError
+from paths import ROOT, SUPPORT
+from services import open_folder
+from temporal_server import TemporalServer
+from temporal_worker import machines
+
+HISTORIES = ROOT / "tests" / "data" / "temporal"
+LINES = 30
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with open_folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[TemporalServer]:
+    made = TemporalServer(folder).start()
+    yield made
+    made.kill()
+
+
+def begin(server: TemporalServer, store: str, ledger: Path) -> subprocess.Popen[bytes]:
+    script = [sys.executable, str(SUPPORT / "temporal_worker.py")]
+    return subprocess.Popen([*script, server.address, store, str(ledger)])
+
+
+def size(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+async def wait_for(path: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while size(path) < count:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def working(server: TemporalServer, store: str, ledger: Path) -> AsyncIterator[tuple[Client, list[Any]]]:
+    """A worker in this process, and a client."""
+    made = machines(store, str(ledger))
+    told: list[str] = []
+    task = asyncio.create_task(temporal.work(server.address, lambda: made, told.append))
+    try:
+        yield await temporal.connect(server.address), made
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        for machine in made:
+            await machine.close()
+
+
+@pytest.mark.timeout(240)
+def test_a_batch_outlives_a_worker_and_the_server_that_are_killed(server: TemporalServer, folder: Path) -> None:
+    store, ledger = f"sqlite:///{folder}/batch.db", folder / "batch.ledger"
+    text = "\n".join(json.dumps({"messages": [f"{number} a", f"{number} b"]}) for number in range(LINES))
+    batch = read_lines(text.encode(), "b", talks=True)
+    results: list[dict[str, Any]] = []
+
+    async def played() -> None:
+        machine, _ = machines(store, str(ledger))
+        client = await temporal.connect(server.address)
+        workers = [begin(server, store, ledger) for _ in range(2)]
+        playing = temporal.play_chunks(client, machine, "b", batch.lines, results.append, limit=2)
+        task = asyncio.create_task(playing)
+        try:
+            await wait_for(ledger, 10)
+            workers[0].kill()
+            await wait_for(ledger, 20)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+            await task
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+            await machine.close()
+
+    asyncio.run(played())
+    assert sorted(result["line"] for result in results) == list(range(1, LINES + 1))
+    for result in results:
+        said = [message["content"] for message in result["messages"] if message["role"] == "user"]
+        assert said == [f"{result['line'] - 1} a", f"{result['line'] - 1} b"]
+    calls = Counter(ledger.read_text().splitlines())
+    assert sum(calls.values()) - len(calls) <= 4  # calls under way in the worker that was killed
+
+
+def test_a_time_out_happens_without_a_caller(server: TemporalServer, folder: Path) -> None:
+    store, ledger = f"sqlite:///{folder}/due.db", folder / "due.ledger"
+
+    async def ended() -> str:
+        *_, waiter = machines(store, str(ledger))
+        await waiter.run(conversation_id="w")
+        await waiter.close()
+        async with working(server, store, ledger) as (_, made):
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                records = await made[1].store.records("w")
+                if len(records) > 2 or "TimedOut" in "".join(records):
+                    return "timed out"
+                await asyncio.sleep(0.2)
+        return "nothing"
+
+    assert asyncio.run(ended()) == "timed out"
+
+
+def test_a_message_is_answered_once_and_deletion_takes_its_workflow(server: TemporalServer, folder: Path) -> None:
+    store, ledger = f"sqlite:///{folder}/send.db", folder / "send.ledger"
+
+    async def talk() -> tuple[temporal.Done, temporal.Done, int]:
+        async with working(server, store, ledger) as (client, _):
+            ask = temporal.Ask("echo", "c", "send", "hello", "r1")
+            first, second = [await temporal.send(client, ask) for _ in range(2)]
+            calls = size(ledger)
+            handle = client.get_workflow_handle("llm-fsm/c")
+            await handle.describe()
+            await temporal.forget_conversation(client, "c")
+            with pytest.raises(RPCError):
+                for _ in range(100):
+                    await handle.describe()
+                    await asyncio.sleep(0.1)
+            return first, second, calls
+
+    first, second, calls = asyncio.run(talk())
+    assert first == second
+    assert (first.text, calls) == ("I hear.", size(ledger))
+
+
+def test_a_namespace_that_is_not_there_is_said(server: TemporalServer) -> None:
+    with pytest.raises(ConfigurationError, match="no namespace 'elsewhere'"):
+        asyncio.run(temporal.connect(server.address, "elsewhere"))
+
+
+@pytest.mark.parametrize("path", sorted(HISTORIES.glob("*.json")), ids=lambda path: path.stem)
+def test_a_stored_history_is_replayed(path: Path) -> None:
+    """A workflow that is under way during an upgrade goes on: change activities, never workflows."""
+    flows = [temporal.BatchWorkflow, temporal.RunWorkflow, temporal.ConversationWorkflow]
+    replayer = Replayer(workflows=flows, workflow_runner=UnsandboxedWorkflowRunner())
+    history = WorkflowHistory.from_json(path.stem, path.read_text())
+    asyncio.run(replayer.replay_workflow(history))
+
+
+def test_there_is_a_history_of_each_workflow() -> None:
+    assert {path.stem for path in HISTORIES.glob("*.json")} == {"batch", "run", "conversation"}
