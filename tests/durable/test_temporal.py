@@ -14,17 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+from cli_command import Desk, desk
 from llm_fsm.durable import temporal
 from llm_fsm.engine.batch import read_lines
-from llm_fsm.errors import ConfigurationError
+from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.stores.registry import resolve
 from paths import ROOT, SUPPORT
 from services import open_folder
 from temporal_server import TemporalServer
-from temporal_worker import machines
+from temporal_worker import ECHO, machines
+
+__all__ = ["desk"]
 
 HISTORIES = ROOT / "tests" / "data" / "temporal"
 LINES = 30
@@ -62,7 +67,8 @@ async def wait_for(path: Path, count: int) -> None:
 @asynccontextmanager
 async def working(server: TemporalServer, store: str, ledger: Path) -> AsyncIterator[tuple[Client, list[Any]]]:
     """A worker in this process, and a client."""
-    made = machines(store, str(ledger))
+    kept: Any = temporal.ForgettingStore(resolve(store), server.address)
+    made = machines(kept, str(ledger))
     told: list[str] = []
     task = asyncio.create_task(temporal.work(server.address, lambda: made, told.append))
     try:
@@ -72,6 +78,16 @@ async def working(server: TemporalServer, store: str, ledger: Path) -> AsyncIter
         await asyncio.gather(task, return_exceptions=True)
         for machine in made:
             await machine.close()
+
+
+async def is_gone(handle: WorkflowHandle[Any, Any]) -> bool:
+    for _ in range(100):
+        try:
+            await handle.describe()
+        except RPCError:
+            return True
+        await asyncio.sleep(0.1)
+    return False
 
 
 @pytest.mark.timeout(240)
@@ -119,8 +135,7 @@ def test_a_time_out_happens_without_a_caller(server: TemporalServer, folder: Pat
         async with working(server, store, ledger) as (_, made):
             deadline = time.monotonic() + 30
             while time.monotonic() < deadline:
-                records = await made[1].store.records("w")
-                if len(records) > 2 or "TimedOut" in "".join(records):
+                if "TimedOut" in "".join(await made[1].store.records("w")):
                     return "timed out"
                 await asyncio.sleep(0.2)
         return "nothing"
@@ -132,22 +147,45 @@ def test_a_message_is_answered_once_and_deletion_takes_its_workflow(server: Temp
     store, ledger = f"sqlite:///{folder}/send.db", folder / "send.ledger"
 
     async def talk() -> tuple[temporal.Done, temporal.Done, int]:
-        async with working(server, store, ledger) as (client, _):
+        async with working(server, store, ledger) as (client, made):
             ask = temporal.Ask("echo", "c", "send", "hello", "r1")
             first, second = [await temporal.send(client, ask) for _ in range(2)]
             calls = size(ledger)
             handle = client.get_workflow_handle("llm-fsm/c")
             await handle.describe()
-            await temporal.forget_conversation(client, "c")
-            with pytest.raises(RPCError):
-                for _ in range(100):
-                    await handle.describe()
-                    await asyncio.sleep(0.1)
+            await made[0].store.delete("c")
+            assert await is_gone(handle)
             return first, second, calls
 
     first, second, calls = asyncio.run(talk())
     assert first == second
     assert (first.text, calls) == ("I hear.", size(ledger))
+
+
+def test_nothing_is_deleted_while_temporal_is_away(folder: Path) -> None:
+    store: Any = temporal.ForgettingStore(MemoryStore(), "127.0.0.1:1")
+    with pytest.raises(StoreError, match="nothing was deleted") as raised:
+        asyncio.run(store.delete("c"))
+    assert raised.value.retryable
+
+
+def test_the_command_gives_a_batch_to_workers(server: TemporalServer, folder: Path, desk: Desk) -> None:
+    store, ledger = f"sqlite:///{folder}/command.db", folder / "command.ledger"
+    desk.write("echo.json", ECHO)
+    desk.write("inputs.jsonl", "".join(json.dumps({"messages": [f"{number}"]}) + "\n" for number in range(30)))
+    options = ("--batch", "inputs.jsonl", "-o", "results.jsonl", "--db", store, "--model", "offline")
+    worker = begin(server, store, ledger)
+    try:
+        done = desk.run("run", "echo.json", *options, "--temporal", server.address)
+        assert done.code == 0, done.err
+    finally:
+        worker.kill()
+        worker.wait()
+    results = [json.loads(line) for line in (desk.folder / "results.jsonl").read_text().splitlines()]
+    assert [result["line"] for result in results] == list(range(1, 31))
+    assert size(ledger) >= 30  # the worker asked the model, and not the command
+    assert desk.run("run", "echo.json", "--temporal", server.address).code == 2
+    assert desk.run("run", "echo.json", *options[:4], "--db", "memory", "--temporal", server.address).code == 2
 
 
 def test_a_namespace_that_is_not_there_is_said(server: TemporalServer) -> None:

@@ -54,7 +54,7 @@ class LedgerModel:
         return ModelReply(text=STAY)
 
 
-def machines(store: str, ledger: str) -> list[AsyncMachine]:
+def machines(store: Any, ledger: str) -> list[AsyncMachine]:
     model = LedgerModel(ledger)
     return [AsyncMachine.from_dict(document, model=model, store=store) for document in (ECHO, WAITER)]
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
@@ -51,6 +53,7 @@ class BatchFiles:
     results: str
     limit: int
     name: str | None
+    temporal: str | None = None
 
 
 class Results:
@@ -287,6 +290,11 @@ def play_batch(
             console.error(f"{files.inputs}: line {result['line']} failed: {result['error']}")
 
     async def play() -> None:
+        if files.temporal is not None:
+            flows = temporal_module()
+            client = await flows.patiently_connected(files.temporal, console.note)
+            await flows.play_chunks(client, machine, name, batch.lines, take, limit=files.limit)
+            return
         lines = await in_order(machine.store, name, batch.lines)
         await play_lines(machine, lines, take, limit=files.limit)
 
@@ -303,6 +311,14 @@ def play_batch(
     results.finish()
     console.note(f"batch {name}: {tally.text()}")
     return (report.FAILED if tally.failed else exits.OK), tally.document(name)
+
+
+def temporal_module() -> Any:
+    """Return `llm_fsm.durable.temporal`. Raises Failure if its package is not installed."""
+    if find_spec("temporalio") is None:
+        said = "--temporal needs temporalio: pip install 'llm-fsm-runtime[temporal]'"
+        raise exits.Failure(said)
+    return import_module("llm_fsm.durable.temporal")
 
 
 def _tell_faults(path: str, batch: Batch) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -33,7 +33,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from llm_fsm.engine.batch import BatchLine, failure, play_lines, result_of
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.errors import ConfigurationError, LLMFSMError, StoreError, told
+from llm_fsm.errors import ConfigurationError, ConversationNotFound, LLMFSMError, StoreError, told
+from llm_fsm.stores.base import Store
 
 T = TypeVar("T")
 
@@ -243,13 +244,20 @@ async def _taken(machine: AsyncMachine, ask: Ask) -> Done:
     if ask.what == "run":
         turn = await machine.run(ask.input, conversation_id=name)
         return Done(turn.text, turn.outcome)
-    conversation = await machine.open(name)
     if ask.what == "due":
-        await machine._engine.run_due(name, time.time())
-        await conversation.refresh()
-        return Done("", "", conversation.due)
+        return await _woken(machine, name)
+    conversation = await machine.open(name)
     turn = await conversation.send(ask.text, request_id=ask.request_id)
     return Done(turn.text, turn.outcome, conversation.due)
+
+
+async def _woken(machine: AsyncMachine, conversation_id: str) -> Done:
+    try:
+        await machine._engine.run_due(conversation_id, time.time())
+        conversation = await machine.resume(conversation_id)
+    except ConversationNotFound:  # it was deleted meanwhile
+        return Done("", "")
+    return Done("", "", conversation.due)
 
 
 async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
@@ -327,9 +335,22 @@ async def work(
     Args:
         address: HOST:PORT of the server.
         machines: Gives the machines.
-        told_away: Hears once that the server is away.
+        told_away: Hears in a sentence that the server is away, or cannot be used.
         chunks: Chunks of batches at a time.
     """
+    try:
+        await _work(address, machines, told_away, chunks)
+    except Exception as error:
+        told_away(f"nothing is taken from Temporal any more: {told(error)}")
+        raise
+
+
+async def _work(
+    address: str,
+    machines: Callable[[], Iterable[AsyncMachine]],
+    told_away: Callable[[str], None],
+    chunks: int,
+) -> None:
     client = await patiently_connected(address, told_away)
     activities = Activities(machines)
     flows = [ConversationWorkflow, RunWorkflow]
@@ -395,11 +416,19 @@ async def play_chunks(
     async def play(part: Sequence[BatchLine]) -> None:
         async with places:
             reason = await _played(client, machine, name, part, limit)
+            await _forgotten(client, f"{BATCH_QUEUE}/{name}/{part[0].number}")
             for line in part:
                 result = await result_of(machine, line)
                 on_result(result or failure(line, reason or "its turn failed; see the worker"))
 
-    parts = [lines[begin : begin + CHUNK] for begin in range(0, len(lines), CHUNK)]
+    left: list[BatchLine] = []
+    for line in lines:
+        known = await result_of(machine, line)
+        if known is None:
+            left.append(line)
+        else:
+            on_result(known)
+    parts = [left[begin : begin + CHUNK] for begin in range(0, len(left), CHUNK)]
     await asyncio.gather(*(play(part) for part in parts))
 
 
@@ -427,8 +456,15 @@ async def _played(
         except RPCError:  # the server is away, or forgot the workflow: the store knows what is done
             await asyncio.sleep(_PAUSE)
         else:
-            await forget(client, flow)
             return ""
+
+
+async def _forgotten(client: Client, workflow_id: str) -> None:
+    while True:
+        try:
+            return await forget(client, workflow_id)
+        except RPCError:  # the server is away
+            await asyncio.sleep(_PAUSE)
 
 
 def _row(
@@ -461,10 +497,29 @@ async def forget(client: Client, workflow_id: str) -> None:
         namespace=client.namespace,
         workflow_execution=WorkflowExecution(workflow_id=workflow_id),
     )
-    with suppress(RPCError):  # there is none
+    try:
         await client.workflow_service.delete_workflow_execution(request)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
 
 
-async def forget_conversation(client: Client, conversation_id: str) -> None:
-    """Delete the workflow of a conversation that was deleted."""
-    await forget(client, f"{QUEUE}/{conversation_id}")
+class ForgettingStore:
+    """A store that deletes the workflow of a conversation before the conversation itself."""
+
+    def __init__(self, store: Store, address: str) -> None:
+        self._store = store
+        self._address = address
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def delete(self, conversation_id: str) -> bool:
+        """Delete both. Raises StoreError while Temporal is away, with nothing deleted."""
+        try:
+            client = await connect(self._address)
+            await forget(client, f"{QUEUE}/{conversation_id}")
+        except RPCError as error:
+            said = f"Temporal at {self._address} is away, and has a workflow of the conversation"
+            raise StoreError(f"{said}; nothing was deleted: try again later", retryable=True) from error
+        return await self._store.delete(conversation_id)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -49,6 +50,10 @@ Channel = Callable[[Service], APIRouter]
 """A function that returns the routes of a channel, such as a messenger, over a service."""
 
 
+Beside = Callable[[Callable[[], Iterable[AsyncMachine]]], Coroutine[Any, Any, None]]
+"""A coroutine function that works beside the server, on its machines."""
+
+
 class Application(FastAPI):
     """The application that `create_app` makes. `service` holds its machines and running turns."""
 
@@ -69,6 +74,7 @@ def create_app(
     changed: Callable[[], Iterable[AsyncMachine]] | None = None,
     answered: Sequence[Answered] = (),
     channels: Mapping[str, Channel] | None = None,
+    beside: Beside | None = None,
 ) -> Application:
     """Make an ASGI application that serves machines.
 
@@ -90,6 +96,8 @@ def create_app(
             they began with.
         channels: Functions that return the routes of a channel over the service, by name. They are served below
             `/channels/NAME`, need no token, and must check who sends.
+        beside: A coroutine function of a function that returns the machines. It runs beside the server, and is
+            cancelled at its end; see `llm_fsm.durable.temporal.work`.
         answered: A function that receives each answer, for logs; see `llm_fsm.server.guard`.
 
     Returns:
@@ -120,7 +128,10 @@ def create_app(
                     stack.push_async_callback(machine.close)
             stack.push_async_callback(service.pool.close)
             stack.callback(metrics.start())
-            await stack.enter_async_context(upkeep(service, due_seconds, changed, (service.stopping.run(),)))
+            further = [service.stopping.run()]
+            if beside is not None:
+                further.append(beside(service.machines.every))
+            await stack.enter_async_context(upkeep(service, due_seconds, changed, further))
             if mcp is not None:
                 await stack.enter_async_context(mcp.opened())
             service.ending = Ending(limits.shutdown_seconds)

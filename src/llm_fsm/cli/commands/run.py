@@ -17,7 +17,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
-from llm_fsm.cli.batch import BatchFiles, play_batch, unnamed_place
+from llm_fsm.cli.batch import BatchFiles, play_batch, temporal_module, unnamed_place
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.chat import context_of
 from llm_fsm.cli.failures import show_failures
@@ -30,6 +30,7 @@ from llm_fsm.cli.options import (
     mcp_option,
     model_option,
     stored_option,
+    temporal_option,
     timeout_option,
     tools_option,
     turn_time,
@@ -232,6 +233,7 @@ class RunSession:
     type=click.IntRange(1, 1000),
     help="With --batch: lines at a time.  [default: 8]",
 )
+@temporal_option
 @click.option("--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal.")
 @verbose_option
@@ -257,6 +259,7 @@ def run(
     batch: str | None,
     results: str | None,
     limit: int | None,
+    temporal: str | None,
     no_summaries: bool,
     as_json: bool,
 ) -> None:
@@ -277,6 +280,13 @@ def run(
     new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
     _check_options(ctx, resume, new, answer, last=last)
     files = _files(ctx, batch, results, limit, conversation_id)
+    if temporal is not None:
+        if files is None:
+            raise click.UsageError("--temporal belongs to --batch", ctx)
+        if db == _FORGETS:
+            raise click.UsageError("--temporal needs a --db that its workers share", ctx)
+        temporal_module()
+        files = replace(files, temporal=temporal)
     if files is not None:
         stored = stored_option(resume, last=last)
         named = [] if stored is None else [stored]
@@ -379,6 +389,8 @@ def _same_batch(wanted: RunOptions, files: BatchFiles) -> str:
     parts = [console.program(), "run", wanted.file, "--batch", files.inputs, "-o", files.results]
     if files.name is not None:
         parts += ["--id", files.name]
+    if files.temporal is not None:
+        parts += ["--temporal", files.temporal]
     if files.limit != LIMIT:
         parts += ["--limit", str(files.limit)]
     if wanted.context is not None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.batch import temporal_module
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet
@@ -31,6 +33,7 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    temporal_option,
     timeout_option,
     tools_option,
     verbose_option,
@@ -70,6 +73,7 @@ class ServeOptions:
     workers: int
     otel: bool
     log: str
+    temporal: str | None = None
     verbose: int = field(default=0)
 
 
@@ -112,6 +116,7 @@ class ServeOptions:
 @click.option("--webhook-secret-file", metavar="FILE", help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).")
 @click.option("--sink", "sinks", metavar="FILE", multiple=True, help="A Python file with SINKS, which get every event.")
 @click.option("--mount", "mounts", metavar="FILE", multiple=True, help="A Python file with the routes of a channel.")
+@temporal_option
 @click.option("--reload", is_flag=True, help="Load a file again when it changes.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
 @click.option("--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say.")
@@ -376,6 +381,11 @@ def _application(wanted: ServeOptions) -> Any:
     store = open_store(wanted.db)
     if wanted.workers > 1 and isinstance(store, MemoryStore):
         raise Failure("several --workers need a store that they share", exits.USAGE)
+    beside = None
+    if wanted.temporal is not None:
+        flows = temporal_module()
+        store = flows.ForgettingStore(store, wanted.temporal)
+        beside = partial(flows.work, wanted.temporal, told_away=console.note)
     fleet = Fleet(wanted.brought, store)
     from llm_fsm.server.logs import log_answer
 
@@ -390,5 +400,6 @@ def _application(wanted: ServeOptions) -> Any:
         closes=True,
         channels=channels_in(wanted.mounts),
         changed=fleet.changed if wanted.reload else None,
+        beside=beside,
         answered=[log_answer] if wanted.log == "json" else [],
     )
