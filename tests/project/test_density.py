@@ -37,6 +37,7 @@ LIMITS = {
     "definition": Limits(13_000, 4.8, long=20),
     "documents": Limits(22_200, 5.25, long=12),
     "editor": Limits(25_000, 4.8, long=40),
+    "durable": Limits(1_600, 4.2, long=10),
     "engine": Limits(25_000, 3.9, long=20),
     "lint": Limits(46_900, 4.9, long=35),
     "llm": Limits(20_600, 5.2, long=360),
