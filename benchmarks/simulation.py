@@ -69,7 +69,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Simulated:
     """The figures of a simulation: as in `Plan`, and the mean wait at the shards that did not fail."""
 
     turns: int
@@ -79,7 +79,7 @@ class Found:
     committed: int
 
 
-def simulate(plan: Plan, seconds: float, seed: int = 1) -> Found:
+def simulate(plan: Plan, seconds: float, seed: int = 1) -> Simulated:
     """Play the turns of some seconds, event by event."""
     chance = random.Random(seed)
     shards = [Shard() for _ in range(plan.shards)]
@@ -102,7 +102,7 @@ def simulate(plan: Plan, seconds: float, seed: int = 1) -> Found:
     waits = fmean([fmean(shard.waits) for shard in well if shard.waits])
     failed = shards[0]
     recovery = max(0.0, failed.recovered - back) if plan.away else 0.0
-    return Found(begun, waits, failed.late, recovery, committed)
+    return Simulated(begun, waits, failed.late, recovery, committed)
 
 
 def _commit(plan: Plan, shard: Shard, now: float, back: float) -> None:

@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 # room: nodes, nodes a line, long lines; nested and double expressions are in no room
 LIMITS = {
-    "cli": Limits(33_600, 4.8, long=500),
+    "cli": Limits(33_600, 4.8, long=510),
     "conditions": Limits(6_800, 5.5, long=60),
     "definition": Limits(13_000, 4.8, long=20),
     "documents": Limits(22_200, 5.25, long=12),
