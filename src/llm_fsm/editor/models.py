@@ -58,8 +58,6 @@ class StudioSettings(_Shape):
     """True if SVG and PNG can be exported by the server (Graphviz)."""
     has_git: bool
     """True if the folder is in a git repository."""
-    layout_inside: bool = False
-    """True if positions are kept in the key `ui` of the file (`--layout inside`)."""
 
 
 class FixOffer(_Shape):

@@ -24,14 +24,12 @@ class Studio:
         new_files: Makes the files of a new definition by its name and a template, as `llm-fsm new` does; None: shipped
             definitions are copied.
         equipment: Settings of the playground's machines: tools, functions, handlers, base_url.
-        layout_inside: True keeps positions in the key `ui` of the definition itself.
     """
 
     folder: Folder
     file: str | None = None
     models: Sequence[str] = ()
     store: Callable[[], Store] | None = None
-    layout_inside: bool = False
     new_files: Callable[[str, str | None], Mapping[str, str]] | None = None
     equipment: Mapping[str, Any] = field(default_factory=dict)
     can_draw: bool = field(default_factory=lambda: shutil.which("dot") is not None)

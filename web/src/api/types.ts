@@ -446,6 +446,12 @@ export interface OutputItem {
   "status": string;
 }
 
+export interface OverlayBody {
+  "path"?: string;
+  "text": string;
+  "limit"?: number;
+}
+
 export interface Overlays {
   "conversations": number;
   "truncated": boolean;
@@ -468,12 +474,12 @@ export interface PauseData {
 }
 
 export interface PausedRow {
+  "id": string;
   "kind": string;
+  "what": string;
   "state": string;
-  "wait_for": string | null;
-  "tool": string | null;
-  "arguments": unknown;
-  "answer_schema": Record<string, unknown> | null;
+  "call": Record<string, unknown> | null;
+  "answer_schema": Record<string, unknown>;
 }
 
 export interface PausedView {
@@ -661,7 +667,6 @@ export interface StudioSettings {
   "has_store": boolean;
   "can_draw": boolean;
   "has_git": boolean;
-  "layout_inside": boolean;
 }
 
 export interface TalkBody {
@@ -688,6 +693,7 @@ export interface TalkView {
   "paused": PausedRow | null;
   "forked_from": string | null;
   "is_stale": boolean;
+  "problem": string | null;
 }
 
 export interface Template {
@@ -749,7 +755,6 @@ export type TurnEvent = Record<string, unknown>;
 export interface TurnInspection {
   "turn": TurnRow;
   "why": Record<string, unknown>;
-  "why_text": string;
   "calls": Array<ModelCall>;
   "before": Record<string, unknown>;
   "after": Record<string, unknown>;

@@ -46,7 +46,6 @@ def router(studio: Studio) -> APIRouter:
             has_store=studio.store is not None,
             can_draw=studio.can_draw,
             has_git=studio.has_git,
-            layout_inside=studio.layout_inside,
         )
 
     @made.get("/files")
