@@ -60,6 +60,8 @@ optional: $(OPTIONAL)/.made $(VOICE)/.made
 crash: $(VENV)/.dev
 	@$(BIN)/python tests/crash --store sqlite $(ARGS)
 	@$(BIN)/python tests/crash --store postgresql $(ARGS)
+	@CRASH_LINES=300 $(BIN)/python -m pytest --timeout 600 -k 'dies or killed' \
+		tests/durable tests/cli/commands/test_run_batch.py
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
 services:

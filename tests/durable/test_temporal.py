@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ from temporal_worker import ECHO, machines
 __all__ = ["desk"]
 
 HISTORIES = ROOT / "tests" / "data" / "temporal"
-LINES = 30
+LINES = int(os.environ.get("CRASH_LINES", "30"))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,6 @@ async def is_gone(handle: WorkflowHandle[Any, Any]) -> bool:
     return False
 
 
-@pytest.mark.timeout(240)
 def test_a_batch_outlives_a_worker_and_the_server_that_are_killed(server: TemporalServer, folder: Path) -> None:
     store, ledger = f"sqlite:///{folder}/batch.db", folder / "batch.ledger"
     text = "\n".join(json.dumps({"messages": [f"{number} a", f"{number} b"]}) for number in range(LINES))
