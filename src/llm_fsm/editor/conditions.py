@@ -1,4 +1,4 @@
-"""A condition for the builder: as logic, as an expression and in words, tried against an example context."""
+"""A condition as logic, as an expression and in words, tried against an example context."""
 
 from __future__ import annotations
 

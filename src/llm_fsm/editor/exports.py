@@ -1,4 +1,4 @@
-"""A text as something else: Python of a workflow, strict JSON, pictures, and the procedure in words."""
+"""A text in other forms: Python of a workflow, strict JSON, pictures, and a procedure in words."""
 
 from __future__ import annotations
 

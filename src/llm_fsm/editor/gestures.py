@@ -1,4 +1,4 @@
-"""Gestures on a definition or a workflow: each one is a few changes of its text, which keep all other bytes."""
+"""Gestures on a definition or a workflow: changes of its text that keep all other bytes."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def _delete_in_workflow(text: str, document: dict[str, Any], given: gesture.Dele
 
 
 def _delete_branches(text: str, document: dict[str, Any], pointers: Sequence[str]) -> str:
-    """Delete branches. A state that loses its last one has null, as the form writes a state without a way on."""
+    """Delete branches. A state that loses its last one has null, as a state without a way on."""
     for source, way in object_at(document, "transitions").items():
         own = [
             pointer

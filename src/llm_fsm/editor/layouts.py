@@ -1,4 +1,4 @@
-"""Positions of states on the canvas, in a file beside the definition: one state a line, sorted, rounded."""
+"""Positions of states, in a file beside the definition: one state a line, sorted, rounded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_layout(folder: Folder, path: str, document: object) -> Layout:
 
 
 def layout_text(positions: Mapping[str, CanvasPoint], folded: list[str]) -> str:
-    """Return the text of a file of positions, with one state a line, so that two people's moves merge."""
+    """Return the text of positions, with one state a line, so that two people's moves merge."""
     rows = [
         f"    {_text(name)}: {_text([point.x, point.y])}"
         for name, point in sorted(positions.items())

@@ -1,4 +1,4 @@
-"""Conversation tests of the studio: a conversation saved as one, and tests played with their coverage."""
+"""Conversation tests of the studio: conversations saved as tests, and tests played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one studio works on: its folder, the models that it may ask, and where conversations are stored."""
+"""The settings of one studio: its folder, its models, and the store of conversations."""
 
 from __future__ import annotations
 

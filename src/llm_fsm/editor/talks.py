@@ -1,4 +1,4 @@
-"""The conversations of the playground: each has a machine of its own, on the text that was talked to."""
+"""The conversations of the playground, each with a machine of its own on its text."""
 
 from __future__ import annotations
 

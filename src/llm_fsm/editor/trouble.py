@@ -1,4 +1,4 @@
-"""Errors of the package as problems for the author at this machine, who may read the whole message."""
+"""Errors of the package as problems for the author, who may read the whole message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model whose requests and replies are kept, so that the inspector can show them as they were sent."""
+"""A model whose requests and replies are kept for the inspector, as they were sent."""
 
 from __future__ import annotations
 

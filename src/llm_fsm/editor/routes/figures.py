@@ -40,7 +40,7 @@ def router(studio: Studio) -> APIRouter:
 
     @made.post("/overlays")
     async def show_overlays(body: models.OverlayBody) -> models.Overlays:
-        """Count visits, drop-outs, misses and costs over the stored conversations of a definition."""
+        """Count visits, drop-outs, misses and costs over stored conversations."""
         try:
             document = parse(body.text)
         except SourceError as error:

@@ -1,4 +1,4 @@
-"""The playground: start, talk, answer, look into turns, step back, fork, play again, save as a test."""
+"""The playground: talk, answer, look into turns, step back, play again, save as a test."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> mo
 
 
 async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
-    """Copy a stored conversation into a machine of its own definition, and leave the store as it is."""
+    """Copy a stored conversation into a machine, and leave the store as it is."""
     if talks.studio.store is None:
         raise Problem(
             "not-found", "the studio was started without --db, so there are no stored conversations"
@@ -236,7 +236,7 @@ async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
 
 
 async def _pinned(store: Store, conversation_id: str) -> Definition:
-    """Return the definition that a conversation runs on. Raises Problem 404 if the store lost it."""
+    """Return the definition that a conversation runs on. Raises Problem 404."""
     loaded = await store.load(conversation_id)
     if loaded is None:
         raise Problem("not-found", "this conversation is not in the store any more")
@@ -250,7 +250,7 @@ async def _pinned(store: Store, conversation_id: str) -> Definition:
 
 
 def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
-    """Return path and text of the file in the folder that has a definition's name, or else its kept text."""
+    """Return path and text of the file that has a definition's name, or else its kept text."""
     folder = talks.studio.folder
     for path in folder.listing()[0]:
         try:

@@ -53,7 +53,7 @@ def router(studio: Studio) -> APIRouter:
 
     @made.post("/new")
     def new_definition(body: models.NewBody) -> models.Created:
-        """Make a definition, its tests, and the definitions that it calls. Nothing is overwritten."""
+        """Make a definition with its tests, and what it calls. Nothing is overwritten."""
         return _created(studio, body)
 
     @made.post("/diff")
