@@ -19,7 +19,7 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from cli_command import Desk, desk
+from cli_command import Desk, command, desk
 from llm_fsm.durable import temporal
 from llm_fsm.engine.batch import read_lines
 from llm_fsm.errors import ConfigurationError, StoreError
@@ -186,6 +186,20 @@ def test_the_command_gives_a_batch_to_workers(server: TemporalServer, folder: Pa
     assert size(ledger) >= 30  # the worker asked the model, and not the command
     assert desk.run("run", "echo.json", "--temporal", server.address).code == 2
     assert desk.run("run", "echo.json", *options[:4], "--db", "memory", "--temporal", server.address).code == 2
+
+
+def test_a_server_is_a_worker_too(server: TemporalServer, folder: Path, desk: Desk) -> None:
+    store = f"sqlite:///{folder}/served.db"
+    desk.write("echo.json", ECHO)
+    desk.write("inputs.jsonl", '{"messages": ["one", "two"]}\n')
+    common = ("--db", store, "--model", "offline", "--temporal", server.address)
+    serving = subprocess.Popen(command("serve", "echo.json", "--port", "0", *common), cwd=desk.folder)
+    try:
+        done = desk.run("run", "echo.json", "--batch", "inputs.jsonl", "-o", "results.jsonl", *common)
+    finally:
+        serving.terminate()
+        assert serving.wait(60) == 0
+    assert (done.code, "1 of 1" in done.err) == (0, True)
 
 
 def test_a_namespace_that_is_not_there_is_said(server: TemporalServer) -> None:
