@@ -62,6 +62,9 @@ crash: $(VENV)/.dev
 	@$(BIN)/python tests/crash --store postgresql $(ARGS)
 	@CRASH_LINES=300 $(BIN)/python -m pytest --timeout 600 -k 'dies or killed' \
 		tests/durable tests/cli/commands/test_run_batch.py
+	@$(BIN)/python tests/crash/workers.py --store sqlite
+	@$(BIN)/python tests/crash/workers.py --store postgresql
+	@LLM_FSM_ZOMBIES=20 $(BIN)/python -m pytest tests/stores/postgresql/test_frozen.py -q
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
 services:

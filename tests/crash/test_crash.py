@@ -49,6 +49,13 @@ def test_nothing_is_lost_or_done_twice_wherever_workers_are_killed(
     assert at_random.startswith(f"{store}, at random: 8 kills")
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_what_killed_processes_leave_is_finished_by_a_worker(store: str) -> None:
+    done = run(HERE / "workers.py", "--store", store, "--kills", 4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{store}, beside a worker: 4 kills")
+
+
 async def conversation(folder: Path) -> tuple[Ledger, Path]:
     """One whole conversation in which nobody was killed."""
     ledger, path = Ledger(folder / "ledger"), folder / "bots.db"
