@@ -53,6 +53,63 @@ def test_a_file_that_cannot_be_used_is_an_error_of_collection(tmp_path: Path) ->
     assert 'a.test.json:2:2: error: unknown key "steeps"; did you mean "steps"?' in done.stdout
 
 
+SHOP = {
+    "name": "shop",
+    "initial_state": "help",
+    "tools": {"stock": {"registered": "stock"}},
+    "context_schema": {"type": "object", "properties": {"left": {"type": "integer"}}},
+    "states": {
+        "help": {"purpose": "Help", "tools": ["stock"], "transitions": [{"target_state": "bye"}]},
+        "bye": {"reply": "Bye."},
+    },
+}
+ASKS_THE_STOCK = {
+    "name": "asks the stock",
+    "steps": [
+        {
+            "say": "mugs?",
+            "replies": [{"calls": [{"name": "stock", "arguments": {"item": "mug"}}]}, {"to": "bye"}],
+            "expect": {"tools": [{"name": "stock", "error": False}]},
+        }
+    ],
+}
+STOCK = "def stock(item: str) -> int:\n    return 7\n\n\nTOOLS = [stock]\n"
+
+
+def shop(folder: Path, settings: str) -> Path:
+    """Write a test whose tool the case does not play, and the settings of pytest."""
+    (folder / "shop.test.json").write_text(json.dumps({"definition": SHOP, "cases": [ASKS_THE_STOCK]}))
+    (folder / "pytest.ini").write_text(f"[pytest]\n{settings}\n")
+    return folder
+
+
+def test_a_tool_that_nobody_brings_is_named_with_the_ways_to_bring_it(tmp_path: Path) -> None:
+    done = run(shop(tmp_path, ""))
+    assert done.returncode == 1
+    assert "the tool 'stock' was called, and the case says nothing of it" in done.stdout
+    assert "--tools FILE.py (plain pytest: the setting llm_fsm_tools)" in done.stdout
+
+
+def test_the_setting_brings_functions_from_beside_the_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(STOCK)
+    inner = tmp_path / "bots"
+    inner.mkdir()
+    shop(tmp_path, "llm_fsm_tools = tools.py")
+    (tmp_path / "shop.test.json").rename(inner / "shop.test.json")
+    assert "1 passed" in run(tmp_path).stdout
+    assert "1 passed" in run(tmp_path, "bots").stdout
+
+
+def test_a_file_of_the_setting_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    shop(tmp_path, "llm_fsm_tools = tools.py")
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert "the setting llm_fsm_tools: " in done.stdout
+    assert "tools.py: there is no such file" in done.stdout
+    (tmp_path / "tools.py").write_text("x = 1\n1 / 0\n")
+    assert "tools.py:2: it could not be run: ZeroDivisionError" in run(tmp_path).stdout
+
+
 def test_nothing_is_loaded_before_there_is_such_a_file() -> None:
     loaded = "print([m for m in sys.modules if m.startswith('llm_fsm.')])"
     program = f"import sys; import llm_fsm.testing.pytest_plugin; {loaded}"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -18,9 +16,9 @@ from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
 from llm_fsm.documents.subflows import gather
-from llm_fsm.engine.handlers.registry import Handler
+from llm_fsm.engine import host_files
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.tools.mcp.servers import McpServers, unwrapped
-from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_policy import AvailableTools
@@ -29,39 +27,19 @@ MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000
 
 
-_LISTS = ("TOOLS", "FUNCTIONS", "HANDLERS")
-"""The names under which a file of `--tools` lists what it brings."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostTools:
-    """The registered tools, functions and handlers of a run, functions by name."""
-
-    tools: ToolRegistry = field(default_factory=ToolRegistry)
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    handlers: list[Handler] = field(default_factory=list)
-
-
 def host_of(files: Iterable[str]) -> HostTools:
-    """Run the host's own Python files, and take what they list under `_LISTS`. Raises Failure."""
-    host = HostTools()
-    for number, name in enumerate(files):
-        module = _imported(Path(name), f"llm_fsm_host_{number}")
-        tools, functions, handlers = (getattr(module, word, None) for word in _LISTS)
-        if tools is None and functions is None and handlers is None:
-            names = ", ".join(_LISTS)
-            raise Failure(f"{name}: it has none of {names}; write TOOLS = [function, …]")
-        try:
-            for tool in _listed(tools, "TOOLS"):
-                host.tools.add(tool)
-            named = _named(functions)
-            host.handlers.extend(_handlers(handlers))
-        except ValueError as error:
-            raise Failure(f"{name}: {error}") from error
-        for key in named.keys() & host.functions.keys():
-            raise Failure(f"{name}: there is a function {key!r} already")
-        host.functions.update(named)
-    return host
+    """Run the host's own Python files, and take what they list. Raises Failure."""
+    try:
+        return host_files.host_of(files)
+    except host_files.HostFileError as error:
+        raise Failure(str(error)) from error
+
+
+def _imported(path: Path, name: str, option: str) -> ModuleType:
+    try:
+        return host_files.imported(path, name, option)
+    except host_files.HostFileError as error:
+        raise Failure(str(error)) from error
 
 
 def sinks_in(files: Iterable[str]) -> list[Any]:
@@ -87,70 +65,6 @@ def channels_in(files: Iterable[str]) -> dict[str, Callable[..., Any]]:
             raise Failure(f"{file}: the name of the file is part of an address: give it letters that no other one has")
         found[name] = routes
     return found
-
-
-def _imported(path: Path, name: str, option: str = "--tools") -> ModuleType:
-    if not path.is_file():
-        raise Failure(f"{path}: there is no such file; {option} names a Python file of your own")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise Failure(f"{path}: {option} names a Python file, which ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where type hints are looked up
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # a file of the host's may raise anything; its words are the diagnosis
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == spec.origin
-        ]
-        line = lines[-1] if lines else None
-        if isinstance(error, SyntaxError):
-            line = error.lineno
-        place = f"{path}:{line}" if line else str(path)
-        raise Failure(f"{place}: it could not be run: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _listed(given: object, name: str) -> Iterable[Any]:
-    if given is None:
-        return ()
-    if isinstance(given, ToolRegistry | list | tuple):
-        return given
-    raise ValueError(f"{name} is a list of functions or a ToolRegistry, not a {type(given).__name__}")
-
-
-def _handlers(given: object) -> Iterable[Handler]:
-    if given is None:
-        return ()
-    if not isinstance(given, list | tuple):
-        kind = type(given).__name__
-        raise ValueError(f"HANDLERS is a list of handlers, not a {kind}")  # noqa: TRY004
-    for item in given:
-        if not isinstance(item, Handler):
-            raise ValueError(  # noqa: TRY004
-                f"HANDLERS holds {item!r:.60}, which is no handler; "
-                "create_handler(name).at(point).do(function) makes one"
-            )
-    return given
-
-
-def _named(given: object) -> Mapping[str, Callable[..., Any]]:
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        pairs = [(str(key), value) for key, value in given.items()]
-    elif isinstance(given, list | tuple):
-        pairs = [(str(getattr(value, "__name__", "")), value) for value in given]
-    else:
-        raise ValueError(f"FUNCTIONS is a list of functions or a dict of them, not a {type(given).__name__}")  # noqa: TRY004
-    for key, value in pairs:
-        if not callable(value) or not key:
-            raise ValueError(f"FUNCTIONS holds {value!r:.60}, which is no function with a name")
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("FUNCTIONS holds two functions of one name")
-    return dict(pairs)
 
 
 def equipment(

@@ -69,8 +69,9 @@ def hints(name: str, folder: Path, template: str | None = None) -> str:
     """Return the text that says what to do next, for the terminal."""
     definition = load(STARTER / "starter.json" if template is None else definition_paths()[template])
     from llm_fsm.cli import host_code as host
+    from llm_fsm.engine.host_files import HostTools
 
-    needs = host.lacking(definition, definition_paths().get(template or "", STARTER), host.HostTools(), {})
+    needs = host.lacking(definition, definition_paths().get(template or "", STARTER), HostTools(), {})
     talks = any(definition.kind_of(state) == "converse" for state in definition.states)
     start = f"llm-fsm {'chat' if talks else 'run'} {name}.json{' --tools FILE.py' if needs else ''} --model offline"
     steps = [

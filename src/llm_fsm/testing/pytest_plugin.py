@@ -25,6 +25,8 @@ OPTIONS = pytest.StashKey[Any]()
 """The `PlayOptions` of the run."""
 HOST = pytest.StashKey[Any]()
 """The `CaseHost` of the run."""
+TOOLS = "llm_fsm_tools"
+"""The setting of pytest that names files of the host's functions, as `--tools` of `llm-fsm test`."""
 COVERED = pytest.StashKey[list[Any]]()
 """A `Covered` for each file."""
 RECORDED = pytest.StashKey[list[str]]()
@@ -59,11 +61,15 @@ class Cases(pytest.File):
             CollectError: The file cannot be used. The message says everything that is wrong.
         """
         # Loaded with the first such file: pytest imports this module in the runs of any project.
+        from llm_fsm.engine.host_files import HostFileError  # noqa: PLC0415
         from llm_fsm.testing.scenarios import checks, loader, session  # noqa: PLC0415
         from llm_fsm.testing.scenarios.problems import SuiteError  # noqa: PLC0415
 
         options = self.config.stash.get(OPTIONS, None)
-        host = self.config.stash.get(HOST, None)
+        try:
+            host = _host(self.config)
+        except HostFileError as error:
+            raise self.CollectError(f"the setting {TOOLS}: {visible(str(error))}") from error
         try:
             self.loaded = loader.read_suite(_relative(self.path))
             self.session_ = session.CaseSession(self.loaded, options, host)
@@ -133,6 +139,33 @@ class CaseItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return the place of the case."""
         return self.path, self.parent.loaded.text.position(self._play.pointer).line - 1, self.name
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the setting of a project's own functions."""
+    parser.addini(TOOLS, "Python files with TOOLS, FUNCTIONS and HANDLERS for conversation tests", "paths")
+
+
+def _host(config: pytest.Config) -> Any:
+    """Return the host of `llm-fsm test`, else that of the setting; None if there is neither.
+
+    Raises:
+        HostFileError: A file of the setting cannot be used.
+    """
+    if HOST in config.stash:
+        return config.stash[HOST]
+    files = config.getini(TOOLS)
+    if not files:
+        return None
+    from llm_fsm.engine.host_files import host_of  # noqa: PLC0415
+    from llm_fsm.testing.scenarios.player import CaseHost  # noqa: PLC0415
+
+    brought = host_of(map(str, files))
+    host = CaseHost(
+        tools=brought.tools, functions=brought.functions, handlers=tuple(brought.handlers)
+    )
+    config.stash[HOST] = host
+    return host
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | None:

@@ -43,6 +43,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.batch import LIMIT
 from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import TurnAborted, TurnSaved, observe
 from llm_fsm.errors import (
@@ -448,7 +449,7 @@ def _machine(
     wanted: RunOptions,
     definition: Definition,
     store: Store,
-    brought: host.HostTools,
+    brought: HostTools,
     *,
     servers: Mapping[str, Any],
     path: Path,

@@ -28,6 +28,9 @@ from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.tool_policy import ToolPolicy
 
+_BRING = "give its result there, or bring it with --tools FILE.py (plain pytest: the setting llm_fsm_tools)"
+"""The end of the sentence about a function that nobody plays."""
+
 
 class FixtureError(Exception):
     """A fixture raises on purpose, or because the case has no result for a call."""
@@ -95,7 +98,7 @@ class Stage:
         """
         fixture = self._tools.get(name)
         if fixture is None:
-            raise self._missed(f"the tool {name!r} was called, and the case says nothing of it")
+            raise self._missed(f"the tool {name!r} was called, and the case says nothing of it; {_BRING}")
         fault = self.unfit(name, arguments)
         if fault is not None:
             raise CallFault(fault, refused=True)
@@ -149,7 +152,7 @@ class Stage:
     def _function(self, name: str) -> FunctionResultFixture:
         given = self._functions.get(name)
         if given is None:
-            what = f"the function {name!r} was called, and the case says nothing of it"
+            what = f"the function {name!r} was called, and the case says nothing of it; {_BRING}"
             self.misses.append(what)
             raise FixtureError(what)
         return given[min(self._next(("function", name)), len(given) - 1)]
