@@ -18,7 +18,7 @@ ARGS =
 # The rooms that most changes touch, without services, processes and browsers.
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
-.PHONY: help chat serve test quick optional crash services lint docs page bench evaluate clean
+.PHONY: help chat serve test quick optional crash services lint docs page bench evaluate wheel clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
@@ -33,6 +33,7 @@ help:
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
 	@echo 'make evaluate  play twelve dialogues with a real model of 1.5 billion parameters (1.1 GB), an hour or two; SMALL=smol: 93 MB'
+	@echo 'make wheel     build the wheel of this checkout into dist/'
 	@echo 'make clean     remove .venv and everything else that was made'
 	@echo
 	@echo 'The first call makes .venv; after `make chat` or `make test` the command is $(BIN)/llm-fsm.'
@@ -101,6 +102,10 @@ endif
 # The model has an environment of its own: llama.cpp comes as a wheel, without a compiler.
 evaluate: $(VENV)/.dev $(MODEL_ENV)/.made
 	@$(BIN)/python -m benchmarks.evaluate $(SMALL) --python $(MODEL_ENV)/bin/python $(ARGS)
+
+wheel: $(VENV)/.dev
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
 
 clean:
 	@echo 'removing $(VENV), $(OPTIONAL), $(VOICE), $(MODEL_ENV) and everything else that was made'

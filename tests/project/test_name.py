@@ -41,6 +41,11 @@ def installs_foreign(line: str) -> bool:
 
 
 def tracked() -> Iterator[str]:
+    """Yield the paths of all files of the repository; of an unpacked archive, those outside of hidden folders."""
+    if not (ROOT / ".git").exists():
+        names = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+        yield from (name.as_posix() for name in names if not name.parts[0].startswith("."))
+        return
     listed = subprocess.run(("git", "ls-files", "-z"), cwd=ROOT, check=True, capture_output=True, text=True).stdout
     yield from filter(None, listed.split("\0"))
 

@@ -108,3 +108,22 @@ def test_the_extra_all_takes_every_extra_that_does_not_conflict() -> None:
     (taken,) = extras["all"]
     named = set(taken.removeprefix("llm-fsm-runtime[").removesuffix("]").split(","))
     assert named == set(extras) - {"all", "adk", "smolagents"}
+
+
+def test_no_extra_has_a_twin_and_only_the_documented_one_is_empty() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    brought = [tuple(sorted(packages)) for packages in extras.values() if packages]
+    assert len(set(brought)) == len(brought)
+    assert [name for name, packages in extras.items() if not packages] == ["litellm"]
+
+
+def test_the_base_imports_litellm_and_pytest_only_when_they_are_used() -> None:
+    program = (
+        "import sys, llm_fsm, llm_fsm.engine.machine, llm_fsm.llm.registry, llm_fsm.testing\n"
+        "from llm_fsm.cli import main\n"
+        "main(['validate', 'greeting'])\nmain(['show', 'greeting'])\n"
+        "print([name for name in ('litellm', 'pytest', 'openai') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"

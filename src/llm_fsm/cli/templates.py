@@ -87,7 +87,7 @@ def hints(name: str, folder: Path, template: str | None = None) -> str:
             "",
             "What to do next:",
             *(f"  {command:{width}}  {what}".rstrip() for command, what in steps),
-            *([f"Note that {needs}."] if needs else []),
+            *([f"Note that {needs}.", "The CI file takes them from tools.py, if there is one."] if needs else []),
             "The CI file works where this folder is the root of a repository;",
             "else move .github there and set paths.",
         ]
