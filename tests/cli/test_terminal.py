@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, desk
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.testing import FaultyStream, serve_scripted
 from pseudo_terminal import Terminal
 from refunds import REFUNDS, TOOLS
@@ -297,6 +298,17 @@ def test_without_a_model_the_menu_has_chosen_offline(desk: Desk, terminals: list
     terminal.wait_for("no model is configured: `offline` answers; --model names another")
     terminal.wait_for("Number or name:")
     terminal.type("3\n")
+    terminal.wait_for("Hello, and welcome! What may I call you?")
+    assert terminal.leave() == 0
+
+
+@pytest.mark.parametrize("file", ["greeting", "bot.json"])
+def test_without_a_model_a_named_definition_is_answered_by_offline_too(
+    desk: Desk, terminals: list[Terminal], file: str
+) -> None:
+    desk.write("bot.json", definition_paths()["greeting"].read_text(encoding="utf-8"))
+    terminal = opened(terminals, "chat", file, env={"LLM_FSM_MODEL": ""})
+    terminal.wait_for("no model is configured: `offline` answers; --model names another")
     terminal.wait_for("Hello, and welcome! What may I call you?")
     assert terminal.leave() == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from desks import DESK
 from llm_fsm import AsyncMachine
 from llm_fsm.server import create_app
 from llm_fsm.server.pages import STATIC
+from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from npm_client import run
 from refunds import PAID, REFUNDS
@@ -71,6 +73,25 @@ def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept(
     with served(app) as url:
         seen = json.loads(run("chat_early.mjs", BROWSER, url, browser))
     assert seen[:2] == ["Bot: How can I help?", "You: Ada"]
+
+
+def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_path: Path) -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    words = ("How can I help?", "Hello Ada.", "Still here.", "A new start.")
+    model = ScriptedLLM([{"message": text} for text in words])
+    file = tmp_path / "tokens.json"
+    token = add_token(file, "web")
+    chats = AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund])
+    app = create_app(chats, tokens=Tokens.from_file(file), due_seconds=None)
+    with served(app) as url:
+        seen = json.loads(run("chat_reload.mjs", BROWSER, url, token, browser))
+    assert (seen["first"], seen["refused"]) == (False, "This token is not known.")
+    assert seen["before"] == ["Bot: How can I help?", "You: I am Ada", "Bot: Hello Ada."]
+    assert seen["after"] == seen["before"]
+    assert seen["state"] == REFUNDS["initial_state"]
+    assert seen["fresh"] == ["Bot: A new start."]
 
 
 def test_a_user_and_two_operators_talk_over_their_pages() -> None:

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from paths import ROOT
 
 CASES = [
@@ -87,7 +89,7 @@ def test_a_tool_that_nobody_brings_is_named_with_the_ways_to_bring_it(tmp_path: 
     done = run(shop(tmp_path, ""))
     assert done.returncode == 1
     assert "the tool 'stock' was called, and the case says nothing of it" in done.stdout
-    assert "--tools FILE.py (plain pytest: the setting llm_fsm_tools)" in done.stdout
+    assert "--tools FILE.py (with plain pytest: the setting llm_fsm_tools)" in done.stdout
 
 
 def test_the_setting_brings_functions_from_beside_the_settings_file(tmp_path: Path) -> None:
@@ -98,6 +100,17 @@ def test_the_setting_brings_functions_from_beside_the_settings_file(tmp_path: Pa
     (tmp_path / "shop.test.json").rename(inner / "shop.test.json")
     assert "1 passed" in run(tmp_path).stdout
     assert "1 passed" in run(tmp_path, "bots").stdout
+
+
+def test_the_variable_brings_functions_to_plain_pytest_and_to_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my tools.py").write_text(STOCK)
+    monkeypatch.setenv("LLM_FSM_TOOLS", "my tools.py")
+    assert "1 passed" in run(shop(tmp_path, "")).stdout
+    command = (sys.executable, "-m", "llm_fsm", "test", ".")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout
 
 
 def test_a_file_of_the_setting_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -15,6 +15,14 @@ from llm_fsm.engine.validation import checked_message
 from llm_fsm.session.events import MessageDelta
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
+_HELP = "/help"
+_HELP_TEXT = (
+    "piped input is one message a line, and standard output has the replies alone",
+    "an approval or another answer is a line of JSON",
+    "the commands /state, /context, /why, /undo, /save and /test work in a terminal, without the pipe",
+    "`llm-fsm conversations show --last --why` tells what happened; `llm-fsm chat --help` lists the options",
+)
+
 _CHUNK = 65_536
 _MAX_LINE_BYTES = 4 * MAX_MESSAGE_CHARS + 4
 _MAX_UNREAD = 16_000_000
@@ -153,6 +161,10 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
         if line.text is None:
             console.error(f"line {line.number} {line.fault}; it was not sent")
             code = exits.USAGE
+            continue
+        if line.text.strip() == _HELP:
+            for said in _HELP_TEXT:
+                console.note(said)
             continue
         for words in _overdue(talk):
             replies.say(words)

@@ -17,6 +17,7 @@ import click
 from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.terminal import console
 from llm_fsm.errors import ConfigurationError, UnreadableError
+from llm_fsm.records.transfer import line_of
 from llm_fsm.stores.base import ListQuery, Store, checked_id, every_line
 from llm_fsm.stores.registry import default_path, resolve
 
@@ -226,6 +227,23 @@ def unknown(conversation_id: str) -> Failure:
         f"there is no conversation {conversation_id!r} in this store; "
         "`llm-fsm conversations list` shows those there are"
     )
+
+
+async def check_follows(store: Store, conversation_id: str, definition: str, file: str) -> None:
+    """Check that a stored conversation follows the definition of a file. Raises Failure.
+
+    Args:
+        store: The store that has the conversation.
+        conversation_id: Its whole id.
+        definition: The name of the definition.
+        file: The argument FILE.
+    """
+    found = await line_of(store, conversation_id)
+    if found is not None and found.definition != definition:
+        raise Failure(
+            f"conversation {conversation_id!r} follows the definition {found.definition!r}, and {file} is "
+            f"{definition!r}: name the FILE of {found.definition!r}"
+        )
 
 
 def known_id(given: str) -> str:

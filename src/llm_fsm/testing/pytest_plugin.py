@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,14 +148,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _host(config: pytest.Config) -> Any:
-    """Return the host of `llm-fsm test`, else that of the setting; None if there is neither.
+    """Return the host of `llm-fsm test`, of the setting, or of LLM_FSM_TOOLS; None if there is none.
 
     Raises:
         HostFileError: A file of the setting cannot be used.
     """
     if HOST in config.stash:
         return config.stash[HOST]
-    files = config.getini(TOOLS)
+    given = os.environ.get("LLM_FSM_TOOLS", "")
+    files = config.getini(TOOLS) or [name for name in given.split(os.pathsep) if name]
     if not files:
         return None
     from llm_fsm.engine.host_files import host_of  # noqa: PLC0415

@@ -96,6 +96,42 @@ def test_a_shipped_definition_is_found_again_by_its_name(desk: Desk) -> None:
     assert desk.run("chat", "--resume", "x", "--model", "offline").code == 0
 
 
+def test_a_conversation_is_not_resumed_with_another_definition(desk: Desk) -> None:
+    desk.run("chat", "greeter.json", *desk.replies(HELLO), "--id", "x")
+    done = desk.run("chat", "greeting", "--resume", "x", "--model", "offline", stdin=b"Ada\n")
+    assert (done.code, done.out) == (2, "")
+    said = "conversation 'x' follows the definition 'greeter', and greeting is 'greeting'"
+    assert said in " ".join(done.err.split())
+    assert [item["state"] for item in listed(desk)] == ["hello"]
+    assert desk.run("chat", "greeter.json", "--resume", "x", *desk.replies(BYE), stdin=b"Ada\n").code == 0
+
+
+def test_a_shipped_definition_without_a_model_is_answered_by_offline(desk: Desk) -> None:
+    desk.patch.delenv("LLM_FSM_MODEL", raising=False)
+    done = desk.run("chat", "greeting", "--id", "x")
+    assert done.code == 0
+    assert done.out
+    assert "no model is configured: `offline` answers; --model names another" in " ".join(done.err.split())
+    resumed = desk.run("chat", "greeting", "--resume", "x")
+    assert resumed.code == 3
+    assert "no model is chosen" in resumed.err
+
+
+def test_a_model_that_is_named_is_not_replaced_by_offline(desk: Desk) -> None:
+    desk.patch.setenv("LLM_FSM_MODEL", "")
+    desk.patch.setenv("OPENAI_API_KEY", "")
+    assert desk.run("chat", "greeting", "--model", "openai/gpt-4o-mini").code == 3
+    desk.write("named.json", {**GREETER, "model": {"name": "openai/gpt-4o-mini"}})
+    assert desk.run("chat", "named.json").code == 3
+
+
+def test_a_piped_help_is_no_message_and_says_what_a_pipe_takes(desk: Desk) -> None:
+    done = desk.run("chat", "greeter.json", *desk.replies(HELLO, BYE), "--id", "x", stdin=b"/help\nAda\n")
+    assert (done.code, done.out) == (0, "Hello!\n\nBye Ada.\n")
+    assert "one message a line" in done.err
+    assert "work in a terminal" in done.err
+
+
 def test_a_conversation_of_a_file_wants_its_file(desk: Desk) -> None:
     desk.run("chat", "greeter.json", *desk.replies(HELLO), "--id", "x")
     done = desk.run("chat", "--resume", "x", *desk.replies(HELLO))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,21 @@ def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
     assert [command[1] for command in commands] == ["validate", "test"]
     desk.patch.chdir("my-bot")
     assert [desk.run(*command[1:]).code for command in commands] == [0, 0]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_workflow_brings_the_functions_of_tools_py_if_there_is_one(desk: Desk, *, is_there: bool) -> None:
+    desk.run("new", "my-bot")
+    workflow = Path("my-bot/.github/workflows/llm-fsm.yml").read_text(encoding="utf-8")
+    [step] = [line.partition("run: ")[2] for line in workflow.splitlines() if "GITHUB_ENV" in line]
+    if is_there:
+        Path("my-bot/tools.py").write_text("TOOLS = []\n")
+    written = Path("environment").absolute()
+    environment = {"PATH": os.environ["PATH"], "GITHUB_ENV": str(written)}
+    subprocess.run(("bash", "-e", "-c", step), cwd="my-bot", env=environment, check=True)
+    assert written.exists() is is_there
+    if is_there:
+        assert written.read_text() == "LLM_FSM_TOOLS=tools.py\n"
 
 
 def test_another_folder_can_be_named(desk: Desk) -> None:

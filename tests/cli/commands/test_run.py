@@ -408,6 +408,14 @@ def test_model_that_fails_parks_the_run_and_nothing_is_done_twice(work: Desk) ->
     assert types(end).count("ToolReturned") == 1
 
 
+def test_a_run_is_not_resumed_with_another_definition(work: Desk) -> None:
+    parked = ("run", "free.json", "--tools", "slow.py", "--id", "r")
+    work.run(*parked, *work.replies(calls(("pay", {"amount": 5}))))
+    done = work.run("run", "writer.json", "--resume", "r", *work.replies("abc"))
+    assert done.code == 2
+    assert "follows the definition 'payer', and writer.json is 'writer'" in " ".join(done.err.split())
+
+
 def test_ctrl_c_parks_the_run_and_resume_goes_on(work: Desk) -> None:
     replies = work.replies(calls(("pay", {"amount": 1})), calls(("pay", {"amount": 2})))
     process = subprocess.Popen(

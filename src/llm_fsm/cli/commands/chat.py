@@ -37,7 +37,7 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import data_folder, identified, latest, new_id, open_holding, unknown
+from llm_fsm.cli.stores import check_follows, data_folder, identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal.prompts import PromptPrinter
 from llm_fsm.definition import json_source as source
@@ -200,8 +200,7 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
             name = shlex.quote(choice.called(path, definition_paths()))
             raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
         llm = _model(wanted, definition)
-        if wanted.resume is not None:
-            runner.run(keep_place(llm, store, wanted.resume))
+        runner.run(_prepare_resumed(wanted, store, definition, llm))
         machine = _machine(wanted, definition, store, path, llm)
         stack.callback(lambda: runner.run(machine.close()))
         if machine.program.waits:
@@ -247,6 +246,15 @@ async def _settled(wanted: ChatOptions, store: Store) -> ChatOptions:
     return wanted
 
 
+async def _prepare_resumed(wanted: ChatOptions, store: Store, definition: Definition, llm: LLM) -> None:
+    """Check that a stored conversation is one of FILE, and give the model its place. Raises Failure."""
+    if wanted.resume is None:
+        return
+    if wanted.file is not None:
+        await check_follows(store, wanted.resume, definition.name, wanted.file)
+    await keep_place(llm, store, wanted.resume)
+
+
 def _is_saved(talk: Talk, name: str) -> bool:
     """Write the conversation as a test, and say so, or why not."""
     try:
@@ -274,7 +282,7 @@ def _path(wanted: ChatOptions, store: Store, runner: asyncio.Runner, ctx: click.
     if not wanted.terminal or not shipped:
         names = f", or the name of a shipped definition: {', '.join(shipped)}" if shipped else ""
         raise click.UsageError(f"name a definition FILE{names}", ctx)
-    _checked_model(wanted)
+    _check_model(wanted)
     return choice.chosen(shipped, wanted.model or os.environ.get("LLM_FSM_MODEL", ""))
 
 
@@ -283,8 +291,8 @@ def is_configured(wanted: ChatOptions) -> bool:
     return (wanted.model or wanted.base_url) is not None or bool(os.environ.get("LLM_FSM_MODEL", "").strip())
 
 
-def _checked_model(wanted: ChatOptions) -> None:
-    """Nobody picks a definition only to on_event that there is no model. Raises ConfigurationError."""
+def _check_model(wanted: ChatOptions) -> None:
+    """Check the model before the user picks a definition. Raises ConfigurationError."""
     resolve(wanted.model, base_url=wanted.base_url, environ=os.environ)
 
 
@@ -317,10 +325,19 @@ def _machine(
 
 
 def _model(wanted: ChatOptions, definition: Definition) -> LLM:
-    """The model of --model, LLM_FSM_MODEL or the definition. Raises ConfigurationError."""
+    """Return the model of --model, LLM_FSM_MODEL or the definition, else `offline` for somebody who tries a machine.
+
+    Raises:
+        ConfigurationError: The model cannot be used, or there is none.
+    """
     name = wanted.model
-    if name is None and not os.environ.get("LLM_FSM_MODEL"):
+    if not is_configured(wanted):
         name = definition.model.name
+        # A pipe of one's own definition must not go on with less than it asks for. A person reads the note.
+        tries = wanted.terminal or wanted.file in definition_paths()
+        if name is None and wanted.resume is None and tries:
+            name = "offline"
+            console.note("no model is configured: `offline` answers; --model names another")
     llm = resolve(name, base_url=wanted.base_url, environ=os.environ)
     if (notice := getattr(llm, "notice", None)) is not None:
         console.note(notice)

@@ -37,7 +37,7 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import identified, latest, new_id, open_holding, open_store, unknown
+from llm_fsm.cli.stores import check_follows, identified, latest, new_id, open_holding, open_store, unknown
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
@@ -432,6 +432,7 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
         machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
         stack.callback(lambda: runner.run(machine.close()))
         if wanted.resume is not None:
+            runner.run(check_follows(store, wanted.resume, definition.name, wanted.file))
             runner.run(keep_place(machine.llm, store, wanted.resume))
         name = wanted.resume or (new_id() if wanted.id is None else wanted.id)
         view = _view(wanted, machine, out)

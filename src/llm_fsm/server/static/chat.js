@@ -6,6 +6,7 @@ const at = (id) => document.getElementById(id);
 const [definitions, messages, problem, state] = ["definition", "messages", "problem", "state"].map(at);
 const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at);
 let conversation = null;
+const kept = "llm-fsm-conversation"; // the name under which this browser tab remembers the conversation
 let early = ""; // a message that was sent before the first conversation had begun
 let following = null; // ends the stream of what happens between messages
 let foreign = false; // the conversation waits for a colleague's answer
@@ -173,6 +174,7 @@ async function begin() {
   try {
     const found = await (await call("conversations", { definition: definitions.value })).json();
     conversation = found.id;
+    sessionStorage.setItem(kept, conversation);
     if (found.greeting) show("bot", found.greeting);
     after(found);
     follow(found.id);
@@ -185,6 +187,30 @@ async function begin() {
     const words = early;
     early = "";
     send(words);
+  }
+}
+
+// Goes on with the conversation that this tab had before it was loaded again. Returns false if there is none.
+async function goOn() {
+  const id = sessionStorage.getItem(kept);
+  if (!id) return false;
+  const path = `conversations/${encodeURIComponent(id)}`;
+  busy(true);
+  try {
+    const found = await (await call(path)).json();
+    if (![...definitions.options].some((one) => one.value === found.definition)) return false;
+    const said = (await (await call(`${path}/history`)).json()).messages;
+    definitions.value = found.definition;
+    conversation = id;
+    for (const one of said) if (one.text) show(one.role === "user" ? "user" : "bot", one.text, one.by);
+    after(found);
+    follow(id);
+    return true;
+  } catch (error) {
+    if (error.status >= 400 && error.status < 500) return false; // deleted, or another person's
+    throw error;
+  } finally {
+    busy(false);
   }
 }
 
@@ -222,8 +248,8 @@ try {
   for (const one of found.definitions.filter((one) => !one.works_alone)) {
     definitions.append(new Option(one.name, one.name));
   }
-  if (definitions.options.length) await begin();
-  else fail("No definition of this server talks to people.");
+  if (!definitions.options.length) fail("No definition of this server talks to people.");
+  else if (!(await goOn())) await begin();
 } catch (error) {
   fail(error);
 }

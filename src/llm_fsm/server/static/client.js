@@ -5,9 +5,11 @@
 export function caller(place) {
   let token = sessionStorage.getItem(place);
 
-  function askToken() {
+  // `refused`: true if the server has just refused a token.
+  function askToken(refused = false) {
     const dialog = document.getElementById("ask");
     const field = document.getElementById("token");
+    document.getElementById("unknown").hidden = !refused;
     dialog.showModal();
     return new Promise((resolve) => {
       dialog.addEventListener("close", () => {
@@ -31,7 +33,7 @@ export function caller(place) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
     if (answer.status === 401) {
-      await askToken();
+      await askToken(Boolean(token));
       return call(path, body, headers, method, signal);
     }
     if (!answer.ok) {

@@ -28,7 +28,7 @@ from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.tool_policy import ToolPolicy
 
-_BRING = "give its result there, or bring it with --tools FILE.py (plain pytest: the setting llm_fsm_tools)"
+_BRING = "give its result there, or bring it with --tools FILE.py (with plain pytest: the setting llm_fsm_tools)"
 """The end of the sentence about a function that nobody plays."""
 
 
