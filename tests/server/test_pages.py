@@ -79,8 +79,9 @@ def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
-    words = ("How can I help?", "Hello Ada.", "Still here.", "A new start.")
-    model = ScriptedLLM([{"message": text} for text in words])
+    greetings = [{"message": "How can I help?"}, {"message": "A new start."}]
+    answers = [reply("talk", "Hello Ada."), reply("talk", "Still here.")]
+    model = ScriptedLLM([greetings[0], *answers, greetings[1]])
     file = tmp_path / "tokens.json"
     token = add_token(file, "web")
     chats = AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund])
