@@ -166,7 +166,8 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _say_foreign() -> None:
-    if "_LLM_FSM_COMPLETE" in os.environ:  # a shell asks for completions: the line that is typed must stay as it is
+    # A shell asks for completions: the line that is typed must stay as it is.
+    if "_LLM_FSM_COMPLETE" in os.environ:
         return
     version = installation.foreign_version(sys.path)
     if version is not None:

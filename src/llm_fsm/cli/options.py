@@ -73,7 +73,7 @@ def context_option(function: F) -> F:
 
 def tools_option(function: F) -> F:
     """`--tools FILE.py`: Python files with tools, functions and handlers."""
-    text = "Run this Python file for its TOOLS, FUNCTIONS and HANDLERS; else those of LLM_FSM_TOOLS."
+    text = "Run this Python file for its TOOLS, FUNCTIONS and HANDLERS; else LLM_FSM_TOOLS."
     path = click.Path()  # splits the variable as PATH is split
     return click.option(
         "--tools", metavar="FILE.py", type=path, multiple=True, envvar="LLM_FSM_TOOLS", help=text

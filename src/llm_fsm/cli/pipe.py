@@ -19,8 +19,8 @@ _HELP = "/help"
 _HELP_TEXT = (
     "piped input is one message a line, and standard output has the replies alone",
     "an approval or another answer is a line of JSON",
-    "the commands /state, /context, /why, /undo, /save and /test work in a terminal, without the pipe",
-    "`llm-fsm conversations show --last --why` tells what happened; `llm-fsm chat --help` lists the options",
+    "/state, /context, /why, /undo, /save and /test work in a terminal, without the pipe",
+    "`llm-fsm conversations show --last --why` tells what happened",
 )
 
 _CHUNK = 65_536

@@ -241,8 +241,8 @@ async def check_follows(store: Store, conversation_id: str, definition: str, fil
     found = await line_of(store, conversation_id)
     if found is not None and found.definition != definition:
         raise Failure(
-            f"conversation {conversation_id!r} follows the definition {found.definition!r}, and {file} is "
-            f"{definition!r}: name the FILE of {found.definition!r}"
+            f"conversation {conversation_id!r} follows the definition {found.definition!r}, "
+            f"and {file} is {definition!r}: name the FILE of {found.definition!r}"
         )
 
 

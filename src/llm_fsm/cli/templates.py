@@ -71,7 +71,8 @@ def hints(name: str, folder: Path, template: str | None = None) -> str:
     from llm_fsm.cli import host_code as host
     from llm_fsm.engine.host_files import HostTools
 
-    needs = host.lacking(definition, definition_paths().get(template or "", STARTER), HostTools(), {})
+    place = definition_paths().get(template or "", STARTER)
+    needs = host.lacking(definition, place, HostTools(), {})
     talks = any(definition.kind_of(state) == "converse" for state in definition.states)
     start = f"llm-fsm {'chat' if talks else 'run'} {name}.json{' --tools FILE.py' if needs else ''} --model offline"
     steps = [
@@ -87,7 +88,7 @@ def hints(name: str, folder: Path, template: str | None = None) -> str:
             "",
             "What to do next:",
             *(f"  {command:{width}}  {what}".rstrip() for command, what in steps),
-            *([f"Note that {needs}.", "The CI file takes them from tools.py, if there is one."] if needs else []),
+            *([f"Note that {needs}.", "The CI file takes them from tools.py."] if needs else []),
             "The CI file works where this folder is the root of a repository;",
             "else move .github there and set paths.",
         ]

@@ -144,11 +144,12 @@ class CaseItem(pytest.Item):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the setting of a project's own functions."""
-    parser.addini(TOOLS, "Python files with TOOLS, FUNCTIONS and HANDLERS for conversation tests", "paths")
+    text = "Python files with TOOLS, FUNCTIONS and HANDLERS for conversation tests"
+    parser.addini(TOOLS, text, "paths")
 
 
 def _host(config: pytest.Config) -> Any:
-    """Return the host of `llm-fsm test`, of the setting, or of LLM_FSM_TOOLS; None if there is none.
+    """Return the host of `llm-fsm test`, of the setting, or of LLM_FSM_TOOLS; else None.
 
     Raises:
         HostFileError: A file of the setting cannot be used.

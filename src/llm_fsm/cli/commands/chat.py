@@ -246,8 +246,10 @@ async def _settled(wanted: ChatOptions, store: Store) -> ChatOptions:
     return wanted
 
 
-async def _prepare_resumed(wanted: ChatOptions, store: Store, definition: Definition, llm: LLM) -> None:
-    """Check that a stored conversation is one of FILE, and give the model its place. Raises Failure."""
+async def _prepare_resumed(
+    wanted: ChatOptions, store: Store, definition: Definition, llm: LLM
+) -> None:
+    """Check that a stored conversation is one of FILE. Give the model its place. Raises Failure."""
     if wanted.resume is None:
         return
     if wanted.file is not None:
@@ -325,7 +327,7 @@ def _machine(
 
 
 def _model(wanted: ChatOptions, definition: Definition) -> LLM:
-    """Return the model of --model, LLM_FSM_MODEL or the definition, else `offline` for somebody who tries a machine.
+    """Return the model of --model, LLM_FSM_MODEL or the definition, else `offline` to try a machine.
 
     Raises:
         ConfigurationError: The model cannot be used, or there is none.
@@ -333,7 +335,7 @@ def _model(wanted: ChatOptions, definition: Definition) -> LLM:
     name = wanted.model
     if not is_configured(wanted):
         name = definition.model.name
-        # A pipe of one's own definition must not go on with less than it asks for. A person reads the note.
+        # A pipe of one's own definition must not get less than it asks for. A person reads the note.
         tries = wanted.terminal or wanted.file in definition_paths()
         if name is None and wanted.resume is None and tries:
             name = "offline"

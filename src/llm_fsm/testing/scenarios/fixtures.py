@@ -28,7 +28,10 @@ from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.tool_policy import ToolPolicy
 
-_BRING = "give its result there, or bring it with --tools FILE.py (with plain pytest: the setting llm_fsm_tools)"
+_BRING = (
+    "give its result there, or bring it with --tools FILE.py "
+    "(with plain pytest: the setting llm_fsm_tools)"
+)
 """The end of the sentence about a function that nobody plays."""
 
 
@@ -98,7 +101,8 @@ class Stage:
         """
         fixture = self._tools.get(name)
         if fixture is None:
-            raise self._missed(f"the tool {name!r} was called, and the case says nothing of it; {_BRING}")
+            what = f"the tool {name!r} was called, and the case says nothing of it; {_BRING}"
+            raise self._missed(what)
         fault = self.unfit(name, arguments)
         if fault is not None:
             raise CallFault(fault, refused=True)
