@@ -436,14 +436,6 @@ class AsyncMachine:
         """As `Machine.take_in`, awaited."""
         return await import_conversation(self.store, text, conversation_id)
 
-    def now(self) -> float:
-        """Return the time of this machine's clock, in seconds since the epoch."""
-        return self._now()
-
-    async def resume_deliveries(self) -> None:
-        """Deliver what a dead process left for sinks and END_CONVERSATION handlers, in the background."""
-        await self._engine.resume_deliveries(again=True)
-
     async def take_up(self, conversation_id: str, now: float | None = None) -> Turn | None:
         """As `Machine.take_up`, awaited."""
         moment = self._now() if now is None else now

@@ -95,20 +95,20 @@ class Upkeep:
             for name in machines:
                 found += [(name, one) async for one in every_unfinished(whole, [name])]
         for name, machine in await self._with_due(store, machines):
-            found += [(name, one) for one in await _due(store, name, machine.now())]
+            found += [(name, one) for one in await _due(store, name, machine._now())]
         random.shuffle(found)  # several hosts see the same list, and begin at different ends
         for key in dict.fromkeys(found):
             name, conversation_id = key
             self._begin(key, partial(machines[name].take_up, conversation_id))
         if await store.outbox(OutboxQuery(limit=1)):
             for name, machine in machines.items():
-                self._begin((name, ""), machine.resume_deliveries)
+                self._begin((name, ""), partial(machine._engine.resume_deliveries, again=True))
 
     async def _with_due(
         self, store: Store, machines: Mapping[str, AsyncMachine]
     ) -> Sequence[tuple[str, AsyncMachine]]:
         """Return the machines to ask about due rows; none if no row of any machine is due."""
-        latest = max((machine.now() for machine in machines.values()), default=0.0)
+        latest = max((machine._now() for machine in machines.values()), default=0.0)
         return tuple(machines.items()) if await store.due(latest, 1) else ()
 
     def _begin(self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
