@@ -49,5 +49,10 @@ def test_compose_names_what_the_command_takes() -> None:
     compose: Any = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     server = compose["services"]["server"]
     options = set(re.findall(r"--[\w-]+", (ROOT / "src/llm_fsm/cli/commands/serve.py").read_text(encoding="utf-8")))
-    assert {option.partition("=")[0] for option in server["command"][1:]} <= options
+    given = [argument.partition("=")[0] for argument in server["command"][1:]]
+    assert {argument for argument in given if argument.startswith("-")} <= options
+    mounted = [volume.split(":")[1] for volume in server["volumes"]]
+    assert [argument for argument in given if not argument.startswith("-")] == ["/flows"]
+    assert mounted == ["/data", "/flows"]
+    assert "--token-file=/data/tokens.json" in server["command"]
     assert server["depends_on"]["db"]["condition"] == "service_healthy"
