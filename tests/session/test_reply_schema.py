@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.session.reply_schema import from_strict, pairs, reply_schema, value_schema, with_targets
+from llm_fsm.session.reply_schema import (
+    from_strict,
+    narrowed,
+    pairs,
+    reply_schema,
+    value_schema,
+    with_targets,
+)
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
 SCHEMAS = st.recursive(
@@ -209,3 +216,12 @@ def test_pairs_are_lists_of_key_and_value_only() -> None:
     assert pairs([{"key": "a", "value": 1}, {"key": "b"}]) == {"a": 1, "b": None}
     assert pairs([{"value": 1}]) is None
     assert pairs("x") is None
+
+
+def test_keys_of_the_current_state_come_first_with_the_changes_of_their_lists() -> None:
+    keys = {name: {"type": "string"} for name in ("name", "phone")}
+    keys["guests"] = {"type": "array", "items": {"type": "string"}}
+    schema = reply_schema(targets=("a", "b"), keys=keys, reasoning="none", name="", facts=False)
+    found = narrowed(schema, ("a", "b"), (), ("guests",))
+    update = found.schema["properties"]["context_update"]["properties"]
+    assert list(update) == ["guests", "+guests", "-guests", "name", "phone"]

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from llm_fsm.session.reply_schema import narrowed
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.available import AvailableMoves, available_moves
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.prompt.menu import menu_items
-from machines import GREETER, machine, program
+from machines import GREETER, machine, program, reply, talk
 
 _CONTEXTS: tuple[dict[str, Any], ...] = (
     {},
@@ -41,6 +42,56 @@ def looked(made: CompiledMachine, session: Session) -> tuple[AvailableMoves, lis
     """What a reply may do there, and the entries of the prompt."""
     look = available_moves(made, session)
     return look, [json.loads(item) for item in menu_items(made, made.states[session.state], look, session.data())]
+
+
+FORM = machine(
+    {
+        "form": {
+            "purpose": "Who are you?",
+            "required_context_keys": ["name"],
+            "transitions": [
+                {"target_state": "day", "auto": True, "conditions": [{"requires_context_keys": ["name"]}]},
+                {"target_state": "bye", "description": "the user leaves"},
+            ],
+        },
+        "day": {"purpose": "On which day?"},
+        "bye": {"purpose": "Say goodbye"},
+    }
+)
+
+
+def test_a_move_that_values_decide_is_shown_and_not_offered() -> None:
+    done = talk(FORM, "Ada", reply("form", "On which day, Ada?", name="Ada"))
+    prompt = done.requests[0].messages[1].content
+    picked = prompt.partition("<transitions>")[2].partition("</transitions>")[0]
+    shown = prompt.partition("<goes_on_to>")[2].partition("</goes_on_to>")[0]
+    assert ("day" in picked, '"to":"day"' in shown) == (False, True)
+    assert done.requests[0].targets == ("bye", "form")
+    assert "day" not in done.requests[0].schema.schema["properties"]["target_state"]["enum"]
+
+
+@pytest.mark.parametrize("named", ["form", "day"])
+def test_words_beside_values_that_decide_speak_for_the_state_that_follows(named: str) -> None:
+    done = talk(FORM, "Ada", reply(named, "On which day, Ada?", name="Ada"))
+    assert (done.session.state, done.text, done.usage.calls) == ("day", "On which day, Ada?", 1)
+
+
+def test_no_state_is_asked_for_where_only_values_decide() -> None:
+    form = {
+        "purpose": "Who are you?",
+        "required_context_keys": ["name"],
+        "transitions": [{"target_state": "day", "auto": True, "conditions": [{"requires_context_keys": ["name"]}]}],
+    }
+    done = talk(
+        machine({"form": form, "day": {"purpose": "On which day?"}}),
+        "Ada",
+        '{"context_update": {"name": "Ada"}, "message": "On which day, Ada?"}',
+    )
+    asked = done.requests[0]
+    fitting = narrowed(asked.schema, asked.targets, asked.clearable, asked.asked)
+    assert "target_state" not in fitting.schema["properties"]
+    assert "<transitions>" not in asked.messages[1].content
+    assert (done.session.state, done.text, done.usage.calls) == ("day", "On which day, Ada?", 1)
 
 
 def test_a_digression_arrives_where_it_comes_back_to_unless_it_leads_on() -> None:

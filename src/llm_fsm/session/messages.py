@@ -236,6 +236,8 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     """States and patterns that this reply may name, of those in `schema`; () for a task."""
     clearable: tuple[str, ...] = ()
     """Keys whose values this reply may take back."""
+    asked: tuple[str, ...] = ()
+    """Keys that the current state collects."""
     sizes: Mapping[str, int] = {}
     """Estimated tokens of the prompt's parts without tools: system, schema, and sections of the
     user message."""

@@ -293,7 +293,10 @@ def _with_targets(
 
 
 def narrowed(
-    schema: ReplySchema, targets: Iterable[str], clearable: Iterable[str]
+    schema: ReplySchema,
+    targets: Iterable[str],
+    clearable: Iterable[str],
+    asked: Iterable[str] = (),
 ) -> ReplySchema:
     """Return the schema of one reply, for servers that make a grammar of it and cache none.
 
@@ -301,9 +304,16 @@ def narrowed(
         schema: The schema of all replies.
         targets: What this reply may name. If there is only the current state, it names nothing.
         clearable: The keys whose values it may take back.
+        asked: The keys that the current state collects. They come first: a grammar keeps the order, and small models
+            give the first keys any value.
     """
     return _narrowed(
-        schema.name, schema.text, schema.form, tuple(targets), tuple(clearable)
+        schema.name,
+        schema.text,
+        schema.form,
+        targets=tuple(targets),
+        clearable=tuple(clearable),
+        asked=tuple(asked),
     )
 
 
@@ -316,8 +326,10 @@ def _narrowed(
     name: str,
     text: str,
     form: ReplyForm,
+    *,
     targets: tuple[str, ...],
     clearable: tuple[str, ...],
+    asked: tuple[str, ...],
 ) -> ReplySchema:
     whole = json.loads(text)
     properties = whole["properties"]
@@ -332,8 +344,16 @@ def _narrowed(
     elif form == "object":
         names = {"type": "string", "enum": list(clearable)}
         update["properties"]["_clear"]["items"] = names
+    if form == "object" and asked:
+        update["properties"] = _in_order(update["properties"], asked)
     _bound_lists(whole)
     return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
+
+
+def _in_order(properties: dict[str, Any], asked: tuple[str, ...]) -> dict[str, Any]:
+    """Return properties with those of the current state first, changes of its lists included."""
+    first = {name: part for name, part in properties.items() if key_of(name) in asked}
+    return first | {name: part for name, part in properties.items() if name not in first}
 
 
 def with_list_limits(schema: ReplySchema) -> ReplySchema:

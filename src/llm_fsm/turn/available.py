@@ -71,6 +71,16 @@ class Option:
     branches: tuple[Branch, ...] = ()
     arrivals: frozenset[str] = frozenset()
 
+    @property
+    def is_offered(self) -> bool:
+        """True if a reply can pick it: it is open, and the program does not take it by itself."""
+        return self.is_open and not self.goes_on
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the program takes it by itself, once its conditions hold."""
+        return self.kind == "own" and self.move.auto and not self.move.agrees
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableMoves:
@@ -78,9 +88,10 @@ class AvailableMoves:
 
     Attributes:
         options: All options, closed ones included, in the order of priority.
-        valid: The states that may be named now, the current one last.
+        valid: The states that are offered now, the current one last.
         open: The pointers of the open transitions of the state.
-        arrivals: A state that may be named, and the states whose words a reply may speak.
+        arrivals: A state that may be named, and the states whose words a reply may speak. The current one has those
+            to which the program goes on by itself, too.
         further: States that may be named although no transition of this state leads there.
         patterns: The patterns that may be named.
         asides: What other definitions offer, by state.
@@ -145,11 +156,12 @@ def available_moves(
     others = tuple(_option_beside(session, state, aside) for aside in beside.values())
     options = (*own, *left_open, *others)
 
-    arrivals = {state.id: frozenset((state.id,))}
+    onward = [option.arrivals for option in own if option.is_open and option.goes_on]
+    arrivals = {state.id: frozenset((state.id,)).union(*onward)}
     for option in options:
         if option.is_open:
             arrivals.setdefault(option.move.target, option.arrivals)
-    names = dict.fromkeys(option.move.target for option in options if option.is_open)
+    names = dict.fromkeys(option.move.target for option in options if option.is_offered)
     valid = (*names, state.id)
     return AvailableMoves(
         options=options,

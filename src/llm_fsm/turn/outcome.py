@@ -139,7 +139,7 @@ def apply_reply(
         if turned_back is not None:
             return Taken(turned_back.stop)
     yield from assignments.remake(turn)  # tools may have changed what values are made of
-    auto = (yield from handlers.first_allowed(turn, turn.state.autos)) if turn.state.autos else None
+    auto = yield from _onward(turn)
     if auto is not None:
         if not named.here and named.target != auto.target:
             reading = replace(reading, message="")  # it announces another move
@@ -166,6 +166,16 @@ def apply_reply(
     if change_refused and move.is_own:
         return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
+
+
+def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:
+    """Return the move that the machine makes by itself after an update; None if there is none."""
+    if not turn.state.autos:
+        return None
+    unanswered = response.refused_answers(turn)
+    # The old answer that is kept opens nothing while a new one was refused.
+    autos = [move for move in turn.state.autos if not reads(move, unanswered)]
+    return (yield from handlers.first_allowed(turn, autos))
 
 
 def _checked(

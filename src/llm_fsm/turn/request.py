@@ -64,6 +64,7 @@ def turn_request(
         sizes=sizes,
         targets=(state.id,) if words_only else (*available.valid, *available.patterns),
         clearable=() if words_only else _clearable(turn),
+        asked=tuple(dict.fromkeys(name.partition(".")[0] for name in state.collects)),
     )
 
 
@@ -118,6 +119,7 @@ def _sections(
         "tool_results": section(_tool_results(turn)) if session.tool_results else "",
         "refused": section(redacted(secrets, _refused(turn, scope))),
         "transitions": "" if words_only else _transitions(turn, available),
+        "goes_on_to": "" if words_only else _goes_on_to(turn, available),
         "user_input": "" if user is None else escaped(user),
         "said": section(redacted(secrets, "\n\n".join(turn.words))) if words_only else "",
         "outcome": _outcome(turn) if words_only else "",
@@ -128,7 +130,14 @@ def _transitions(turn: TurnState, available: AvailableMoves) -> str:
     """Return the options of a reply as a JSON list; "" if there is nothing to show."""
     items = menu_items(turn.machine, turn.state, available, turn.session.data())
     if items and not turn.machine.prompts.whole:
-        items = (*items, stay_item(turn.state, has_patterns=bool(available.patterns)))
+        goes_on = any(option.is_open and option.goes_on for option in available.options)
+        items = (*items, stay_item(turn.state, has_patterns=bool(available.patterns), goes_on=goes_on))
+    return f"[{','.join(items)}]" if items else ""
+
+
+def _goes_on_to(turn: TurnState, available: AvailableMoves) -> str:
+    """Return the moves that the program makes by itself as a JSON list; "" if there are none to show."""
+    items = menu_items(turn.machine, turn.state, available, turn.session.data(), goes_on=True)
     return f"[{','.join(items)}]" if items else ""
 
 

@@ -156,7 +156,9 @@ class CompatLLM:
     def _fitting(self, request: LLMRequest, schema: ReplySchema, model: str) -> ReplySchema:
         """Return a schema as this server takes it: of what this reply can pick, or with limits of its lists."""
         if self._habits.narrow:
-            return narrowed(schema, request.targets, request.clearable) if request.targets else schema
+            if not request.targets:
+                return schema
+            return narrowed(schema, request.targets, request.clearable, request.asked)
         # OpenAI's fine-tuned models take no limits of lists.
         limits = self._habits.list_limits and not model.startswith("ft:")
         return with_list_limits(schema) if limits else schema

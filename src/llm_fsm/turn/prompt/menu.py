@@ -1,4 +1,4 @@
-"""The options of a reply as a prompt shows them: the entries of <transitions>."""
+"""The options of a reply as a prompt shows them: the entries of <transitions>, and those of <goes_on_to>."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from llm_fsm.turn.prompt.state_summary import in_words
 
 
 def menu_items(
-    machine: CompiledMachine, state: CompiledState, available: AvailableMoves, data: Mapping[str, Any]
+    machine: CompiledMachine,
+    state: CompiledState,
+    available: AvailableMoves,
+    data: Mapping[str, Any],
+    *,
+    goes_on: bool = False,
 ) -> tuple[str, ...]:
     """Return the entries of <transitions> as JSON.
 
@@ -26,10 +31,13 @@ def menu_items(
         state: The current state.
         available: What a reply may do there.
         data: The values that conditions read.
+        goes_on: True for the moves that the program makes by itself, of which a reply picks none.
     """
     items: list[str] = []
     shown: set[tuple[str, str | None]] = set()
     for option in available.options:
+        if option.goes_on != goes_on or (goes_on and not option.is_open):
+            continue
         if option.kind == "left_open":
             items.append(_open_item(option, _target_summary(state, option.target)))
         elif option.kind == "beside":
@@ -52,8 +60,13 @@ def menu_items(
     return tuple(items)
 
 
-def stay_item(state: CompiledState, *, has_patterns: bool) -> str:
-    """Return the entry of the current state, so that each name that a reply may write has a line."""
+def stay_item(state: CompiledState, *, has_patterns: bool, goes_on: bool = False) -> str:
+    """Return the entry of the current state, so that each name that a reply may write has a line.
+
+    `goes_on`: True if the program makes the move by itself that an answer opens.
+    """
+    if goes_on:
+        return escaped({"to": state.id, "desc": "stay: an answer to the question, or nothing else fits"})
     if has_patterns:
         return escaped({"to": state.id, "desc": "stay: something is missing, or nothing else fits"})
     return escaped({"to": state.id, "desc": "stay: the user asks or changes something, or something is missing"})

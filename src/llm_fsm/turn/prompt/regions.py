@@ -218,16 +218,20 @@ def demanded(transitions: Iterable[Transition]) -> Iterator[str]:
                 yield from sorted(condition.rule.reads)
 
 
+def _picked(transitions: Iterable[Transition]) -> Iterator[str]:
+    """Yield the targets of transitions that the program does not take by itself."""
+    for transition in transitions:
+        if not transition.auto or transition.agrees:
+            yield transition.target_state
+
+
 def _named(definition: Definition, states: Iterable[str]) -> Iterator[str]:
     """Yield every state that a reply in some of the states may name, in the order of the file."""
     named: set[str] = set()
     for state_id in states:
         if definition.kind_of(state_id) == "converse":
             named.add(state_id)
-            transitions = definition.states[state_id].transitions
-            named.update(transition.target_state for transition in transitions)
+            named.update(_picked(definition.states[state_id].transitions))
     if named:
-        named.update(
-            transition.target_state for transition in definition.global_transitions
-        )
+        named.update(_picked(definition.global_transitions))
     return (state_id for state_id in definition.states if state_id in named)
