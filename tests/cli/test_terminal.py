@@ -322,12 +322,13 @@ def test_nobody_chooses_a_definition_where_the_model_has_no_key(desk: Desk, term
 def test_a_greeting_that_takes_its_time_is_waited_for_and_stands_below_the_head(
     desk: Desk, terminals: list[Terminal]
 ) -> None:
-    with serve_scripted([HELLO], delay=1.0) as server:
+    with serve_scripted([HELLO], delay=2.2) as server:
         key = {"LLM_FSM_API_KEY": "k"}
         asked = ("--model", "compat/m", "--base-url", server.base_url)
         terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *asked, env=key)
         terminal.wait_for("thinking")
         terminal.wait_for("Hello!")
+        terminal.wait_for("first word after 2.")
     shown = terminal.screen
     assert shown.count("Hello!") == 1
     assert shown.index("--resume x") < shown.index("Hello!")

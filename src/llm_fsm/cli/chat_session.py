@@ -16,7 +16,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.recovery import under_way
-from llm_fsm.session.events import MessageDelta
+from llm_fsm.session.events import MessageDelta, PromptRead
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
@@ -69,13 +69,13 @@ class Talk:
         """The choices that the user has now."""
         return self._conversation.choices
 
-    def send(self, text: str | Choice, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
+    def send(self, text: str | Choice, hear: Callable[[MessageDelta | PromptRead], None] | None = None) -> Turn:
         """Take a message or a choice; errors as of AsyncConversation.send. `hear` is told the words as they come."""
         if hear is None:
             return self._runner.run(self._conversation.send(text))
         return self._runner.run(_streamed(self._conversation.stream(text), hear))
 
-    def answer(self, value: object, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
+    def answer(self, value: object, hear: Callable[[MessageDelta | PromptRead], None] | None = None) -> Turn:
         """Answer what the conversation waits for; errors as of AsyncConversation.answer."""
         if hear is None:
             return self._runner.run(self._conversation.answer(value))
@@ -142,10 +142,10 @@ class Talk:
         return await self._machine.store.records(self.id)
 
 
-async def _streamed(stream: TurnStream, hear: Callable[[MessageDelta], None]) -> Turn:
+async def _streamed(stream: TurnStream, hear: Callable[[MessageDelta | PromptRead], None]) -> Turn:
     async with aclosing(aiter(stream)) as events:
         async for event in events:
-            if isinstance(event, MessageDelta):
+            if isinstance(event, MessageDelta | PromptRead):
                 hear(event)
     if stream.turn is None:
         raise RuntimeError("the stream of a turn ended without the turn")

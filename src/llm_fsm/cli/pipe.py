@@ -12,7 +12,7 @@ from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.validation import checked_message
-from llm_fsm.session.events import MessageDelta
+from llm_fsm.session.events import MessageDelta, PromptRead
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 _HELP = "/help"
@@ -202,7 +202,7 @@ def _taken(talk: Talk, text: str) -> Turn | None:
     return talk.answer(value, _listen)
 
 
-def _listen(_: MessageDelta) -> None:
+def _listen(_: MessageDelta | PromptRead) -> None:
     """Take words while they arrive. A pipe gets them whole, but they show that a slow model is alive."""
 
 

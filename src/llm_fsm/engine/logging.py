@@ -79,7 +79,7 @@ def enable_logging(level: str = "INFO") -> Callable[[], None]:
     least = logger.level(level.upper()).no
 
     def log(conversation_id: str, event: ev.Event) -> None:
-        if isinstance(event, ev.MessageDelta):  # the whole message follows
+        if isinstance(event, ev.MessageDelta | ev.PromptRead):  # the whole message follows
             return
         name = _LEVELS.get(type(event), "DEBUG")
         if logger.level(name).no >= least:

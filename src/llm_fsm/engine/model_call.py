@@ -58,6 +58,8 @@ async def ask(
     keeps_time = getattr(llm, "keeps_time", False)
     if getattr(llm, "reads_view", False):
         request = replace(request, view=effect.view())
+    if listener is not None:
+        request = replace(request, reading=getattr(listener, "reading", None))
     reply: object
     try:
         if listener is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from llm_fsm.session.events import MessageDelta
+from llm_fsm.session.events import MessageDelta, PromptRead
 from llm_fsm.turn.reply.stream import ReplyReader
 
 Judge = Callable[[str], Awaitable[str | None]]
@@ -20,7 +20,7 @@ shown."""
 class MessageStream:
     """The text of a turn that a listener has received."""
 
-    def __init__(self, say: Callable[[MessageDelta], None]) -> None:
+    def __init__(self, say: Callable[[MessageDelta | PromptRead], None]) -> None:
         self._say = say
         self._sent: list[str] = []
 
@@ -38,6 +38,10 @@ class MessageStream:
         self._say(MessageDelta(text=text))
         self._sent.append(text)
 
+    def reading(self, read: int, total: int) -> None:
+        """Send how much of the prompt the model's server has read."""
+        self._say(PromptRead(read=read, total=total))
+
 
 class ReplyListener:
     """One reply while it arrives. `shown` is true if some of its text was sent."""
@@ -48,6 +52,10 @@ class ReplyListener:
         self._judge: Judge | None = judge
         self._reader = ReplyReader()
         self._before: str | None = None
+
+    def reading(self, read: int, total: int) -> None:
+        """Pass on the tokens of the prompt that the server has read, and all of them."""
+        self._stream.reading(read, total)
 
     async def take(self, piece: str) -> None:
         """Process the next piece of the reply's text."""

@@ -27,6 +27,13 @@ class DeltaData(BaseModel):
     restart: bool = False
 
 
+class ReadingData(BaseModel):
+    """Tokens of the prompt that a local server has `read`, and all of them."""
+
+    read: int
+    total: int
+
+
 class StateData(BaseModel):
     """A move. `by`: its cause."""
 
@@ -278,7 +285,12 @@ HAPPENED: Mapping[str, type[BaseModel]] = {
     "ended": EndData,
 }
 """Names of events in every stream, with their data."""
-TURN_EVENTS: Mapping[str, type[BaseModel]] = {"delta": DeltaData, **HAPPENED, "turn": views.TurnView}
+TURN_EVENTS: Mapping[str, type[BaseModel]] = {
+    "reading": ReadingData,
+    "delta": DeltaData,
+    **HAPPENED,
+    "turn": views.TurnView,
+}
 """Names of events in the stream of one turn, besides `error`."""
 CONVERSATION_EVENTS: Mapping[str, type[BaseModel]] = {
     "conversation": views.ConversationView,

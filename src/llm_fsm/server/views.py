@@ -383,6 +383,7 @@ def _quotes_of(machine: AsyncMachine, event: ev.ContextSet) -> dict[str, Any]:
 _Told = Callable[[AsyncMachine, Any], tuple[str, dict[str, Any]]]
 _TOLD: Mapping[type[ev.Event], _Told] = {
     ev.MessageDelta: lambda _, event: ("delta", {"text": event.text, **({"restart": True} if event.restart else {})}),
+    ev.PromptRead: lambda _, event: ("reading", {"read": event.read, "total": event.total}),
     ev.StateEntered: lambda _, event: (
         "state", {"state": event.state, "previous_state": event.previous, "by": event.by},
     ),

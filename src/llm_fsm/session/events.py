@@ -505,6 +505,13 @@ class MessageDelta(Event, frozen=True, kw_only=True):
     restart: bool = False
 
 
+class PromptRead(Event, frozen=True, kw_only=True):
+    """A local server has read `read` of the `total` tokens of a prompt. Never part of a turn record."""
+
+    read: int
+    total: int
+
+
 class FlowPushed(Event, frozen=True, kw_only=True):
     """The current state was put on the stack, to return to. `kind` is subflow or digression.
 

@@ -3,7 +3,7 @@ conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -243,6 +243,9 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     user message."""
     view: PlainTurn | None = None
     """Given to adapters that have a true attribute `reads_view`."""
+    reading: Callable[[int, int], None] | None = None
+    """Called with the tokens of the prompt that the server has read, and with all of them, if it
+    tells that. None: nobody listens."""
     options: Mapping[str, Any] = {}
     """Further settings of the provider, such as `top_p`, `seed` or `response_format`.
 

@@ -147,6 +147,8 @@ class _Instrument:
                 self._tool(turn, event)
             case ev.MessageDelta():
                 self._words(turn)
+            case ev.PromptRead():
+                pass
             case TurnSaved():
                 self._saved(conversation_id, turn, event)
             case TurnAborted():

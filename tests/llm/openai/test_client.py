@@ -556,3 +556,28 @@ async def test_lists_have_a_longest_length_where_the_provider_takes_one(provider
     sent = server.requests[0].body["response_format"]["json_schema"]["schema"]
     assert set(_list_lengths(sent)) == {length}
     assert sent["properties"]["target_state"]["enum"] == ["a", "b"]
+
+
+async def _streamed(replies, asked, *, refuse=(), **options):
+    """Return the server that a stream was asked of."""
+    async with serve_scripted(replies, refuse=refuse) as server:
+        llm = CompatLLM("m", base_url=server.base_url, **{"pacing": Slept().pacing, **options})
+        try:
+            _ = [piece async for piece in llm.stream(asked)]
+        finally:
+            await llm.aclose()
+        return server
+
+
+async def test_a_local_server_is_asked_how_much_of_the_prompt_it_has_read_if_somebody_listens():
+    heard = await _streamed(["{}"], request(reading=lambda read, total: None))
+    silent = await _streamed(["{}"], request())
+    named = await _streamed(["{}"], request(reading=lambda read, total: None), provider="ollama")
+    asked = [server.requests[0].body.get("return_progress") for server in (heard, silent, named)]
+    assert asked == [True, None, None]
+
+
+async def test_a_server_that_refuses_to_tell_its_progress_is_asked_without():
+    fault = HttpReply(status=400, body='{"error": {"message": "Unknown field: return_progress"}}')
+    server = await _streamed([fault, "{}"], request(reading=lambda read, total: None))
+    assert [seen.body.get("return_progress") for seen in server.requests] == [True, None]

@@ -247,3 +247,19 @@ async def test_words_that_a_provider_takes_for_no_json_are_the_reply(streams: bo
     error = {"message": "Failed to validate JSON against its schema", "failed_generation": "Hello you"}
     answer = HttpReply(status=400, body={"error": {**error, "code": "json_validate_failed"}})
     assert await replied(answer, streams=streams) == "Hello you"
+
+
+async def test_the_progress_of_a_prompt_is_told_before_the_first_word() -> None:
+    told = [{"prompt_progress": {"total": 1000, "cache": 0, "processed": read}} for read in (512, 1000)]
+    begun = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}], **one} for one in told]
+    body = "".join(f"data: {json.dumps(one)}\n\n" for one in begun) + event("Hi", "stop") + "data: [DONE]\n\n"
+    heard: list[tuple[int, int]] = []
+    asked = request(reading=lambda read, total: heard.append((read, total)))
+    async with serve_scripted([sent(body)]) as server:
+        llm = CompatLLM("m", base_url=server.base_url)
+        try:
+            last = [piece async for piece in llm.stream(asked)][-1]
+        finally:
+            await llm.aclose()
+    assert heard[-1] == (1000, 1000)
+    assert last.text == "Hi"

@@ -30,7 +30,7 @@ from llm_fsm.cli.terminal.wrap import Words
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
-from llm_fsm.session.events import Event, MessageDelta
+from llm_fsm.session.events import Event, MessageDelta, PromptRead
 from llm_fsm.turn.choices import Choice, pick
 
 try:
@@ -40,6 +40,8 @@ except ImportError:  # Windows
     termios = None  # type: ignore[assignment]
 
 _CHOICE_CHARS = 60
+_LONG_WAIT = 2.0
+"""Seconds before the first word after which the wait is told."""
 _Done = TypeVar("_Done")
 _UNCHANGED = "Nothing has changed; ↑ brings the message back."
 _BROKEN_OFF = {
@@ -72,13 +74,42 @@ def show_choices(choices: Sequence[Choice]) -> None:
         console.err(shown, wrapped=True)
 
 
-def hear_out(work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
-    """Show the words of some work as they come; until then a spinner and the seconds that have passed."""
-    began, words = monotonic(), Words(lambda: console.of(sys.stdout).width)
-    try:
-        with _unseen_keys(), console.working(lambda: f"thinking {monotonic() - began:.1f} s") as stop:
+class _Wait:
+    """The wait for the first word of some work."""
 
-            def hear(delta: MessageDelta) -> None:
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self._read = ""
+        self.first: float | None = None
+
+    def text(self) -> str:
+        """The line that is shown meanwhile."""
+        return f"thinking {monotonic() - self._began:.1f} s{self._read}"
+
+    def read(self, progress: PromptRead) -> None:
+        """Note how much of the prompt a local server has read."""
+        self._read = f" · prompt read: {progress.read} of {progress.total} tokens"
+
+    def end(self) -> None:
+        """Note the first word."""
+        if self.first is None:
+            self.first = monotonic() - self._began
+
+
+def hear_out(work: Callable[[Callable[[MessageDelta | PromptRead], None]], _Done]) -> _Done:
+    """Show the words of some work as they come; until then a spinner, the seconds, and the prompt that was read.
+
+    After a long wait, the time to the first word is shown below the words.
+    """
+    wait, words = _Wait(), Words(lambda: console.of(sys.stdout).width)
+    try:
+        with _unseen_keys(), console.working(wait.text) as stop:
+
+            def hear(delta: MessageDelta | PromptRead) -> None:
+                if isinstance(delta, PromptRead):
+                    wait.read(delta)
+                    return
+                wait.end()
                 stop()
                 if delta.restart:
                     words.end()
@@ -88,6 +119,8 @@ def hear_out(work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
             return work(hear)
     finally:
         words.end()
+        if wait.first is not None and wait.first >= _LONG_WAIT:
+            note(f"first word after {wait.first:.1f} s")
 
 
 @contextmanager
@@ -128,8 +161,12 @@ class ShownOpening:
     def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:
         """The conversation that `start` begins; its greeting is shown meanwhile."""
 
-        def observe(hear: Callable[[MessageDelta], None], conversation_id: str, event: Event) -> None:
-            if isinstance(event, MessageDelta):
+        def observe(
+            hear: Callable[[MessageDelta | PromptRead], None], conversation_id: str, event: Event
+        ) -> None:
+            if isinstance(event, PromptRead):
+                hear(event)
+            elif isinstance(event, MessageDelta):
                 self.heard = True
                 self.show_head(conversation_id)
                 hear(event)
@@ -314,7 +351,7 @@ def _typed(talk: Talk, editor: PromptSession[str]) -> str | None:
     return None
 
 
-def _turn(talk: Talk, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
+def _turn(talk: Talk, work: Callable[[Callable[[MessageDelta | PromptRead], None]], Turn]) -> None:
     """Take one turn. After an error or an interrupt the user may go on; a second interrupt goes through."""
     before = talk.data()
     try:

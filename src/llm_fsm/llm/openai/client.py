@@ -93,6 +93,8 @@ class CompatLLM:
         self._provider = provider
         self._url, self.where = _endpoint(base_url)
         self._habits = direct(provider) or (LOCAL if is_local(self._url.host or "") else UNKNOWN)
+        # Only llama.cpp's server tells it. Named local servers are others.
+        self._tells_progress = self._habits is LOCAL
         self._proxy = proxy_for(self._url)
         if self._proxy is not None:
             self.where += f" (through the proxy {self._proxy.origin()})"
@@ -147,10 +149,15 @@ class CompatLLM:
                 more["stream"] = True
             if counts:
                 more["stream_options"] = {"include_usage": True}
+            progress = stream and self._tells_progress and request.reading is not None
+            if progress:
+                more["return_progress"] = True
             try:
                 return await retries.run(partial(send, in_bytes({**fields, **more})))
             except ModelError as error:
-                if not self._learnt(error, request, model, limit, counts=counts):
+                if progress and error.status in FORM_STATUS and "return_progress" in str(error):
+                    self._tells_progress = False
+                elif not self._learnt(error, request, model, limit, counts=counts):
                     raise
 
     def _fitting(self, request: LLMRequest, schema: ReplySchema, model: str) -> ReplySchema:
@@ -226,7 +233,7 @@ class CompatLLM:
         retries = Retries(self._retry, request.timeout, self._pacing)
 
         def ask(mode: Mode) -> Awaitable[ArrivingReply]:
-            begin = partial(self._open, ReplySettings(model, mode, tools))
+            begin = partial(self._open, ReplySettings(model, mode, tools), request.reading)
             return self._ask(request, retries, model, mode, begin, stream=True)
 
         def whole() -> Awaitable[ModelReply]:
@@ -255,7 +262,13 @@ class CompatLLM:
             reply = await whole()
         yield reply
 
-    async def _open(self, asked: ReplySettings, body: bytes, seconds: float) -> ArrivingReply:
+    async def _open(
+        self,
+        asked: ReplySettings,
+        reading: Callable[[int, int], None] | None,
+        body: bytes,
+        seconds: float,
+    ) -> ArrivingReply:
         """Return a reply whose first piece has arrived."""
         arriving: ArrivingReply | None = None
         try:
@@ -263,7 +276,7 @@ class CompatLLM:
                 response = await self._post().send(body)
                 arriving = ArrivingReply(response, asked)
                 if _is_good(response.status):
-                    await arriving.begin(partial(_postpone, timer, seconds))
+                    await arriving.begin(partial(_postpone, timer, seconds), reading)
                 else:
                     arriving.take(await self._rejected(response, asked))
         except BaseException as error:

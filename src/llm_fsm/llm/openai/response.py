@@ -51,11 +51,14 @@ class ArrivingReply:
         self._whole: Any = None
         self._size = 0
 
-    async def begin(self, alive: Callable[[], None] = lambda: None) -> None:
+    async def begin(
+        self, alive: Callable[[], None] = lambda: None, reading: Callable[[int, int], None] | None = None
+    ) -> None:
         """Wait for the first piece of the reply's text. Raises ModelError if the answer has none.
 
         Args:
             alive: Called after each piece with more than keep-alive data, such as a thought.
+            reading: Called with the tokens of the prompt that the server has read, and with all of them.
         """
         received = await self._response.content.readany()
         if not received.startswith(b"data:"):
@@ -66,12 +69,19 @@ class ArrivingReply:
                 self.take(gathered(received + await self._response.read(MAX_ANSWER)))
                 return
         self._first = await self._read(received)
+        self._tell(reading)
         while not self._first and not self._over:
             if self._told:
                 alive()
             self._first = await self._more()
+            self._tell(reading)
         if self._over:
             self._chunks.completion()
+
+    def _tell(self, reading: Callable[[int, int], None] | None) -> None:
+        """Tell how much of the prompt the server has read, if it said so."""
+        if reading is not None and self._chunks.prompt is not None:
+            reading(*self._chunks.prompt)
 
     @property
     def complaint(self) -> ModelError | None:

@@ -134,6 +134,8 @@ class Chunks:
         """An error in a chunk beside choices, which may be harmless."""
         self._aside: object = None
         """Data in place of a chunk, which may explain the end of the stream."""
+        self.prompt: tuple[int, int] | None = None
+        """The tokens of the prompt that llama.cpp has read, and all of them."""
 
     def read(self, data: str) -> str:
         """Take the data of one event, and return its piece of the reply's text; none after the end. Raises ModelError.
@@ -161,6 +163,7 @@ class Chunks:
             if isinstance(found, dict):
                 return self.take(found)
             raise provider_fault(found) if isinstance(found, str) else no_completion("a chunk that is no object")
+        self.prompt = _prompt_read(payload.get("prompt_progress")) or self.prompt
         choices = payload.get("choices")
         if not choices and self._finish is None:
             fault = payload.get("error") or ("error" in (payload.get("object"), payload.get("type")) and payload)
@@ -353,6 +356,14 @@ class Chunks:
     def _said(self) -> str:
         called = self._calls[0]["function"]["arguments"] if self._calls else ""
         return ("".join(self._content) or called).strip()
+
+
+def _prompt_read(progress: object) -> tuple[int, int] | None:
+    """Return the tokens of the prompt that llama.cpp has read, and all of them; None if it tells none."""
+    if not isinstance(progress, dict):
+        return None
+    read, total = progress.get("processed"), progress.get("total")
+    return (read, total) if isinstance(read, int) and isinstance(total, int) else None
 
 
 def _name_and_arguments(part: Mapping[str, Any]) -> tuple[str, str]:

@@ -39,13 +39,16 @@ async function turn(path, body, key) {
   busy(true);
   problem.hidden = true;
   let said = null;
+  const wait = waiting();
   try {
     const answer = await call(`conversations/${encodeURIComponent(conversation)}/${path}`, body,
       { Accept: "text/event-stream", "Idempotency-Key": key });
     const places = {};
     let whole = false;
     for await (const [name, data] of events(answer)) {
-      if (name === "delta") {
+      if (name === "reading") wait.read(data);
+      else if (name === "delta") {
+        wait.end();
         said ??= show("bot", "");
         said.data = data.restart ? data.text : said.data + data.text;
         scroll();
@@ -67,8 +70,29 @@ async function turn(path, body, key) {
     fail(error);
     if (error.status === 410) after({ state: state.textContent, ended: true });
   } finally {
+    wait.end();
     busy(false);
   }
+}
+
+// Shows the seconds until the first word, and the part of the prompt that a local server has read. A long wait stays.
+function waiting() {
+  const began = performance.now();
+  let [line, read] = [null, ""];
+  const seconds = () => ((performance.now() - began) / 1000).toFixed(1);
+  const timer = setInterval(() => {
+    if (Number(seconds()) < 2) return;
+    line ??= show("note", "");
+    line.data = `thinking ${seconds()} s${read}`;
+  }, 200);
+  return {
+    read: (now) => (read = ` · prompt read: ${now.read} of ${now.total} tokens`),
+    end() {
+      clearInterval(timer);
+      if (line) line.data = `first word after ${seconds()} s`;
+      line = null;
+    },
+  };
 }
 
 // Shows which words of this message were noted. Places count characters, not units of UTF-16.
