@@ -14,7 +14,7 @@ import pytest
 from benchmarks.beside import __main__ as command
 from benchmarks.beside import sections, server_process, systems
 from benchmarks.beside.policy import decoded
-from benchmarks.beside.report import felt, markdown, not_first, page, plot_data
+from benchmarks.beside.report import compared, markdown, not_first, page, plot_data
 from benchmarks.beside.sections import RULES, SECTIONS, Bench, Row, units
 from benchmarks.beside.server_process import Server
 from benchmarks.beside.systems import SYSTEMS
@@ -52,14 +52,26 @@ def test_the_page_names_versions_and_machine() -> None:
     assert "of 3 interleaved runs" in made
     assert "Measured on a processor, 2 cores." in made
     assert "| llm_fsm | 1.2 |" in made
-    assert "\n- A long conversation, ms at 500: raw (0.50) before llm_fsm (0.71)\n\n## How it is measured\n" in made
+    assert made.index("## Beside other frameworks") < made.index("## Beside bare clients") < made.index("## How it is")
+    assert made.endswith("\n- A long conversation, ms at 500: raw (0.50) before llm_fsm (0.71)\n")
 
 
-def test_the_page_begins_with_what_a_user_would_feel() -> None:
-    rows: dict[str, Row] = {"llm_fsm": {"visible_ms": 90.0}, "raw httpx": {"visible_ms": 60.0}, "slow": {}}
-    assert felt({"stream": rows}) == ["- You see the first word after 90 ms: 1.5 times the best other, raw httpx."]
-    rows["raw httpx"]["visible_ms"] = 180.0
-    assert felt({"stream": rows})[0].endswith("90 ms: 2.0 times less than the best other, raw httpx.")
+def test_wins_and_losses_are_ordered_by_size_with_frameworks_apart_from_bare_clients() -> None:
+    results: dict[str, dict[str, Row]] = {
+        "turns": {
+            "llm_fsm": {"cpu_ms": 0.4},
+            "raw aiohttp": {"cpu_ms": 0.1},
+            "Burr": {"cpu_ms": 1.6},
+            "X": {"cpu_ms": 2.0},
+        },
+        "many1000": {"llm_fsm": {"turns_per_s": 100}, "Burr": {"turns_per_s": 200}, "X": {"failed": "no end"}},
+    }
+    frameworks = compared(results, bare=False).splitlines()[2:]
+    assert [line.split(" | ")[2:4] for line in frameworks] == [
+        ["1.6 (Burr)", "4.0 times better"],
+        ["200 (Burr)", "2.0 times worse"],
+    ]
+    assert "0.1 (raw aiohttp) | 4.0 times worse" in compared(results, bare=True)
 
 
 def test_a_reply_is_decoded_strictly_where_the_schema_asks_for_it() -> None:

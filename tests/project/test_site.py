@@ -148,3 +148,9 @@ def test_pictures_load_nothing_from_outside() -> None:
     for picture in (ROOT / "docs" / "pictures").glob("*.svg"):
         text = picture.read_text(encoding="utf-8")
         assert not re.findall(r"(?:url\(|href=\"|@import\W+)(?:https?:)?//", text), picture.name
+
+
+def test_the_list_for_models_leads_to_pages() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8"))
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
