@@ -19,8 +19,8 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {
     *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("checks", "loader", "problems")},
-    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("schema", "session")},
-    ("testing.pytest_plugin", "_text"),
+    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("player", "schema", "session")},
+    *{("testing.pytest_plugin", "_text"), ("testing.pytest_plugin", "engine.host_files")},
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     ("engine.conversation", "records.explain"),
     ("engine.outbox.sinks", "engine.outbox.webhook"),

@@ -50,6 +50,7 @@ def test_task_without_key_results_passes_with_what_the_model_hands_in() -> None:
             state="write",
             time=1000.0,
             input={"topic": "x"},
+            held=True,
         ),
         ev.RunResumed(time=1000.0),
         ev.AttemptBegun(state="write", attempt=1),
