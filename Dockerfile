@@ -19,5 +19,5 @@ EXPOSE 8000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
 ENTRYPOINT ["llm-fsm"]
-# The image serves on its own loopback until a token file is mounted: see docs/reference/deploy.md.
+# The image serves on its own loopback until a token file is mounted: see docs/deploy.md.
 CMD ["serve", "--log", "json"]

@@ -2,7 +2,7 @@
 
 Conversations are spread over databases, the shards, by their ids. A turn waits for its model, which has no queue here,
 and then for its shard, which commits one turn after the other. The command checks the arithmetic of
-`docs/explanation/scale.md`: the wait of a turn at a shard (Pollaczek and Khinchine), the turns that wait while a shard
+`docs/scale.md`: the wait of a turn at a shard (Pollaczek and Khinchine), the turns that wait while a shard
 is away, and the seconds until a shard that came back has worked them off.
 """
 

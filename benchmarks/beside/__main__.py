@@ -1,6 +1,6 @@
 """Measure this checkout beside other systems: python -m benchmarks.beside [SECTION…]
 
-Installs what is missing and prints tables. When all is measured, writes `docs/explanation/benchmarks.md` and its plots.
+Installs what is missing and prints tables. When all is measured, writes `docs/benchmarks.md` and its plots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _run(_options(arguments))
     except KeyboardInterrupt:
-        print("\ninterrupted; docs/explanation/benchmarks.md stays as it was", file=sys.stderr)
+        print("\ninterrupted; docs/benchmarks.md stays as it was", file=sys.stderr)
         sys.exit(130)
 
 
@@ -93,10 +93,10 @@ def _run(options: argparse.Namespace) -> None:
         machine[-1] += f". {options.note.rstrip('.')}" if options.note else ""
         versions = {system.name: version(system) for system in systems}
         written = page(results, versions, machine, options.runs)
-        (ROOT / "docs" / "explanation" / "benchmarks.md").write_text(written, encoding="utf-8")
-        command = [python("server"), str(HERE / "plots.py"), str(ROOT / "docs" / "explanation" / "benchmarks")]
+        (ROOT / "docs" / "benchmarks.md").write_text(written, encoding="utf-8")
+        command = [python("server"), str(HERE / "plots.py"), str(ROOT / "docs" / "benchmarks")]
         subprocess.run(command, input=plot_data(results), text=True, check=True)
-        print("\nwritten to docs/explanation/benchmarks.md")
+        print("\nwritten to docs/benchmarks.md")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What was measured, as tables for a terminal and for `docs/explanation/benchmarks.md`."""
+"""What was measured, as tables for a terminal and for `docs/benchmarks.md`."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _is_compared(system: str, *, bare: bool) -> bool:
 def page(
     results: Mapping[str, Mapping[str, Row]], versions: Mapping[str, str], machine: Sequence[str], runs: int
 ) -> str:
-    """`docs/explanation/benchmarks.md`. `runs`: of each system, as `Bench` says."""
+    """`docs/benchmarks.md`. `runs`: of each system, as `Bench` says."""
     parts = ["# Benchmarks", _SHORT]
     parts.append("## Beside other frameworks\n\n" + compared(results, bare=False))
     parts.append("## Beside bare clients\n\n" + compared(results, bare=True))

@@ -16,7 +16,7 @@ from llm_fsm.lint.docs import Page, handbook, page_of, pages
 from llm_fsm.lint.registry import FAMILIES, MODULES, RULES, find_rule, matches, near_rule
 from paths import ROOT
 
-HANDBOOK = ROOT / "docs" / "reference" / "rules.md"
+HANDBOOK = ROOT / "docs" / "rules.md"
 # What only a text can show, a file that another one names, or starting the machine.
 NOT_IN_A_MAPPING = {"duplicate-key", "flow-nesting", "flow-mapping", "unknown-ending"}
 
@@ -75,7 +75,7 @@ def test_rules_and_pages_stand_in_the_order_of_codes() -> None:
 
 def test_the_published_handbook_is_made_from_the_pages() -> None:
     assert HANDBOOK.read_text(encoding="utf-8") == handbook(), (
-        "run: python -m llm_fsm.lint.docs > docs/reference/rules.md"
+        "run: python -m llm_fsm.lint.docs > docs/rules.md"
     )
 
 
@@ -89,7 +89,7 @@ def test_a_page_is_found_by_name_and_by_code(word: str) -> None:
 def test_an_unknown_rule_is_told_with_a_near_name() -> None:
     with pytest.raises(LookupError, match="did you mean 'unreachable-state'"):
         page_of("unreachable_sate")
-    with pytest.raises(LookupError, match=r"docs/reference/rules\.md"):
+    with pytest.raises(LookupError, match=r"docs/rules\.md"):
         page_of("F1")
     assert near_rule("zzzzzzz") is None
 

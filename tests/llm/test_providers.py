@@ -125,7 +125,7 @@ def test_a_state_s_model_and_fallbacks_say_their_own_form():
 
 def test_the_page_of_models_lists_every_provider_as_it_is():
     header = "| name | other name | address | key variable | reply form | keys of a strict schema | price list |"
-    shown = {row[0].removesuffix("/…"): row for row in rows("docs/reference/models.md", header)}
+    shown = {row[0].removesuffix("/…"): row for row in rows("docs/models.md", header)}
     assert set(shown) | {"ollama_chat"} == set(PROVIDERS)
     for name, (_, _, address, key, form, keys, _) in shown.items():
         provider = PROVIDERS[name]

@@ -1,4 +1,4 @@
-"""The LiveKit agent of docs/reference/voice.md, played in an AgentSession without a room."""
+"""The LiveKit agent of docs/voice.md, played in an AgentSession without a room."""
 
 from __future__ import annotations
 

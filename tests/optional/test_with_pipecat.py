@@ -1,4 +1,4 @@
-"""The Pipecat processor of docs/reference/voice.md, played by Pipecat's own test kit."""
+"""The Pipecat processor of docs/voice.md, played by Pipecat's own test kit."""
 
 from __future__ import annotations
 

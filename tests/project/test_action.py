@@ -21,7 +21,7 @@ from paths import ROOT
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 SNIPPETS = re.findall(
-    r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "reference" / "ci.md").read_text(encoding="utf-8"), re.M | re.S
+    r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "ci.md").read_text(encoding="utf-8"), re.M | re.S
 )
 GOOD: dict[str, Any] = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "Greet"}}}
 OPTIONS = {option for parameter in validate.params for option in parameter.opts}
@@ -149,7 +149,7 @@ def test_action_hooks_and_page_install_what_checking_needs(tmp_path: Path) -> No
         )
         given = done.stdout.splitlines()
         assert given[given.index("/a b") + 1 :] == packages
-    page = (ROOT / "docs" / "reference" / "ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     names = [re.split(r"[<>=]", package)[0] for package in needed]
     assert f"--no-deps llm-fsm-runtime*.whl {' '.join(names)}" in page
 
@@ -217,7 +217,7 @@ def test_the_hooks_run_on_the_files_they_are_given(tmp_path: Path, hook: dict[st
     assert not re.search(hook["exclude"], "bots/test.json")
 
 
-PINS = re.findall(r"llm-fsm@([\w.]+)|^    rev: (\S+)", (ROOT / "docs" / "reference" / "ci.md").read_text(), re.M)
+PINS = re.findall(r"llm-fsm@([\w.]+)|^    rev: (\S+)", (ROOT / "docs" / "ci.md").read_text(), re.M)
 
 
 def test_the_page_pins_a_commit_that_there_is() -> None:

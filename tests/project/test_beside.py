@@ -211,7 +211,7 @@ def test_an_interrupted_run_says_so_in_a_line(
     monkeypatch.setattr(command, "install", interrupted)
     with pytest.raises(SystemExit, match="130"):
         command.main(["stub"])
-    assert capsys.readouterr().err.endswith("\ninterrupted; docs/explanation/benchmarks.md stays as it was\n")
+    assert capsys.readouterr().err.endswith("\ninterrupted; docs/benchmarks.md stays as it was\n")
 
 
 def test_an_environment_that_was_not_finished_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

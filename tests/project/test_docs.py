@@ -238,13 +238,13 @@ def test_the_documents_name_every_event_and_effect() -> None:
     assert {row[0] for row in events} >= EVENTS.keys()
     told = [row[-1] for row in events]
     assert sorted(set(told)) == sorted(told), "each event has a description of its own"
-    effects = rows("docs/explanation/architecture.md", "| effect | result | performed by |")
+    effects = rows("docs/architecture.md", "| effect | result | performed by |")
     assert [row[0] for row in effects] == [kind.__name__ for kind in get_args(Effect)]
 
 
 def test_every_dependency_has_its_reason() -> None:
     header = "| package | floor | what for | imported by | ms |"
-    shown = {name + floor for name, floor, *_ in rows("docs/explanation/dependencies.md", header)}
+    shown = {name + floor for name, floor, *_ in rows("docs/dependencies.md", header)}
     assert shown == set(project()["dependencies"])
 
 
@@ -263,7 +263,7 @@ def importers(package: str) -> set[str]:
 def test_the_table_of_dependencies_names_who_imports_them() -> None:
     header = "| package | floor | what for | imported by | ms |"
     modules = {"google-re2": "re2", "tzdata": "zoneinfo"}
-    for name, _, _, rooms, _ in rows("docs/explanation/dependencies.md", header):
+    for name, _, _, rooms, _ in rows("docs/dependencies.md", header):
         package = modules.get(name, name.replace("-", "_"))
         found = importers(package) | (importers("pydantic_core") if package == "pydantic" else set())
         assert set(re.split(", (?:when|with) ", rooms)[0].split(", ")) == found, name
@@ -272,7 +272,7 @@ def test_the_table_of_dependencies_names_who_imports_them() -> None:
 def test_every_extra_is_listed_with_its_packages() -> None:
     shown = {
         name: packages.split(", ")
-        for name, packages in rows("docs/explanation/dependencies.md", "| extra | packages |")
+        for name, packages in rows("docs/dependencies.md", "| extra | packages |")
     }
     declared = project()["optional-dependencies"]
     assert sorted(shown) == sorted(declared)
@@ -283,7 +283,7 @@ def test_every_extra_is_listed_with_its_packages() -> None:
 def test_every_package_of_the_development_is_told_of() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         needed = tomllib.load(file)["dependency-groups"]["dev"]
-    text = (ROOT / "docs" / "explanation" / "dependencies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     told = set(re.findall(r"[\w-]+", text[text.index("\n## Development") :]))
     assert {re.split(r"[\[><=]", package)[0] for package in needed} - told == set()
 
@@ -300,11 +300,11 @@ def test_there_is_one_version() -> None:
 def test_the_page_of_the_architecture_names_files_and_functions_that_there_are() -> None:
     source = ROOT / "src" / "llm_fsm"
     text = "\n".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))
-    for _, _, functions in rows("docs/explanation/architecture.md", "| | step | function |"):
+    for _, _, functions in rows("docs/architecture.md", "| | step | function |"):
         for name in re.findall(r"(\w+)(?:,|$)", functions):
             defined = re.search(rf"^ *(?:async )?def {name}\(", text, re.MULTILINE)
             assert defined or list(source.rglob(f"{name}.py")), name
-    for _, first, then in rows("docs/explanation/architecture.md", "| change | open first | then |"):
+    for _, first, then in rows("docs/architecture.md", "| change | open first | then |"):
         named = re.sub(r"\]\([^)]*\)", "]", f"{first} {then}")
         for place in re.findall(r"\b\w+/[\w/]+(?:\.\w+)*", named):
             stem = place.removeprefix("src/llm_fsm/")

@@ -33,8 +33,8 @@ from llm_fsm.turn.choices import Choice
 from paths import ROOT
 
 SOURCE = ROOT / "src" / "llm_fsm"
-PAGES = ("api.md", "events.md", "errors.md", "environment.md")
-PAGE = "\n".join((ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") for name in PAGES)
+PAGES = ("api.md", "reference/events.md", "reference/errors.md", "reference/environment.md")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, OpenPause, Listed, Delivery, Finding)
 ASKED = (messages.LLMRequest, messages.LLMMessage, messages.ModelReply)
 TOLD = (Occasion, Veto, Handler)
@@ -165,7 +165,7 @@ def fields(kind: Any) -> Iterator[str]:
 
 def test_every_setting_of_the_format_is_told_of() -> None:
     """Keys of a definition, its states and transitions are columns of the guide, see `test_guide`."""
-    names = ("LLM_GUIDE.md", "reference/agents-and-tasks.md", "reference/ci.md")
+    names = ("LLM_GUIDE.md", "reference/agents-and-tasks.md", "ci.md")
     pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in names]
     words = re.sub(r"^```.*?^```", "", "\n".join(pages), flags=re.DOTALL | re.MULTILINE)
     told = set(re.findall(r"[`\"]([\w$-]+)[`\"]", words))
@@ -182,7 +182,7 @@ def test_the_page_of_continuous_integration_names_every_input_of_the_action() ->
     action = (ROOT / "action.yml").read_text(encoding="utf-8")
     inputs = re.findall(r"^  ([\w-]+):$", action[action.index("inputs:") : action.index("runs:")], re.MULTILINE)
     assert "fail-on" in inputs
-    page = (ROOT / "docs" / "reference" / "ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     assert [name for name in inputs if f"`{name}`" not in page] == []
 
 
@@ -195,6 +195,6 @@ TESTS = [
 
 @pytest.mark.parametrize("kind", TESTS)
 def test_every_key_of_a_conversation_test_is_told_of(kind: Any) -> None:
-    page = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     told = set(re.findall(r"[`\"](\w+)[`\"]", page))
     assert set(fields(kind)) - {"$schema"} - told == set()

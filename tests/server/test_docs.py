@@ -17,15 +17,15 @@ from paths import ROOT
 
 
 def test_every_problem_is_in_the_table() -> None:
-    table = rows("docs/reference/server.md", "| problem | status | when |")
+    table = rows("docs/server.md", "| problem | status | when |")
     shown = {name: (int(status), when) for name, status, when in table}
     assert shown == {name: (row.status, row.when.replace("`", "")) for name, row in KINDS.items()}
 
 
 def test_every_setting_and_limit_is_told_of() -> None:
-    shown = [row[0] for row in rows("docs/reference/server.md", "| setting of `create_app` | without | is |")]
+    shown = [row[0] for row in rows("docs/server.md", "| setting of `create_app` | without | is |")]
     assert shown == list(inspect.signature(create_app).parameters)
-    limits = ", ".join(row[0] for row in rows("docs/reference/server.md", "| of `Limits` | without | is |")).split(", ")
+    limits = ", ".join(row[0] for row in rows("docs/server.md", "| of `Limits` | without | is |")).split(", ")
     assert limits == [field.name for field in fields(Limits)]
 
 

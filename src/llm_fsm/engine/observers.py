@@ -1,6 +1,6 @@
 """Observers: functions that receive every event of every machine in this process.
 
-The lists of observers and surroundings are global to the process (see docs/explanation/architecture.md). They
+The lists of observers and surroundings are global to the process (see docs/architecture.md). They
 are empty until a function subscribes, as `enable_logging` does.
 """
 

@@ -205,7 +205,7 @@ Example:
 
 Fix:
 Write `"x-lint": {"ignore": ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}]}`;
-docs/reference/rules.md lists the rules.
+docs/rules.md lists the rules.
 """,
         "ignore-without-reason": """`x-lint` leaves findings out and does not say why.
 

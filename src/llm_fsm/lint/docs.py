@@ -1,6 +1,6 @@
 """The published page of each rule, made from its docstring.
 
-`docs/reference/rules.md` is `handbook()`; `llm-fsm validate --explain RULE` prints `page_of(rule).text`.
+`docs/rules.md` is `handbook()`; `llm-fsm validate --explain RULE` prints `page_of(rule).text`.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def page_of(word: str) -> Page:
     rule = find_rule(word)
     if rule is None:
         meant = near_rule(word)
-        hint = "docs/reference/rules.md lists them" if meant is None else f"did you mean {meant!r}?"
+        hint = "docs/rules.md lists them" if meant is None else f"did you mean {meant!r}?"
         raise LookupError(f"there is no rule {word[:60]!r}; {hint}")
     return next(page for page in pages() if page.rule is rule)
 
 
 def handbook() -> str:
-    """`docs/reference/rules.md`: a table of all rules, then their pages."""
+    """`docs/rules.md`: a table of all rules, then their pages."""
     every = pages()
     table = "\n".join(
         f"| [{page.rule.name}](#{page.rule.name}) | {page.rule.code} | {page.rule.level} |"
@@ -81,7 +81,7 @@ def handbook() -> str:
         " load, or a path of it cannot work; *warning*: almost surely not what the author meant;"
         " *info*: worth"
         " knowing. This page is made from the rules' own words:"
-        " `python -m llm_fsm.lint.docs > docs/reference/rules.md`.\n\n"
+        " `python -m llm_fsm.lint.docs > docs/rules.md`.\n\n"
         f"| rule | code | level | finds |\n|---|---|---|---|\n{table}\n\n" + "\n".join(sections)
     )
 

@@ -124,7 +124,7 @@ def read_suppressions(document: Mapping[str, Any]) -> Suppressions:
                 guessed[entry.rule] = near_rule(entry.rule) if len(guessed) < _GUESSED else None
             meant = guessed[entry.rule]
             hint = (
-                "docs/reference/rules.md lists the rules"
+                "docs/rules.md lists the rules"
                 if meant is None
                 else f"did you mean {quoted(meant)}?"
             )

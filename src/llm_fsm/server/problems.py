@@ -50,7 +50,7 @@ KINDS: Mapping[str, Kind] = {
     "internal": Kind(500, "A fault of the server", "never, or it is a fault of ours: please report it"),
     "unavailable": Kind(503, "Not available", "the server ends, or lacks a program or setting that is needed"),
 }
-"""The last part of `type` to its meaning. A test compares the table of docs/reference/server.md with this one."""
+"""The last part of `type` to its meaning. A test compares the table of docs/server.md with this one."""
 
 
 class Problem(Exception):

@@ -20,7 +20,7 @@ surrogates (see `storable`). Ids have at most 200 characters, and are otherwise 
 A store raises ConversationConflict if the version does not fit. It raises StoreError for everything else: locked,
 unreachable, read-only, full, newer version, damaged, a lost lock. The message names the file or server.
 
-`docs/reference/stores.md` is for the author of a store.
+`docs/stores.md` is for the author of a store.
 `llm_fsm.testing.store_suite` tests a store against this contract.
 """
 
