@@ -3,9 +3,11 @@ import { render } from "preact";
 import { Suspense, lazy } from "preact/compat";
 import { useEffect } from "preact/hooks";
 import { api } from "./api/client";
+import { warmUp } from "./canvas/layout";
 import type { ExportBody } from "./api/types";
 import {
   addState,
+  connect,
   copy,
   duplicate,
   find,
@@ -138,7 +140,7 @@ function Top() {
   const writable = useStudio((state) => state.writable);
   const isPanelOpen = useStudio((state) => state.isPanelOpen);
   return (
-    <header class="top">
+    <header class="topbar">
       <button type="button" class="plain home" onClick={() => void goHome()} title="All files">
         <b>llm-fsm</b> <span class="wide">studio</span>
       </button>
@@ -250,21 +252,23 @@ function SidePanel() {
   const count = useStudio((state) => present(state)?.checked.findings.length ?? 0);
   return (
     <aside class="panel" aria-label="Side panel">
-      <div class="tabs" role="tablist" aria-label="Panels">
-        {PANELS.map(([name, label]) => (
-          <button
-            key={name}
-            type="button"
-            role="tab"
-            id={`tab-${name}`}
-            aria-selected={panel === name}
-            aria-controls="panel-body"
-            onClick={() => openPanel(name)}
-          >
-            {label}
-            {name === "findings" && count > 0 && <span class="count">{count}</span>}
-          </button>
-        ))}
+      <div class="tabs">
+        <div role="tablist" aria-label="Panels">
+          {PANELS.map(([name, label]) => (
+            <button
+              key={name}
+              type="button"
+              role="tab"
+              id={`tab-${name}`}
+              aria-selected={panel === name}
+              aria-controls="panel-body"
+              onClick={() => openPanel(name)}
+            >
+              {label}
+              {name === "findings" && count > 0 && <span class="count">{count}</span>}
+            </button>
+          ))}
+        </div>
         <button
           type="button"
           class="plain close"
@@ -407,7 +411,7 @@ function App() {
         </main>
         {isPanelOpen && <SidePanel />}
       </div>
-      <nav class="bottom" aria-label="Panels">
+      <nav class="bottombar" aria-label="Panels">
         {PANELS.map(([name, label]) => (
           <button key={name} type="button" onClick={() => openPanel(name)}>
             {label}
@@ -426,11 +430,18 @@ function App() {
 
 async function begin(): Promise<void> {
   try {
+    const named = new URLSearchParams(location.search).get("file");
+    const early = named ? openFile(named) : undefined;
+    if (getState().view === "canvas") {
+      warmUp();
+      void import("./canvas/Canvas");
+    }
     const [settings, schema] = await Promise.all([api.settings(), api.schema().catch(() => ({}))]);
     takeSchema(schema);
     change({ settings });
-    const wanted = new URLSearchParams(location.search).get("file") ?? settings.file;
-    await Promise.all([refreshFiles(), wanted ? openFile(wanted) : undefined]);
+    const rest = named === null && settings.file ? openFile(settings.file) : early;
+    await rest;
+    await refreshFiles();
   } catch (error) {
     tell(error);
   }
@@ -464,6 +475,7 @@ function onKey(event: KeyboardEvent): void {
   if (key === "delete" || key === "backspace") return run(() => remove(selected));
   const one = selected.length === 1 && !isEdge(selected[0]!) ? selected[0]! : null;
   if (key === "n") return run(() => addState(one));
+  if (key === "c" && one !== null) return run(() => connect(one));
   if (key === "f2" && one !== null) return run(() => rename(one));
 }
 

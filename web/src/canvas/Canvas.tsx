@@ -34,8 +34,8 @@ import {
   onReveal,
   repoint,
 } from "../state/actions";
-import { fill, openPanel, place, present, select, useStudio } from "../state/studio";
-import { EVERYWHERE, HEIGHT, type Point, WIDTH } from "./layout";
+import { fill, getState, openPanel, place, present, select, useStudio } from "../state/studio";
+import { EVERYWHERE, HEIGHT, type LaidOut, type Point, WIDTH, roughPlaces } from "./layout";
 import { pathOf, routesOf } from "./route";
 import { SubflowPicture } from "./SubflowPicture";
 
@@ -196,6 +196,7 @@ function Picture() {
   const selected = useStudio((state) => state.selected);
   const lit = useStudio((state) => state.lit);
   const [isLaying, setLaying] = useState(false);
+  const [laid, setLaid] = useState<LaidOut | null>(null);
   const [shown, setShown] = useState<(StateNode | EverywhereNode)[]>([]);
   const fitted = useRef<string | null>(null);
   const graph = version?.checked.graph;
@@ -205,12 +206,26 @@ function Picture() {
   useEffect(() => {
     if (!graph || !positions) return;
     const lost = graph.nodes.filter((one) => !positions[one.id]);
-    if (lost.length === 0) return;
+    if (lost.length === 0) {
+      // Places that dagre chose get dagre's lines, also when the file is opened again.
+      if (lastLayout() === null && graph.nodes.length > 0) void firstLayout().then(setLaid);
+      return;
+    }
+    const has = graph.nodes.some((one) => positions[one.id]);
+    if (has) {
+      fill(besides(lost, graph.edges, { ...positions }));
+      return;
+    }
     setLaying(true);
+    const isRough = graph.nodes.length > MANY;
+    if (isRough) fill(roughPlaces(graph.nodes, graph.edges));
+    const { path: laid, at } = getState();
     void firstLayout().then((made) => {
-      const has = graph.nodes.some((one) => positions[one.id]);
-      fill(has ? besides(lost, graph.edges, { ...positions }) : made.positions);
       setLaying(false);
+      // What was moved or opened meanwhile stays.
+      if (getState().path !== laid || getState().at !== at) return;
+      fill(made.positions, isRough);
+      fitted.current = null;
     });
   }, [graph, positions]);
 
@@ -264,7 +279,7 @@ function Picture() {
       .filter((one) => one.source !== null)
       .map((one) => ({ id: one.id, source: one.source!, target: one.target }));
     return routesOf(ends, positions, lastLayout());
-  }, [graph, positions]);
+  }, [graph, positions, laid]);
 
   const ways = useMemo(() => {
     const found: WayEdge[] = [];
@@ -324,7 +339,7 @@ function Picture() {
       const edge = present()?.checked.graph.edges.find((one) => one.id === id);
       const state = edge ? (edge.source ?? edge.target) : id;
       const at = present()?.positions[state];
-      if (at) void flow.setCenter(at.x + WIDTH / 2, at.y + HEIGHT / 2, { zoom: 1, duration: 200 });
+      if (at && !isInView(flow.flowToScreenPosition(at), flow.getZoom())) void flow.setCenter(at.x + WIDTH / 2, at.y + HEIGHT / 2, { zoom: 1, duration: 200 });
     });
     return () => onReveal(null);
   }, []);
@@ -409,6 +424,13 @@ function Picture() {
       )}
     </ReactFlow>
   );
+}
+
+/** Return true for a state that can be seen whole, so that the picture need not move. */
+function isInView(at: Point, zoom: number): boolean {
+  const frame = document.querySelector(".canvas")!.getBoundingClientRect();
+  const isWide = at.x >= frame.left && at.x + WIDTH * zoom <= frame.right;
+  return isWide && at.y >= frame.top && at.y + HEIGHT * zoom <= frame.bottom;
 }
 
 function moved(places: Record<string, Point>): void {

@@ -63,6 +63,43 @@ export function layOut(
   return made;
 }
 
+/** Start the worker, so that it is there when the file is. */
+export function warmUp(): void {
+  worker ??= start();
+}
+
+/** Return rough places at once: a column for each step from the first state. Dagre's follow. */
+export function roughPlaces(nodes: readonly GraphNode[], edges: readonly GraphEdge[]): Positions {
+  const outward = new Map<string, string[]>();
+  for (const edge of edges) {
+    if (edge.source === null) continue;
+    outward.set(edge.source, [...(outward.get(edge.source) ?? []), edge.target]);
+  }
+  const ranks = new Map<string, number>();
+  const starts = [...nodes.filter((one) => one.initial), ...nodes].map((one) => one.id);
+  for (const start of starts) {
+    if (ranks.has(start)) continue;
+    ranks.set(start, 0);
+    const queue = [start];
+    for (let id = queue.shift(); id !== undefined; id = queue.shift()) {
+      for (const next of outward.get(id) ?? []) {
+        if (ranks.has(next)) continue;
+        ranks.set(next, ranks.get(id)! + 1);
+        queue.push(next);
+      }
+    }
+  }
+  const filled = new Map<number, number>();
+  const places: Positions = {};
+  for (const { id } of nodes) {
+    const rank = ranks.get(id) ?? 0;
+    const row = filled.get(rank) ?? 0;
+    filled.set(rank, row + 1);
+    places[id] = { x: rank * (WIDTH + 220), y: row * (HEIGHT + 40) };
+  }
+  return places;
+}
+
 const overlaps = (a: Point, b: Point) =>
   Math.abs(a.x - b.x) < WIDTH + 24 && Math.abs(a.y - b.y) < HEIGHT + 24;
 

@@ -19,7 +19,7 @@ onmessage = (event: MessageEvent<LayoutRequest>) => {
     edgesep: 24,
     marginx: 0,
     marginy: 0,
-    ranker: nodes.length > MANY ? "longest-path" : "network-simplex",
+    ranker: nodes.length > MANY ? "tight-tree" : "network-simplex",
   });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const id of nodes) graph.setNode(id, { width: WIDTH, height: HEIGHT });

@@ -46,7 +46,7 @@ export async function addState(after: string | null, at?: { x: number; y: number
   }
   const spot = at ?? freePlace(after);
   const made = await gesture(`Add state ${name}`, gestures, { [name]: spot });
-  if (made) select([name]);
+  if (made) reveal(name);
 }
 
 export async function connect(source: string | null, target?: string): Promise<void> {
@@ -61,7 +61,7 @@ export async function connect(source: string | null, target?: string): Promise<v
   const added = made?.checked.graph.edges.find(
     (one) => !known.has(one.id) && one.source === source,
   );
-  if (added) select([added.id]);
+  if (added) reveal(added.id);
 }
 
 /** Return the name of a further branch of a workflow's state; null for its only way on. */
@@ -97,7 +97,7 @@ export async function insertState(id: string): Promise<void> {
   const gestures: Gesture[] = [{ do: "insert_state", pointer: edge.pointer, id: name, value }];
   const spot = freePlace(edge.source);
   const made = await gesture(`Insert state ${name}`, gestures, { [name]: spot });
-  if (made) select([name]);
+  if (made) reveal(name);
 }
 
 export async function rename(id: string, to?: string): Promise<void> {
@@ -210,12 +210,18 @@ function retargeted(value: unknown, names: Record<string, string>): unknown {
 }
 
 let laidOut: LaidOut | null = null;
-export const lastLayout = (): LaidOut | null => laidOut;
+let laidPath: string | null = null;
+
+/** Return the last layout of the whole machine that is open; its lines are kept where nothing moved. */
+export const lastLayout = (): LaidOut | null => (laidPath === getState().path ? laidOut : null);
 
 /** Lay out the whole machine, for its first picture. */
 export async function firstLayout(): Promise<LaidOut> {
-  laidOut = await layOut(nodes(), edges());
-  return laidOut;
+  const { path } = getState();
+  const made = await layOut(nodes(), edges());
+  laidOut = made;
+  laidPath = path;
+  return made;
 }
 
 /** Lay out all states, or those that are selected around their own middle. One step. */
@@ -227,6 +233,7 @@ export async function tidy(): Promise<void> {
     const made = await layOut(some, edges());
     if (some.length === nodes().length) {
       laidOut = made;
+      laidPath = getState().path;
       place(made.positions, "Tidy up");
       return;
     }

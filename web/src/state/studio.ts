@@ -269,10 +269,10 @@ export function place(places: Positions, label: string): void {
 }
 
 /** Take positions of states that had none. They are no step, and are kept with the next one. */
-export function fill(places: Positions): void {
+export function fill(places: Positions, replaces = false): void {
   const versions = state.versions.map((one) => ({
     ...one,
-    positions: { ...places, ...one.positions },
+    positions: replaces ? { ...one.positions, ...places } : { ...places, ...one.positions },
   }));
   change({ versions });
 }

@@ -32,6 +32,7 @@ const MAIN: Record<string, readonly string[]> = {
 export function Details() {
   const version = useStudio(present);
   const selected = useStudio((state) => state.selected);
+  useStudio((state) => state.settings); // The schema comes with the settings.
   if (!version) return null;
   const { graph } = version.checked;
   const id = selected[0];
