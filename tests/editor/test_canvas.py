@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
-from studio_page import NARROW, chromium, opened
 
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
+from studio_page import NARROW, chromium, opened
 from tests.editor.conftest import TOKEN, serving
 
 ROOT = Path(__file__).parents[2]

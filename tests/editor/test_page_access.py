@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from studio_page import NARROW, WIDE, chromium, opened
 
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
+from studio_page import NARROW, WIDE, chromium, opened
 from tests.editor.conftest import TOKEN, serving
 
 ROOT = Path(__file__).parents[2]
