@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
 from studio_page import chromium, opened
-from tests.editor.conftest import TOKEN, serving
+from tests.editor.conftest import TOKEN, served
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "src" / "llm_fsm" / "editor" / "static"
@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with serving(Studio(folder=Folder(folder))) as found:
+    with served(Studio(folder=Folder(folder))) as found:
         yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
 from studio_page import NARROW, WIDE, chromium, opened
-from tests.editor.conftest import TOKEN, serving
+from tests.editor.conftest import TOKEN, served
 
 ROOT = Path(__file__).parents[2]
 AXE = (ROOT / "tests" / "data" / "axe" / "axe.min.js").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("bots")
     shutil.copy(ROOT / "fsm_definitions" / "order.json", folder)
-    with serving(Studio(folder=Folder(folder))) as found:
+    with served(Studio(folder=Folder(folder))) as found:
         yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
 
 

@@ -220,7 +220,7 @@ function Inspection({ found }: { found: TurnInspection }) {
     <div class="inspection" role="region" aria-label={`Turn ${found.turn.number}`}>
       <details open>
         <summary>Why</summary>
-        <pre tabIndex={0}>{found.why_text}</pre>
+        <Why why={found.why} />
       </details>
       {found.changed.length > 0 && (
         <details open>
@@ -276,6 +276,53 @@ function Inspection({ found }: { found: TurnInspection }) {
         {usage.seconds.toFixed(2)} s{usage.cost !== null && `, $${usage.cost.toPrecision(3)}`}
       </small>
     </div>
+  );
+}
+
+/** The notes of a turn: what was decided and by which conditions, what changed, what was refused. */
+function Why({ why }: { why: Record<string, unknown> }) {
+  const notes = Array.isArray(why["notes"]) ? why["notes"].filter(isObject) : [];
+  return (
+    <ul class="why">
+      {notes.map((note, index) => {
+        const { type, ...rest } = note;
+        return (
+          <li key={index}>
+            <b>{String(type).replace(/([a-z])([A-Z])/g, "$1 $2")}</b>
+            <Told value={rest} />
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+const isSaid = (value: unknown): boolean =>
+  value !== null && value !== "" && !(Array.isArray(value) && value.length === 0);
+
+function Told({ value }: { value: unknown }) {
+  if (Array.isArray(value)) {
+    return (
+      <ul>
+        {value.map((one, index) => (
+          <li key={index}>
+            <Told value={one} />
+          </li>
+        ))}
+      </ul>
+    );
+  }
+  if (!isObject(value)) return <span>{show(value)}</span>;
+  return (
+    <ul>
+      {Object.entries(value)
+        .filter(([, inner]) => isSaid(inner))
+        .map(([key, inner]) => (
+          <li key={key}>
+            <small>{key.replace(/_/g, " ")}</small> <Told value={inner} />
+          </li>
+        ))}
+    </ul>
   );
 }
 
@@ -339,7 +386,7 @@ function Pause({ paused }: { paused: PausedRow }) {
     return (
       <div role="group" aria-label="Approval">
         <p>
-          {paused.tool ?? paused.state} wants to act: <code>{show(paused.arguments)}</code>
+          {paused.what} wants to act: <code>{show(paused.call)}</code>
         </p>
         <div class="buttons">
           <button type="button" class="main" onClick={() => void answer(true)}>
@@ -368,7 +415,7 @@ function Pause({ paused }: { paused: PausedRow }) {
   return (
     <form onSubmit={submit} aria-label="Answer" class="pause">
       <p>
-        Waits for <b>{paused.wait_for ?? paused.tool ?? paused.state}</b>
+        Waits for <b>{paused.what || paused.state}</b>
       </p>
       {properties ? (
         Object.entries(properties).map(([key, schema]) => (

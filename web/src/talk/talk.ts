@@ -47,7 +47,7 @@ const subscribe = (listener: () => void) => {
 export const useTalk = (): TalkState => useSyncExternalStore(subscribe, () => state);
 
 function take(talk: T.TalkView): void {
-  changeTalk({ talk, asked: "", streamed: "", problem: "" });
+  changeTalk({ talk, asked: "", streamed: "", problem: talk.problem ?? "" });
   const last = talk.turns.at(-1);
   light({ state: talk.state, edges: last?.edges ?? [] });
 }
