@@ -542,6 +542,11 @@ export interface RanTests {
   "reason": string | null;
 }
 
+export interface ReadingData {
+  "read": number;
+  "total": number;
+}
+
 export interface ReminderData {
   "due": number;
 }

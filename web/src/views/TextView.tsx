@@ -85,7 +85,7 @@ function extensions(readOnly: boolean) {
     lintGutter(),
     EditorState.readOnly.of(readOnly),
     EditorView.lineWrapping,
-    EditorView.contentAttributes.of({ "aria-label": "Text of the definition" }),
+    EditorView.contentAttributes.of({ "aria-label": "Text of the definition", tabindex: "0" }),
     EditorView.updateListener.of((update) => {
       if (!update.docChanged) return;
       if (update.transactions.some((one) => one.annotation(fromOutside))) return;
