@@ -73,7 +73,7 @@ export default function Diff() {
           </ul>
           <h2>As text</h2>
           {found.unified === "" && <p>There is no difference.</p>}
-          <pre class="unified" tabIndex={0} aria-label="Difference as text">
+          <pre class="unified" role="region" tabIndex={0} aria-label="Difference as text">
             {found.unified.split("\n").map((line, index) => (
               <span key={index} class={lineClass(line)}>
                 {line + "\n"}
