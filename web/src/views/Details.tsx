@@ -32,8 +32,9 @@ const MAIN: Record<string, readonly string[]> = {
 export function Details() {
   const version = useStudio(present);
   const selected = useStudio((state) => state.selected);
-  useStudio((state) => state.settings); // The schema comes with the settings.
-  if (!version) return null;
+  // The schema comes with the settings. A form without it would lose what is typed when it comes.
+  const isReady = useStudio((state) => state.settings !== null);
+  if (!version || !isReady) return null;
   const { graph } = version.checked;
   const id = selected[0];
   if (selected.length > 1) return <Several ids={selected} />;
