@@ -444,7 +444,7 @@ def test_words_for_a_flow_are_asked_for_with_the_schema_of_the_turns_that_follow
     begun = talk(TRIP, "to Rome", reply("who", "Rome!"), reply("name", "Which name?"))
     done = say(TRIP, begun.session, "Ada", reply("name", "And the rest of it?"))
     words, turn = begun.requests[1], done.requests[0]
-    assert "only your message is used" in words.messages[1].content
+    assert "Only your message is used" in words.messages[1].content
     assert words.schema == turn.schema
     assert turn.schema is not None
     assert "\"bags\"" in turn.schema.text

@@ -303,7 +303,7 @@ LONG = "word " * 40
         ),
         (
             {"reply": "News: {{ 'yes' if news else 'no' }}. Right?"},
-            ["x (final):", '  says: "News: [news]. Right?"'],
+            ["x (final):", '  says: "News: [value]. Right?"'],
         ),
         ({"reply": "注 文" + "。" * 200}, ["x (final):", f'  says: "[…] {"。" * 160}"']),
         ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"},

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from llm_fsm.turn.prompt.state_summary import fixed_text
 from machines import machine, reply, say, start, talk
 
 
@@ -70,3 +73,17 @@ def test_what_a_transition_leads_on_to_is_shown_up_to_states_that_wait() -> None
     first, second = item["there"]["leads_on_to"]
     assert (first["to"], [branch["to"] for branch in first["leads_on_to"]]) == ("two", ["b", "a"])
     assert second == {"to": "c"}
+
+
+@pytest.mark.parametrize(
+    ("fixed", "shown"),
+    [
+        ("{% if street %}to {{ street }}{% else %}for pickup{% endif %}.", "to [street] or for pickup."),
+        ("{% if a %}A{% elif b %}B{% else %}C{% endif %}", "A or B or C"),
+        ("{% if name %}Thanks, {{ name }}! {% endif %}Bye.", "Thanks, [name]! Bye."),
+        ("{{ total | round(2) }} euros on {{ stay.day }}", "[total] euros on [stay.day]"),
+        ("That makes {{ {'small': 8, 'large': 10}[size] }} euros.", "That makes [value] euros."),
+    ],
+)
+def test_a_fixed_reply_is_shown_as_words_with_the_keys_that_it_shows(fixed: str, shown: str) -> None:
+    assert fixed_text(fixed) == shown

@@ -20,8 +20,9 @@ _SHORT_CHARS = 160
 """The system message has a line for each state, so a long purpose is cut at a word."""
 _VALUE = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
 _TAG = re.compile(r"\{[%#].*?[%#]\}", re.DOTALL)
-_WORDS = frozenset({"if", "else", "not", "and", "or", "in", "is", "true", "false", "none"})
-_KEY_NAME = re.compile(r"(?<![\w'\"])[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_ELSE = re.compile(r"\s*\{%-?\s*(?:else|elif\b.*?)\s*-?%\}\s*", re.DOTALL)
+_SHOWN_KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\s*(?:\|.*)?", re.DOTALL)
+"""An expression that shows one value, as it is or in another form."""
 _LONG_WORD = 30
 """Characters before a cut without a space: the script puts none between words."""
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
@@ -348,9 +349,11 @@ def _indented(text: str) -> str:
 def fixed_text(reply: str) -> str:
     """Return the text of a fixed reply for a prompt: names in brackets for values, no code, and its end.
 
-    The end has the question, which the model must not ask, too.
+    Texts of which the program says one are parted by "or". The end has the question, which the model
+    must not ask, too.
     """
-    text = _TAG.sub("", _VALUE.sub(_value_name, clean(reply)))
+    named = _VALUE.sub(_value_name, clean(reply))
+    text = _TAG.sub("", _ELSE.sub(" or ", named))
     line = " ".join(text.split())
     if len(line) <= _SHORT_CHARS:
         return line
@@ -362,9 +365,9 @@ def fixed_text(reply: str) -> str:
 
 
 def _value_name(match: re.Match[str]) -> str:
-    """Return the key that an expression shows, in brackets."""
-    names = [name.group() for name in _KEY_NAME.finditer(match.group(1)) if name.group() not in _WORDS]
-    return f"[{names[0]}]" if names else "[value]"
+    """Return the key that an expression shows, in brackets; "[value]" for what is computed."""
+    shown = _SHOWN_KEY.fullmatch(match.group(1))
+    return "[value]" if shown is None else f"[{shown.group(1)}]"
 
 
 def _short(text: str) -> str:
