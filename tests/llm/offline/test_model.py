@@ -323,6 +323,13 @@ def test_a_fixed_reply_follows_by_itself():
     assert words(user="ok", choices=(choice("next", arrival="Goodbye!", fixed=True),)) == ""
 
 
+def test_a_fixed_reply_with_the_values_of_before_is_not_said_beside_a_correction():
+    known = {"amount": 2000}
+    spoken = {"own_words": "2000 euros. Is that right?", "purpose": "", "choices": (YES,), "context": known}
+    assert words(user="amount 2500", writable={"amount": NUMBER}, **spoken) == "Noted – amount: 2500."
+    assert words(user="hm?", **spoken) == "I did not understand that. 2000 euros. Is that right?"
+
+
 def test_what_is_not_understood_is_said_before_the_question_is_asked_again():
     said = words(user="hm?", wanted={"day": DATE}, choices=(NEXT,))
     assert said == "I did not find day in that. Please tell me: day (a date such as 2026-03-14)."

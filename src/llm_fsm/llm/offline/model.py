@@ -172,6 +172,8 @@ def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
         notice = wording.join(understood, "I cannot continue with that")
     elif english and not understood:
         notice = "I did not understand that"
+    if update and view.own_words != view.purpose:  # a fixed text shows the old values, and is said anew by itself
+        return notice
     return wording.join(notice, view.own_words)
 
 
