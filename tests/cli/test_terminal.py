@@ -436,7 +436,7 @@ def test_a_drawing_has_bold_ids_and_lines_that_break_between_words(terminals: li
     assert terminal.code() == 0
     assert "-> \x1b[1mplaced\x1b[0m:" in terminal.raw
     assert "\x1b[1mconfirm\x1b[0m" in terminal.raw
-    assert "[pizza, size\n     and quantity are known]" in terminal.screen
+    assert "[handover\n     is delivery]" in terminal.screen
     assert max(map(len, terminal.screen.splitlines())) <= 60
 
 

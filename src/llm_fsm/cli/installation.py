@@ -23,6 +23,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "server": ("ag_ui", "fastapi", "httptools", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
     "smolagents": ("smolagents",),
     "statemachine": ("statemachine",),
+    "temporal": ("temporalio",),
 }
 """Extra to the modules that it brings."""
 
