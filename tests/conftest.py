@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -51,6 +52,15 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 patch.delenv(name)
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         yield home
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The browser of the pages. A desk may be without one; in CI a test that is skipped for it is a failure."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -12,11 +12,13 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from playwright.sync_api import Browser
 
 from llm_fsm.editor.app import LIMITS, create_studio
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
 from llm_fsm.server import run
+from studio_page import chromium
 
 TOKEN = "a-token-of-the-tests"
 
@@ -78,3 +80,23 @@ def page(tmp_path: Path) -> Iterator[Page]:
 def serving() -> Callable[[Studio], contextlib.AbstractContextManager[Page]]:
     """Serves a studio that a test makes."""
     return served
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    """A browser for the tests of one module."""
+    with chromium(chromium_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the studio at `address`."""
+    return tmp_path_factory.mktemp("bots")
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """The address of a studio, with its token as the command prints it."""
+    with served(Studio(folder=Folder(folder))) as found:
+        yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"

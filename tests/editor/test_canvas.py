@@ -2,36 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from llm_fsm.editor.folder import Folder
-from llm_fsm.editor.studio import Studio
-from studio_page import NARROW, chromium, opened
-from tests.editor.conftest import TOKEN, served
+from studio_page import NARROW, opened
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("bots")
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with served(Studio(folder=Folder(folder))) as found:
-        yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
 
 
 @pytest.fixture
@@ -137,20 +116,22 @@ def test_touch_connects_on_the_canvas(browser: Browser, address: str, greeting: 
     assert ways(greeting, "hello")[-1] == "birthday"
 
 
+def typed(page: Page, key: str, text: str) -> None:
+    """Press a key that asks for a word, and type the word once its field has the focus, as people do."""
+    page.keyboard.press(key)
+    page.wait_for_function("() => document.activeElement instanceof HTMLInputElement")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
 def test_keyboard_alone_adds_a_state_and_a_transition(browser: Browser, address: str, greeting: Path) -> None:
     with opened(browser, address, "greeting.json") as page:
         expect(state(page, "hello")).to_be_visible()
-        page.keyboard.press("Control+k")
-        page.keyboard.type("hello")
-        page.keyboard.press("Enter")
+        typed(page, "Control+k", "hello")
         expect(page.get_by_role("heading", name="State hello")).to_be_visible()
-        page.keyboard.press("n")
-        page.keyboard.type("birthday")
-        page.keyboard.press("Enter")
+        typed(page, "n", "birthday")
         expect(page.get_by_role("heading", name="State birthday")).to_be_visible()
-        page.keyboard.press("c")
-        page.keyboard.type("goodbye")
-        page.keyboard.press("Enter")
+        typed(page, "c", "goodbye")
         expect(page.get_by_role("heading", name="birthday → goodbye")).to_be_visible()
         page.keyboard.press("Control+s")
         expect(page.get_by_text("Saved greeting.json")).to_be_visible()

@@ -4,37 +4,16 @@ import gzip
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from llm_fsm.editor.folder import Folder
-from llm_fsm.editor.studio import Studio
-from studio_page import chromium, opened
-from tests.editor.conftest import TOKEN, served
+from studio_page import opened
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "src" / "llm_fsm" / "editor" / "static"
 FIRST_LOAD = 300_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("bots")
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    with served(Studio(folder=Folder(folder))) as found:
-        yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
 
 
 @pytest.fixture

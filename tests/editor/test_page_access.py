@@ -1,17 +1,13 @@
 """Every view of the studio, light and dark, wide and narrow, under axe-core (tests/data/axe)."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from llm_fsm.editor.folder import Folder
-from llm_fsm.editor.studio import Studio
-from studio_page import NARROW, WIDE, chromium, opened
-from tests.editor.conftest import TOKEN, served
+from studio_page import NARROW, WIDE, opened
 
 ROOT = Path(__file__).parents[2]
 AXE = (ROOT / "tests" / "data" / "axe" / "axe.min.js").read_text(encoding="utf-8")
@@ -19,17 +15,11 @@ RUN = "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag2
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("bots")
-    shutil.copy(ROOT / "fsm_definitions" / "order.json", folder)
-    with served(Studio(folder=Folder(folder))) as found:
-        yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the studio at `address`, with a shipped definition."""
+    bots = tmp_path_factory.mktemp("bots")
+    shutil.copy(ROOT / "fsm_definitions" / "order.json", bots)
+    return bots
 
 
 def faults(page: Page) -> list[Any]:

@@ -90,11 +90,8 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     assert (done.returncode, (done.stdout + done.stderr).count("glossary.md:")) == (1, 2)
 
 
-def test_the_site_opens_from_a_folder_searches_and_has_light_and_dark_colours(site: Path) -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
-    seen = json.loads(run("site_search.mjs", BROWSER, (site / "index.html").as_uri(), "digression", browser))
+def test_the_site_opens_from_a_folder_searches_and_has_light_and_dark_colours(site: Path, chromium_path: str) -> None:
+    seen = json.loads(run("site_search.mjs", BROWSER, (site / "index.html").as_uri(), "digression", chromium_path))
     assert (seen["outside"], seen["errors"], seen["fits"]) == ([], [], True)
     assert seen["light"] != seen["dark"]
     assert any("cancel-correct-repeat.html" in link for link in seen["links"])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from typing import Any
 
 import httpx
 import openai
-import pytest
 from mcp import Client
 
 from llm_fsm import AsyncMachine
@@ -102,11 +100,8 @@ def test_mcp_hands_on_choices_and_takes_a_click() -> None:
     assert (turn["state"], turn["usage"]["calls"]) == ("done", 0)
 
 
-def test_the_chat_page_shows_buttons_and_a_click_is_a_turn() -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+def test_the_chat_page_shows_buttons_and_a_click_is_a_turn(chromium_path: str) -> None:
     with served(app()) as url:
-        seen = json.loads(run("chat_choices.mjs", ("playwright-core@1.65.1",), url, browser))
+        seen = json.loads(run("chat_choices.mjs", ("playwright-core@1.65.1",), url, chromium_path))
     assert seen == {"buttons": ["Small", "Large"], "messages": ["Bot: Which size?", "You: Large", "Bot: Size Large.",
                     "The conversation has ended."], "left": False, "errors": []}  # fmt: skip

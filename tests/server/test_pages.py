@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import httpx
-import pytest
 
 from desks import DESK
 from llm_fsm import AsyncMachine
@@ -49,12 +47,9 @@ def test_vendored_files_bring_their_licence() -> None:
     assert "Apache License" in (STATIC / "openapi-explorer.LICENSE.txt").read_text()
 
 
-def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the_dark() -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the_dark(chromium_path: str) -> None:
     with served(create_app(machine(), due_seconds=None)) as url:
-        seen = json.loads(run("chat_page.mjs", BROWSER, url, browser))
+        seen = json.loads(run("chat_page.mjs", BROWSER, url, chromium_path))
     assert (seen["outside"], seen["errors"]) == ([], [])
     assert seen["focus"] == "Approve"
     assert "JSON" in seen["problem"]
@@ -64,21 +59,15 @@ def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the
     assert 'list "Conversation"' in seen["names"]
 
 
-def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept() -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept(chromium_path: str) -> None:
     model = ScriptedLLM([{"message": "How can I help?"}, {"message": "Hello Ada, how can I help?"}])
     app = create_app(AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund]), due_seconds=None)
     with served(app) as url:
-        seen = json.loads(run("chat_early.mjs", BROWSER, url, browser))
+        seen = json.loads(run("chat_early.mjs", BROWSER, url, chromium_path))
     assert seen[:2] == ["Bot: How can I help?", "You: Ada"]
 
 
-def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_path: Path) -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_path: Path, chromium_path: str) -> None:
     greetings = [{"message": "How can I help?"}, {"message": "A new start."}]
     answers = [reply("talk", "Hello Ada."), reply("talk", "Still here.")]
     model = ScriptedLLM([greetings[0], *answers, greetings[1]])
@@ -87,7 +76,7 @@ def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_
     chats = AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund])
     app = create_app(chats, tokens=Tokens.from_file(file), due_seconds=None)
     with served(app) as url:
-        seen = json.loads(run("chat_reload.mjs", BROWSER, url, token, browser))
+        seen = json.loads(run("chat_reload.mjs", BROWSER, url, token, chromium_path))
     assert (seen["first"], seen["refused"]) == (False, "This token is not known.")
     assert seen["before"] == ["Bot: How can I help?", "You: I am Ada", "Bot: Hello Ada."]
     assert seen["after"] == seen["before"]
@@ -95,16 +84,13 @@ def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_
     assert seen["fresh"] == ["Bot: A new start."]
 
 
-def test_a_user_and_two_operators_talk_over_their_pages() -> None:
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium")
+def test_a_user_and_two_operators_talk_over_their_pages(chromium_path: str) -> None:
     model = ScriptedLLM([
         {"message": "How can I help you?"}, reply("human", "Of course."), {"message": "Is there anything else?"},
     ])  # fmt: skip
     desk = AsyncMachine.from_dict(DESK, model=model)
     with served(create_app(desk, due_seconds=None)) as url:
-        seen = json.loads(run("operator_page.mjs", BROWSER, url, browser))
+        seen = json.loads(run("operator_page.mjs", BROWSER, url, chromium_path))
     assert (seen["outside"], seen["errors"]) == ([], [])
     assert (seen["may_write"], seen["listed"], seen["fits"]) == (True, "Wants a person", True)
     assert seen["read"][1] == "UserA <b>person</b>, please"

@@ -2,24 +2,22 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 WIDE = {"width": 1400, "height": 860}
 NARROW = {"width": 390, "height": 800}
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(path: str) -> Iterator[Browser]:
     """Start a browser that has no network of its own to reach."""
     switches = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=switches)
+        browser = playwright.chromium.launch(executable_path=path, args=switches)
         try:
             yield browser
         finally:

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
@@ -318,7 +317,9 @@ def temporal_module() -> Any:
     if find_spec("temporalio") is None:
         said = "--temporal needs temporalio: pip install 'llm-fsm-runtime[temporal]'"
         raise exits.Failure(said)
-    return import_module("llm_fsm.durable.temporal")
+    from llm_fsm.durable import temporal
+
+    return temporal
 
 
 def _tell_faults(path: str, batch: Batch) -> None:

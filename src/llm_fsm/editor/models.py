@@ -44,7 +44,7 @@ class Listing(_Shape):
 
 
 class StudioSettings(_Shape):
-    """What this studio can do."""
+    """The abilities of this studio."""
 
     version: str
     folder: str
@@ -153,7 +153,7 @@ class Layout(_Shape):
 
 
 class CheckedText(_Shape):
-    """What the checker and the reader make of a text."""
+    """The findings and the graph of a text."""
 
     kind: FileKind
     is_json: bool
@@ -459,7 +459,7 @@ class DiffAnswer(_Shape):
     """A difference, by meaning and as text."""
 
     against: str
-    """What it was compared with, such as `HEAD` or a path."""
+    """The other side of the comparison, such as `HEAD` or a path."""
     before: str | None
     """The other text; None: there is none, as for a file that was never committed."""
     unified: str
@@ -493,7 +493,7 @@ class PromptBody(TextBody):
 
 
 class PromptAnswer(_Shape):
-    """What the model would read."""
+    """The prompt that the model would read."""
 
     state: str
     messages: list[dict[str, Any]]
@@ -515,7 +515,7 @@ class TalkBody(TextBody):
 
 
 class TurnUsage(_Shape):
-    """What a turn cost. `cost` is in US dollars; None: nobody knows."""
+    """The tokens, time and cost of a turn. `cost` is in US dollars; None: nobody knows."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -532,7 +532,7 @@ class ChoiceRow(_Shape):
 
 
 class PausedRow(_Shape):
-    """What a conversation waits for."""
+    """The open question of a conversation that waits."""
 
     id: str
     kind: str
