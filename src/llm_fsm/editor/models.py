@@ -744,6 +744,7 @@ class RanTests(_Shape):
     """Pointers of states and transitions that the tests touched."""
     missed: list[str]
     share: float
+    """Per cent of states and transitions that the tests touched."""
     reason: str | None = None
 
 

@@ -115,6 +115,18 @@ function Everywhere({ data }: NodeProps<EverywhereNode>) {
   );
 }
 
+const MARK_WORDS: Record<string, string> = {
+  lit: " The conversation is here.",
+  covered: " The tests reach it.",
+  missed: " The tests miss it.",
+};
+
+/** Return what the picture of a state says, colours included, in words. */
+function wordsOf(node: GraphNode, marks: readonly string[]): string {
+  const told = marks.map((one) => MARK_WORDS[one] ?? "").join("");
+  return `State ${node.id}, ${KIND_WORDS[node.kind] ?? node.kind}.${told} ${node.purpose}`;
+}
+
 const labelOf = (edge: GraphEdge): string => edge.label || edge.words;
 
 function Way(props: EdgeProps<WayEdge>) {
@@ -250,7 +262,7 @@ function Picture() {
           height: isOpen ? undefined : HEIGHT,
           handles: HANDLES,
           selected: known.has(node.id),
-          ariaLabel: `State ${node.id}, ${KIND_WORDS[node.kind] ?? node.kind}. ${node.purpose}`,
+          ariaLabel: wordsOf(node, marks),
           data: { node, lit: marks.join(" "), figure, isOpen, path: path ?? "" },
         };
       });

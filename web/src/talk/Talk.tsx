@@ -17,6 +17,7 @@ import {
   send,
   useTalk,
 } from "./talk";
+import { Why, show } from "./Why";
 
 export default function Talk() {
   const { talk, isBusy, asked, streamed, problem, inspected, replay: played, saved } = useTalk();
@@ -102,9 +103,6 @@ export default function Talk() {
     </section>
   );
 }
-
-const show = (value: unknown): string =>
-  typeof value === "string" ? value : JSON.stringify(value, null, 1);
 
 function Beginning() {
   const { model, replies, isBusy, talk, stored } = useTalk();
@@ -257,7 +255,9 @@ function Inspection({ found }: { found: TurnInspection }) {
             </div>
           ))}
           <b>reply</b>
-          <pre tabIndex={0}>{call.error ?? call.reply}</pre>
+          <pre role="region" aria-label="Reply" tabIndex={0}>
+            {call.error ?? call.reply}
+          </pre>
         </details>
       ))}
       {found.tools.map((tool, index) => (
@@ -276,53 +276,6 @@ function Inspection({ found }: { found: TurnInspection }) {
         {usage.seconds.toFixed(2)} s{usage.cost !== null && `, $${usage.cost.toPrecision(3)}`}
       </small>
     </div>
-  );
-}
-
-/** The notes of a turn: what was decided and by which conditions, what changed, what was refused. */
-function Why({ why }: { why: Record<string, unknown> }) {
-  const notes = Array.isArray(why["notes"]) ? why["notes"].filter(isObject) : [];
-  return (
-    <ul class="why">
-      {notes.map((note, index) => {
-        const { type, ...rest } = note;
-        return (
-          <li key={index}>
-            <b>{String(type).replace(/([a-z])([A-Z])/g, "$1 $2")}</b>
-            <Told value={rest} />
-          </li>
-        );
-      })}
-    </ul>
-  );
-}
-
-const isSaid = (value: unknown): boolean =>
-  value !== null && value !== "" && !(Array.isArray(value) && value.length === 0);
-
-function Told({ value }: { value: unknown }) {
-  if (Array.isArray(value)) {
-    return (
-      <ul>
-        {value.map((one, index) => (
-          <li key={index}>
-            <Told value={one} />
-          </li>
-        ))}
-      </ul>
-    );
-  }
-  if (!isObject(value)) return <span>{show(value)}</span>;
-  return (
-    <ul>
-      {Object.entries(value)
-        .filter(([, inner]) => isSaid(inner))
-        .map(([key, inner]) => (
-          <li key={key}>
-            <small>{key.replace(/_/g, " ")}</small> <Told value={inner} />
-          </li>
-        ))}
-    </ul>
   );
 }
 

@@ -135,7 +135,9 @@ export const inspect = (turn: number) =>
 export const fork = (turn: number, message: string | null = null) =>
   busy(async () => {
     if (!state.talk) return;
-    const made = await api.fork(state.talk.id, { turn, message });
+    const { path, text } = body();
+    const edited = path === state.talk.path ? text : null;
+    const made = await api.fork(state.talk.id, { turn, message, text: edited });
     changeTalk({ inspected: null, replay: null, saved: null });
     take(made);
     say(message === null ? `Stepped back to turn ${turn}` : "Went on with the edited message");

@@ -48,7 +48,7 @@ export function Tests() {
         <div role="status">
           <p class={ran.failed > 0 ? "error" : "good"}>
             {ran.reason ??
-              `${ran.passed} passed, ${ran.failed} failed, ${Math.round(ran.share * 100)} % covered`}
+              `${ran.passed} passed, ${ran.failed} failed, ${Math.round(ran.share)} % covered`}
           </p>
           <ul class="findings">
             {ran.results.map((one) => (
