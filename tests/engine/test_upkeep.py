@@ -108,6 +108,23 @@ async def test_no_more_are_begun_than_there_are_places():
     assert len(await store.unfinished()) == 9
 
 
+async def test_work_that_found_no_place_begins_as_soon_as_places_are_free():
+    store = MemoryStore()
+    names = [f"c{number}" for number in range(9)]
+    await left_behind(store, names)
+    machine = order(store)
+    keeper = Upkeep(lambda: [machine], every=3600, concurrency=2)
+    looking = asyncio.create_task(keeper.run())
+
+    async def all_done():
+        return not await store.unfinished()
+
+    await until(all_done)
+    looking.cancel()
+    await keeper.stop()
+    assert [len(await store.records(name)) for name in names] == [2] * 9
+
+
 async def test_what_does_not_end_in_time_is_handed_back_and_taken_up_by_another():
     store, hanging = MemoryStore(), Hanging()
     await left_behind(store, ["c"])

@@ -55,6 +55,7 @@ class Upkeep:
         self._wait_until: dict[tuple[str, str], float] = {}
         self._failing: set[str] = set()
         self._woken = asyncio.Event()
+        self._crowded = False
 
     def wake(self) -> None:
         """Look again at once."""
@@ -71,6 +72,7 @@ class Upkeep:
 
     async def look(self) -> None:
         """Look once, and begin what is found. An error is reported, and the next look tries again."""
+        self._crowded = False
         try:
             for store, machines in _by_store(self._machines()):
                 await self._look_at(store, machines)
@@ -115,11 +117,20 @@ class Upkeep:
         """Begin work in a task, unless it is under way, failed just now, or there is no place."""
         now = asyncio.get_running_loop().time()
         too_early = self._wait_until.get(key, 0.0) > now
-        if key in self._running or too_early or len(self._running) >= self._concurrency:
+        if key in self._running or too_early:
+            return
+        if len(self._running) >= self._concurrency:
+            self._crowded = True
             return
         task = asyncio.create_task(self._work(key, work))
         self._running[key] = task
-        task.add_done_callback(lambda _: self._running.pop(key, None))
+        task.add_done_callback(lambda _: self._end(key))
+
+    def _end(self, key: tuple[str, str]) -> None:
+        """Free the place of some work, and look again at once if other work waits for a place."""
+        self._running.pop(key, None)
+        if self._crowded and len(self._running) <= self._concurrency // 2:
+            self.wake()  # at half, because a look for each free place would read the store too often
 
     async def _work(self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         try:
