@@ -90,9 +90,7 @@ def test_a_turn_says_why(browser: Browser, address: str, reservation: Path) -> N
         expect(why.get_by_role("region", name="Reply")).to_contain_text("context_update")
 
 
-def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(
-    browser: Browser, address: str, reservation: Path
-) -> None:
+def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(browser: Browser, address: str, reservation: Path) -> None:
     with opened(browser, address, "reservation.json") as page:
         talked(page)
         page.get_by_role("button", name="Step back to turn 1").click()
@@ -108,9 +106,7 @@ def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(
         expect(page.get_by_text("And the day?")).to_be_visible()
 
 
-def test_a_fork_goes_on_with_the_definition_as_it_is_edited(
-    browser: Browser, address: str, reservation: Path
-) -> None:
+def test_a_fork_goes_on_with_the_definition_as_it_is_edited(browser: Browser, address: str, reservation: Path) -> None:
     with opened(browser, address, "reservation.json") as page:
         talked(page)
         panel(page, "Details")
