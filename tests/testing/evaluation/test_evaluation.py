@@ -65,6 +65,25 @@ def test_turns_as_labelled_are_right() -> None:
     assert found.turns[1].worded
 
 
+QUOTED: dict[str, Any] = {
+    **BOOKING,
+    "context_schema": {
+        "type": "object",
+        "properties": {"name": {"type": "string", "x-said": "quote"}, "guests": {"type": "integer"}},
+    },
+}
+
+
+def test_the_right_answer_takes_the_place_of_a_wrong_one_where_a_key_asks_for_a_quote() -> None:
+    turns: list[dict[str, Any]] = [
+        {"say": "I am Ada", "state": "guests", "values": {"name": "Ada"}},
+        {"say": "four", "values": {"guests": 4}},
+    ]
+    replies = [reply("name", "What?"), reply("done", "", guests=4)]
+    found = dialogue(replies, turns, file={"definition": QUOTED})
+    assert (found.unforced, [turn.right for turn in found.turns]) == (0, [False, True])
+
+
 def test_after_a_wrong_turn_the_conversation_goes_on_from_the_right_answer() -> None:
     replies = [reply("name", "What?"), reply("done", "", guests=4)]
     found = dialogue(replies)

@@ -140,17 +140,19 @@ async def _taken(run: CaseRunner, chat: AsyncConversation, label: Label) -> Step
 
 def _right_reply(label: Label, chat: AsyncConversation) -> dict[str, Any]:
     """Return the reply that the labels ask for."""
+    said = label.step.say or ""
     values = {
-        key: _sample(wanted, label.step.say or "")
-        for key, wanted in label.values.items()
-        if wanted is not None
+        key: _sample(wanted, said) for key, wanted in label.values.items() if wanted is not None
     }
     unset = [key for key, wanted in label.values.items() if wanted is None]
     gone = [key for key in unset if key in chat.context]
     target = label.states[0] if label.states else chat.state
     found = reply(target, "All right.", **values)
+    update = found["transition"]["context_update"]
+    # A key that asks for a quote refuses a value without one, and the whole message is a quote.
+    update["_quotes"] = dict.fromkeys(values, said)
     if gone:
-        found["transition"]["context_update"]["_clear"] = gone
+        update["_clear"] = gone
     return found
 
 
