@@ -124,7 +124,7 @@ def test_an_interrupt_in_the_middle_of_words_stops_the_turn_and_a_second_one_lea
         terminal.type("hi there" + ENTER)
         terminal.wait_for("word1 ")
         terminal.type("\x03")
-        terminal.wait_for("Stopped. Nothing of this turn is kept: neither the message nor what was said.")
+        terminal.wait_for("Stopped. This turn was discarded. Send your message again.")
         terminal.wait_for("Ctrl-C again leaves.")
         terminal.wait_for_prompt()
         terminal.type("who are you" + ENTER)

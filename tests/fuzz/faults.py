@@ -315,7 +315,7 @@ def copied_description(document: Document, chance: Random) -> str | None:
 
 
 def silent_state(document: Document, chance: Random) -> str | None:
-    """A state that says neither what it is for nor how to go about it."""
+    """A state has neither a purpose nor instructions."""
     name = chance.choice(asking(document))
     for key in ("purpose", "description", "instructions", "reply"):
         document["states"][name].pop(key, None)

@@ -42,7 +42,7 @@ CODES: Mapping[type[Exception], int] = {
 
 
 class Failure(click.ClickException):
-    """A command could not do what was asked, for a reason that is nobody's bug."""
+    """A command could not do what was asked, for an expected reason."""
 
     def __init__(self, message: str, code: int = USAGE) -> None:
         super().__init__(message)
@@ -50,9 +50,9 @@ class Failure(click.ClickException):
 
 
 def need_docstrings() -> None:
-    """Raise Failure where Python was told to leave out the docstrings, in which the words to print stand."""
+    """Raise Failure under `python -OO`, because help texts are docstrings."""
     if sys.flags.optimize > 1:
-        raise Failure("Python's option -OO (PYTHONOPTIMIZE=2) leaves out what is asked for; run it without")
+        raise Failure("Python's option -OO (PYTHONOPTIMIZE=2) removes this text; run Python without it")
 
 
 class PipeClosed(Exception):

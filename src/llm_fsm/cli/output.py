@@ -69,7 +69,7 @@ def is_special(path: str) -> bool:
 
 
 def _is_replaced(path: str, content: bytes) -> bool:
-    """Write beside, then rename; False where that is not to be done, or not possible for want of rights."""
+    """Write a temporary file and rename it. Return False if that is not wanted or not permitted."""
     if not path or is_special(path):
         return False
     target = os.path.realpath(path)

@@ -189,7 +189,7 @@ async def matching(store: Store, query: ListQuery) -> AsyncGenerator[str]:
 
 
 async def latest(store: Store, definition: str | None = None) -> str:
-    """Return the id of the conversation that was used last, of one definition or of all. Raises Failure."""
+    """Return the id of the last conversation, of one definition or of all. Raises Failure."""
     lines = [line async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition))]
     found = max(lines, key=attrgetter("updated"), default=None)
     if found is None:

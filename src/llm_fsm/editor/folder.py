@@ -233,7 +233,7 @@ def _read_only(path: str) -> Problem:
 
 
 def _replace(place: str, data: bytes) -> None:
-    """Write beside, then rename, so that a crash leaves the old file or the new one."""
+    """Write a temporary file and rename it, so that a crash leaves the old file or the new one."""
     Path(place).parent.mkdir(parents=True, exist_ok=True)
     fresh = os.path.join(os.path.dirname(place), f".llm-fsm.{os.urandom(8).hex()}")
     try:

@@ -150,8 +150,8 @@ Write the value as the message says; `llm-fsm validate --fix` mends what is only
         "missing-key": """An object lacks a key that it cannot do without.
 
 Why it is bad:
-The definition cannot be loaded: a machine needs `name`, `initial_state` and `states`, a transition its
-`target_state`, a key result its `name`.
+The definition cannot be loaded. A machine needs `name`, `initial_state` and `states`. A transition needs its
+`target_state`, and a key result its `name`.
 
 Example:
     "states": {"hello": {"purpose": "Greet the user", "transitions": [{"description": "The user says goodbye"}]}}
@@ -185,8 +185,8 @@ Keep one of them. `llm-fsm validate --fix` removes the second where both have th
         "bad-state-id": """A state's id holds characters that ids cannot have, or is too long.
 
 Why it is bad:
-Ids are names that the model writes back: ASCII letters, digits, `_` and `-`, begun with a letter or `_`,
-at most 64 characters. The definition cannot be loaded.
+The model writes ids back. An id has at most 64 ASCII letters, digits, `_` and `-`, and begins with a letter or `_`.
+The definition cannot be loaded.
 
 Example:
     "states": {"say hello": {"purpose": "Greet the user"}}

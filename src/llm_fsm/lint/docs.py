@@ -76,12 +76,11 @@ def handbook() -> str:
     ]
     return (
         "# Rules\n\n"
-        "What `llm-fsm validate` finds. The level is the gravest that a rule's findings have:"
-        " *error*: it cannot"
-        " load, or a path of it cannot work; *warning*: almost surely not what the author meant;"
-        " *info*: worth"
-        " knowing. This page is made from the rules' own words:"
-        " `python -m llm_fsm.lint.docs > docs/rules.md`.\n\n"
+        "These are the rules of `llm-fsm validate`. The level of a rule is the most serious level of its findings:\n\n"
+        "- *error*: the definition cannot load, or a path of it cannot work.\n"
+        "- *warning*: the author almost surely meant something else.\n"
+        "- *info*: worth knowing.\n\n"
+        "This page is made from the rules' docstrings: `python -m llm_fsm.lint.docs > docs/rules.md`.\n\n"
         f"| rule | code | level | finds |\n|---|---|---|---|\n{table}\n\n" + "\n".join(sections)
     )
 

@@ -1,10 +1,10 @@
 """Large values of contexts: a stored session refers to them, so that no turn writes them anew.
 
-The record of the turn that set a value holds it. In the stored session, null stands in its place,
-and `large` says where it is: {"/context/catalogue": [1, "/events/0/context/catalogue", "9f86d0…"]}.
+The record of the turn that set a value holds it. The stored session has null in its place, and
+`large` says where it is: {"/context/catalogue": [1, "/events/0/context/catalogue", "9f86d0…"]}.
 That is a JSON pointer (RFC 6901) into the session; then the number of the record, a JSON pointer
-into it, and the SHA-256 of the value's JSON text. A value that no record holds as a whole stands in
-the session, as every small one does.
+into it, and the SHA-256 of the value's JSON text. Small values, and values that no record holds
+whole, stay in the session.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Commit:
         request_ids = [request_id for request_id, _ in self.answered]
         if len(set(request_ids)) < len(request_ids):
             raise ConversationConflict(
-                f'conversation "{self.conversation_id}" cannot be taken in: two of its records have one request id; '
+                f'conversation "{self.conversation_id}" cannot be imported: two turns have the same request id; '
                 "give each record its own"
             )
 

@@ -44,7 +44,7 @@ def correction(
 ) -> Correction | None:
     """Return the way back that new values ask for; None where every step of the path would be taken again.
 
-    An answer that was taken back counts as declined: it leads back only where no way on is open without it.
+    A withdrawn answer counts as declined. The conversation goes back only if every transition needs it.
 
     Args:
         root: The definition that was started.

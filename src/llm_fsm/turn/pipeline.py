@@ -122,9 +122,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """A run that nobody talks to goes on at `time`: from its beginning, or from where a turn left it.
+    """Continue a run without a user at `time`.
 
-    `step`: only to the border of the next state. `input`: that of the state at work; None: as it stands.
+    `step`: only to the border of the next state. `input`: the new input of the state at work; None keeps it.
     """
 
     time: float

@@ -184,7 +184,7 @@ def _refused(turn: TurnState, scope: Scope | None) -> list[Mapping[str, Any]]:
 def refusals(turn: TurnState) -> list[tuple[str, str]]:
     """Return the refused values with the reasons.
 
-    Of a refused list or object nothing is kept, but for parts that wait.
+    Refused lists and objects are dropped, except begun objects.
     """
     keys, begun = turn.machine.keys, turn.session.begun
     notes = {key: why for key, why in turn.session.notes if key in begun}

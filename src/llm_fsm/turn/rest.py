@@ -119,7 +119,7 @@ def _has_given(session: Session, state: CompiledState) -> bool:
 def _come_to_rest(
     root: CompiledMachine, session: Session, asked: Places, *, computing: bool = False
 ) -> RestingPlace:
-    """Return where the machine stops that goes on from here by itself.
+    """Return the place in which the machine stops without the user.
 
     Answered states are passed as long as the way ends where the user is asked. If it ends elsewhere, the last
     answered state asks. If `computing`, tasks that only compute may lie on the way.

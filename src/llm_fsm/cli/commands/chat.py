@@ -89,8 +89,8 @@ class ChatOptions:
 @db_option
 @context_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
-@click.option("--resume", metavar="ID", help="Go on with a stored conversation; the beginning of its id will do.")
-@click.option("--last", is_flag=True, help="Go on with the conversation that was used last, with FILE of that machine.")
+@click.option("--resume", metavar="ID", help="Resume a stored conversation; a prefix of the id is enough.")
+@click.option("--last", is_flag=True, help="Resume the last conversation; with FILE, the last one of that definition.")
 @tools_option
 @mcp_option
 @click.option(
@@ -122,12 +122,12 @@ def chat(
     """Talk to a machine in the terminal or through a pipe.
 
     FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped input is
-    one message a line; replies go to standard output, separated by blank lines, and nothing else does. Where the
-    conversation waits for an answer (an approval, say), you are asked; a piped line must be the answer as JSON.
+    one message a line. Only replies go to standard output, separated by blank lines. If the conversation waits for
+    an answer, such as an approval, you are asked. A piped line must be the answer as JSON.
     --tools runs the Python file that it names: name only your own.
 
-    Exit codes: 0 the input or the conversation ended, 1 a task was exhausted or the definition is at fault, 2 usage,
-    3 model or provider, 4 store, 5 paused: it waits for an answer, 130 interrupted.
+    Exit codes: 0 the input or the conversation ended. 1 a task was exhausted, or the definition is at fault.
+    2 usage. 3 model or provider. 4 store. 5 paused: it waits for an answer. 130 interrupted.
     """
     if file is not None and fsm is not None:
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)

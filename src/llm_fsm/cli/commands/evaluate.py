@@ -163,7 +163,7 @@ def evaluate(
 
     A turn is right if its state and its new values are right, nothing is invented, and nothing is lost.
 
-    Exit codes: 0 measured, 1 below --threshold, 2 usage or a file that cannot be used, 3 the model cannot be used.
+    Exit codes: 0 measured. 1 below --threshold. 2 usage, or a file that cannot be used. 3 the model cannot be used.
     """
     ways = [
         Way(model=model, definition=definition, prompt=prompt)

@@ -155,7 +155,7 @@ class RunSession:
             raise exits.Failure(f"{self.id!r} waits for a user: {self.again('chat')}")
 
     def _answered(self, pause: Paused, value: Any) -> Turn | None:
-        """The turn that an answer led to; None, and said why, where it was not taken."""
+        """Return the turn of an answer. Return None, and print why, if it was rejected."""
         self.answering = value
         try:
             turn = self._watched(self.machine.answer(self.id, value, pause=pause.id))
@@ -216,7 +216,7 @@ class RunSession:
 @db_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new run, or of the batch.")
 @click.option("--resume", metavar="ID", help="Go on with a run that was parked or waits; its id, or how it begins.")
-@click.option("--last", is_flag=True, help="Go on with the run of FILE that was used last.")
+@click.option("--last", is_flag=True, help="Resume the last run of FILE.")
 @click.option("--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for.")
 @tools_option
 @mcp_option
@@ -267,14 +267,14 @@ def run(
     """Run a machine without a user and show what it does.
 
     FILE is a definition file, or the name of a shipped definition. On a terminal you watch its states, tool calls
-    and key results; through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C parks
-    the run, --resume ID or --last goes on with it. --tools runs the Python file that it names: name only your own.
+    and key results. Through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C pauses
+    the run, and --resume ID or --last resumes it. --tools runs the Python file that it names: name only your own.
 
-    --batch plays a file of inputs, also of conversations. The same command goes on after a
+    --batch plays a file of inputs, also of conversations. The same command resumes after a
     kill. On several machines with one --db it shares the work.
 
-    Exit codes: 0 passed, 1 failed, exhausted or limited, or the definition is at fault, 2 usage, 3 model or
-    provider, 4 store, 5 paused, 130 interrupted.
+    Exit codes: 0 passed. 1 failed, exhausted or limited, or the definition is at fault. 2 usage. 3 model or
+    provider. 4 store. 5 paused. 130 interrupted.
     """
     if (file is None) is (fsm is None):
         raise click.UsageError("name a definition FILE, once", ctx)

@@ -69,7 +69,7 @@ def studio(
     replies, and no request leaves this machine. --db opens copies of stored conversations. --tools
     runs the Python file that it names: name only your own.
 
-    Exit codes: 0 ended, 2 usage, 4 store, 130 interrupted.
+    Exit codes: 0 ended. 2 usage. 4 store. 130 interrupted.
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:

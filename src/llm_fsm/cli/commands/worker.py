@@ -75,7 +75,7 @@ def worker(
     SIGTERM ends it: what runs has 20 seconds to finish, and other workers take the rest. --tools runs the Python file
     that it names: name only your own.
 
-    Exit codes: 0 ended, 1 a definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.
+    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model or provider. 4 store. 130 interrupted.
     """
     if db == "memory":
         raise click.UsageError("nobody else sees --db memory: name the store of the conversations", ctx)

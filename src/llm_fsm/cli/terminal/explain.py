@@ -48,7 +48,7 @@ def lines(explanation: why.Explanation) -> Iterator[str]:
     for noted in explanation.notes:
         yield from _note(noted)
     if explanation.fallback:
-        yield "The words shown are those of last resort, because no reply stood."
+        yield "No reply was usable, so the fallback text was shown."
     if explanation.outcome is not None:
         yield f"The conversation ended: {explanation.outcome}"
 

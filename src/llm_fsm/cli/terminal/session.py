@@ -45,9 +45,9 @@ _LONG_WAIT = 2.0
 _Done = TypeVar("_Done")
 _UNCHANGED = "Nothing has changed; ↑ brings the message back."
 _BROKEN_OFF = {
-    "kept": "The turn is kept, and all that was said in it.",
-    "begun": "The turn is not finished; it is when the conversation goes on.",
-    "gone": "Nothing of this turn is kept: neither the message nor what was said.",
+    "kept": "This turn was saved with all its text.",
+    "begun": "This turn is unfinished. It finishes with your next message.",
+    "gone": "This turn was discarded. Send your message again.",
 }
 
 
@@ -113,7 +113,7 @@ def hear_out(work: Callable[[Callable[[MessageDelta | PromptRead], None]], _Done
                 stop()
                 if delta.restart:
                     words.end()
-                    note("That was not to be; this is:")
+                    note("The text above was withdrawn. The answer is:")
                 words.say(delta.text)
 
             return work(hear)

@@ -160,7 +160,7 @@ def key_result_without_check(document: Document) -> Iterator[Finding]:
             )
         if judged:
             yield key_result_without_check.finding(
-                f"a model judges what state {quoted(state_id)} gives no check for:"
+                f"these key results of state {quoted(state_id)} have no check, so a model judges them:"
                 f" {listed(judged, 4)}",
                 pointer=state.pointer + "/key_results",
                 hint="what can be computed is better checked by a rule",

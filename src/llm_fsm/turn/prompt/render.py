@@ -50,7 +50,7 @@ _NOTHING = "{}"
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
-    """The prompt files, compiled: those that every conversation needs at once, the others when they are first needed.
+    """The compiled prompt files. Rarely used templates compile on first use.
 
     `whole`: the system message holds every state, and a turn none.
     """
@@ -207,7 +207,7 @@ class SystemParts:
         patterns: A line for each repair pattern.
         parts: Transitions say more under "there".
         added: Some state has a fixed reply, or works.
-        aside: What digressions tell at once, any reply can tell.
+        aside: Any reply may answer a digression.
         tools: Some state offers tools.
         closed: Some transition can be closed whatever a reply writes.
         autos: Some transition is taken without a reply.

@@ -135,7 +135,7 @@ def _go_back(
     changed: tuple[str, ...],
     last: str = "",
 ) -> Generator[Effect, Result, Arrival | None]:
-    """Turn back in the midst of a reply: say what of it is still true, and ask what is open there.
+    """Go back while a reply is applied. Keep the true part of its message, then ask the open question.
 
     Return None and say nothing if the new way leads back here, and the reply names a way on.
     """

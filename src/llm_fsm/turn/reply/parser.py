@@ -579,8 +579,8 @@ def _update(
 ) -> tuple[Mapping[str, Any], str | None]:
     """Return the update of a reply, and its fault.
 
-    An update beside the transition counts only if it precedes the message, which is shown once the
-    move was checked.
+    An update beside the transition counts only if it precedes the message. The message is shown once
+    the move was checked.
     """
     update = transition.get("context_update")
     if update is None and transition is not reply:

@@ -109,7 +109,7 @@ def list_(
 
 @conversations.command(epilog=example("llm-fsm conversations show --last"))
 @click.argument("conversation_id", metavar="ID", type=known_id, required=False)
-@click.option("--last", is_flag=True, help="Show the conversation that was used last.")
+@click.option("--last", is_flag=True, help="Show the last conversation.")
 @click.option(
     "--turn", "number", type=click.IntRange(min=0), metavar="N", help="Show turn N alone."
 )
@@ -257,7 +257,7 @@ async def _retry(store: Store, conversation_id: str) -> None:
 
 def _confirmed(what: str) -> bool:
     if not sys.stdin.isatty():
-        raise click.UsageError("deleting for good needs --yes where nobody can be asked")
+        raise click.UsageError("add --yes: this command cannot ask for confirmation here")
     return console.confirmed(f"Delete {what} for good?")
 
 

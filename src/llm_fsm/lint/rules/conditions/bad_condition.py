@@ -47,8 +47,7 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 @lint_rule("C202", "error")
 def bad_check(document: Document) -> Iterator[Finding]:
-    """The `check` of a key result is neither JsonLogic nor a judge's criterion nor a function's name, or it reads
-    nothing.
+    """The `check` of a key result is not JsonLogic, a judge's criterion or a function's name, or it reads nothing.
 
     Why it is bad:
     The task could never prove that it is done.

@@ -59,7 +59,7 @@ _COMPARED = re.compile(r"([A-Za-z_][\w.]*)\s*[=!]=\s*['\"]([^'\"\\]+)['\"]")
 
 @lint_rule("C211", "warning")
 def value_outside_enum(document: Document) -> Iterator[Finding]:
-    """A key is compared with a value that its schema does not allow: it is not listed, or beyond the bounds.
+    """A key is compared with a value outside its schema: it is not listed, or beyond the bounds.
 
     Why it is bad:
     The key can never have that value, so an equality is never true and an inequality always is.

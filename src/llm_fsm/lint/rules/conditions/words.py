@@ -42,7 +42,7 @@ def empty_condition(document: Document) -> Iterator[Finding]:
 
 @lint_rule("C219", "warning")
 def unjudged_words(document: Document) -> Iterator[Finding]:
-    """A condition in words is in a place where no model judges: in a state that decides, or on an automatic transition.
+    """A condition in words is in a state that decides, or on an automatic transition, which no model judges.
 
     Why it is bad:
     There, only keys and logic count. A condition in words is always true, so the transition is taken after any message.

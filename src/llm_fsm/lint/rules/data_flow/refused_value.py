@@ -24,8 +24,7 @@ from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 @lint_rule("K317", "warning")
 def mapping_never_fits(document: Document) -> Iterator[Finding]:
-    """An `output` or `input` maps a value to a key that never accepts it: its type, its values or its `x-source`
-    differ.
+    """An `output` or `input` maps a value to a key that never accepts its type, its values or its `x-source`.
 
     Why it is bad:
     The value is refused each time, and the key stays empty.

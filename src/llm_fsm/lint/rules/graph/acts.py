@@ -31,8 +31,8 @@ def act_without_yes(document: Document) -> Iterator[Finding]:
     """An act can be reached without a yes and without an approval.
 
     Why it is bad:
-    The path that is shown changes the world outside, and nobody agreed to it: no transition with `agrees` is on it
-    since the last change of what was agreed, no state waits for a person, and the tool asks nobody.
+    The path that is shown changes the world outside, and nobody agreed to it. After the last change of an agreed
+    value, it has no transition with `agrees`. No state waits for a person, and the tool asks nobody.
 
     Example:
         "states": {"hello": {"purpose": "What shall I book?", "required_context_keys": ["day"],
@@ -61,8 +61,8 @@ def guard_before_change(document: Document) -> Iterator[Finding]:
     """A condition that must hold for the end or the act can be got around by a correction.
 
     Why it is bad:
-    The condition is checked once, and later the user may still correct the value. The last move does not look at it
-    again, so the machine acts on a value that it would have refused.
+    The condition is checked once, and later the user may still correct the value. The last move does not check it
+    again. So the machine acts on a value that it would have refused.
 
     Example:
         "states": {"hello": {"purpose": "How many people?", "required_context_keys": ["people"], "transitions": [

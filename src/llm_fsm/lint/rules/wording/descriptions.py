@@ -168,7 +168,7 @@ def missing_purpose(document: Document) -> Iterator[Finding]:
         return
     for name in silent:
         yield missing_purpose.finding(
-            f"state {quoted(name)} says neither what it is for nor how to go about it",
+            f"state {quoted(name)} has neither a purpose nor instructions",
             pointer=document.states[name].pointer,
             hint='write a "purpose"',
             level="info" if kind_of(document, name) == "final" else "warning",

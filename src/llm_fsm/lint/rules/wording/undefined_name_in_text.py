@@ -64,8 +64,8 @@ def unknown_name_in_words(document: Document) -> Iterator[Finding]:
                 and _SETTING.search(text[: match.start()][-60:])
             ):
                 yield unknown_name_in_words.finding(
-                    f"{quoted(name)} is to be set, and is no key: what is said there is kept"
-                    ' aside, under "_extra"',
+                    f"the text tells the model to set {quoted(name)}, which is no key;"
+                    ' the value would land in "_extra"',
                     pointer=pointer,
                     hint='declare it in "context_schema"',
                 )

@@ -1,0 +1,96 @@
+"""The pages read easily: short sentences in running text, short cells in tables.
+
+A page is read with the parts that the build generates, so the docstrings of commands and rules are held, too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_fsm.cli.group import COMMANDS
+from paths import ROOT
+from prose import MOST_WORDS, cells, long_cells, long_sentences, sentences, words
+from website.generated import every_command, filled
+
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOT_YET = {"docs/LLM_GUIDE.md", "docs/benchmarks.md"}
+HELD = [page for page in PAGES if page.relative_to(ROOT).as_posix() not in NOT_YET]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", HELD, ids=name)
+def test_no_sentence_of_a_page_is_long(page: Path) -> None:
+    assert long_sentences(filled(page.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("page", HELD, ids=name)
+def test_no_table_cell_of_a_page_is_long(page: Path) -> None:
+    assert long_cells(filled(page.read_text(encoding="utf-8"))) == []
+
+
+def test_no_option_of_a_command_has_a_long_help() -> None:
+    helps = {
+        f"{path} {option.name}": option.help
+        for path, command in every_command()
+        for option in command.params
+        if isinstance(getattr(option, "help", None), str)
+    }
+    assert helps
+    assert {place: text for place, text in helps.items() if long_sentences(text)} == {}
+
+
+def test_no_purpose_of_a_command_is_long() -> None:
+    assert {command: text for command, text in COMMANDS.items() if words(text) > MOST_WORDS} == {}
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("One. Two?  Three!", ["One.", "Two?", "Three!"]),
+        ("A line\nthat goes on.\n\nNext", ["A line that goes on.", "Next"]),
+        ("Do this:\n\n- first\n- second\n  part\n\nEnd.", ["Do this:", "first", "second part", "End."]),
+        ("1. one\n2. two", ["one", "two"]),
+        ("# A heading\nText.", ["Text."]),
+        ("Text.\n\n```bash\nmake all of it. Now.\n```\nMore.", ["Text.", "More."]),
+        ("Text:\n\n    llm-fsm serve. Now.\n\nMore.", ["Text:", "More."]),
+        ("- item:\n\n      llm-fsm serve\n\n  More of it.", ["item:", "More of it."]),
+        ("Use `a. b c` here.", ["Use CODE here."]),
+        ("See [the page](a/b.md). **Bold.** Next.", ["See the page.", "**Bold.", "Next."]),
+        ("It takes 2.5 s, e.g. here, at 1.10.", ["It takes 2.5 s, e.g here, at 1.10."]),
+        ("<!-- generated: x. y -->\nText.", ["Text."]),
+        ("| a cell. | b |\n|---|---|\n", []),
+    ],
+)
+def test_sentences_are_those_that_a_reader_sees(page: str, expected: list[str]) -> None:
+    assert sentences(page) == expected
+
+
+def test_a_sentence_of_twenty_words_is_the_longest() -> None:
+    twenty = " ".join(["word"] * 20)
+    assert long_sentences(f"{twenty}. {twenty}.") == []
+    assert long_sentences(f"{twenty} more.") == [f"{twenty} more."]
+    assert long_sentences(f"- {twenty}\n  more") == [f"{twenty} more"]
+
+
+def test_a_colon_a_semicolon_or_a_dash_ends_no_sentence() -> None:
+    ten = " ".join(["word"] * 10)
+    for sign in (":", ";", " –", ","):
+        assert len(long_sentences(f"{ten}{sign} {ten} more.")) == 1
+
+
+def test_cells_are_split_at_bars_outside_of_code() -> None:
+    assert cells("| a | `b | c` | d \\| e |") == ["a", "CODE", "d \\| e"]
+    forty = " ".join(["word"] * 40)
+    assert long_cells(f"| {forty} | b |") == []
+    assert long_cells(f"| {forty} more | b |") == [f"{forty} more"]
+
+
+def test_every_page_that_is_not_held_yet_needs_it() -> None:
+    for missing in NOT_YET:
+        text = (ROOT / missing).read_text(encoding="utf-8")
+        assert long_sentences(text) or long_cells(text), f"hold {missing}, too"
