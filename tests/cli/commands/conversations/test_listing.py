@@ -210,7 +210,7 @@ def test_delete_asks_nobody_through_a_pipe(desk: Desk) -> None:
     talk(desk, "x", HELLO)
     done = desk.run("conversations", "delete", "x", stdin=b"y\n")
     assert done.code == 2
-    assert "needs --yes" in done.err
+    assert "add --yes" in done.err
     assert desk.run("conversations", "show", "x").code == 0
 
 
@@ -274,7 +274,7 @@ def test_the_conversations_of_a_person_are_listed_exported_and_deleted(desk: Des
     exported = desk.run("conversations", "export", "--label", "user=ada").out.splitlines()
     assert len(exported) == 2
     asked = desk.run("conversations", "delete", "--label", "user=ada")
-    assert (asked.code, "needs --yes" in asked.err) == (2, True)
+    assert (asked.code, "add --yes" in asked.err) == (2, True)
     done = desk.run("conversations", "delete", "--label", "user=ada", "--yes")
     assert (done.code, done.out, done.err) == (0, "", "llm-fsm: deleted 2 conversations\n")
     assert ids(desk) == ["b1"]
