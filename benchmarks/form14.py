@@ -2,8 +2,8 @@
 
 For each form of a reply: the tokens that a model writes before the first word of its message, beside what is allowed
 (20, and 10 for each value that the message gives), the prompt tokens of a turn that no cache can serve, and the share
-of tokens that stand in a prefix which an earlier call of the conversation had. The same with `x-said` on three of the
-keys, so that a model quotes the user for two of them.
+of tokens that stand in a prefix which an earlier call of the conversation had. Then the tokens of the system message.
+The same with `x-said` on three of the keys, so that a model quotes the user for two of them.
 """
 
 from __future__ import annotations
@@ -142,13 +142,17 @@ async def requests(form: ReplyForm, proof: Mapping[str, str] = MappingProxyType(
 
 
 class Figures(NamedTuple):
-    """Figures of one form: tokens before the first word and what is allowed, by turn; and of the prompts."""
+    """Figures of one form: tokens before the first word and what is allowed, by turn; and of the prompts.
+
+    `static` is the system message, which is the same in every turn.
+    """
 
     before: list[int]
     allowed: list[int]
     uncached: float
     share: float
     schema: int
+    static: int
 
 
 def figures(
@@ -165,6 +169,7 @@ def figures(
         uncached=(whole - known) / (len(asked) - 1),
         share=known / whole,
         schema=0 if schema is None else count(schema.text),
+        static=count(asked[-1].messages[0].content),
     )
 
 
@@ -181,6 +186,7 @@ def main() -> None:
             print(f"{name}: tokens before the first word / allowed, by turn: {pairs}")
             uncached = f"{found.uncached:.0f} prompt tokens a turn that no cache serves"
             print(f"{name}: {uncached}, {found.share:.1%} seen before, schema {found.schema} tokens")
+            print(f"{name}: {found.static} tokens of the prompt are the same in every turn")
 
 
 if __name__ == "__main__":

@@ -738,6 +738,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
     behind = False
     closed = False
     autos = False
+    leads_on = False
     agrees = False
     answering: list[CompiledState] = []
     for state in states.values():
@@ -748,6 +749,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
                 _can_close(guard, parts.keys) for guard in move.guards
             )
             autos = autos or move.auto
+            leads_on = leads_on or bool(target.onward)
             agrees = agrees or move.agrees
             if move.returns and target.answers:
                 answering.append(target)
@@ -762,6 +764,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
         "tools": any(map(_calls_tools, speaking)),
         "closed": closed,
         "autos": autos,
+        "leads_on": leads_on,
         "agrees": agrees,
         "read_back": any(state.definition.confirms and state.fixed is None for state in speaking),
     }

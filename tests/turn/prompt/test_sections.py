@@ -75,6 +75,27 @@ def test_what_a_transition_leads_on_to_is_shown_up_to_states_that_wait() -> None
     assert second == {"to": "c"}
 
 
+def test_where_the_program_goes_on_is_explained_wherever_it_is_shown() -> None:
+    ways = [{"target_state": "b", "conditions": [{"requires_context_keys": ["n"]}]}]
+    further = {"target_state": "c", "priority": 200}
+    crossroads = {"kind": "decide", "transitions": [*ways, further]}
+    passing = {"purpose": "N?", "transitions": [{**ways[0], "auto": True}, further]}
+    for middle, shown in ((crossroads, True), (passing, True), ({"purpose": "N?", "transitions": ways}, False)):
+        states = {"a": {"transitions": [{"target_state": "m"}]}, "m": middle, "b": {}, "c": {}}
+        asked = talk(machine(states), "m", reply("a")).requests[0].messages
+        assert ('"leads_on_to"' in asked[1].content) is shown
+        assert ('From an entry with "leads_on_to" the program goes on by itself' in asked[0].content) is shown
+
+
+@pytest.mark.parametrize("patterns", [[], ["digress", "clarify"]])
+def test_a_pattern_is_not_told_to_ask_what_the_program_asks(patterns: list[str]) -> None:
+    asks = {"purpose": "Name?", "required_context_keys": ["n"], "transitions": [{"target_state": "b"}]}
+    states = {"a": asks, "b": {}}
+    system = talk(machine(states, patterns=patterns), "m", reply("a")).requests[0].messages[0].content
+    assert "ask for one thing of <information_to_collect>" in system
+    assert ("but with a pattern do only what <patterns> says" in system) is bool(patterns)
+
+
 @pytest.mark.parametrize(
     ("fixed", "shown"),
     [

@@ -211,6 +211,7 @@ class SystemParts:
         tools: Some state offers tools.
         closed: Some transition can be closed whatever a reply writes.
         autos: Some transition is taken without a reply.
+        leads_on: Some transition leads to a state from which the program goes on.
         agrees: Some transition is the user's yes.
         read_back: Some state without a fixed reply reads values back.
         reasoning: none, first or last.
@@ -233,6 +234,7 @@ class SystemParts:
     tools: bool
     closed: bool
     autos: bool
+    leads_on: bool
     agrees: bool
     read_back: bool
     reasoning: str
@@ -263,6 +265,7 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         tools=said.tools,
         closed=said.closed,
         autos=said.autos,
+        leads_on=said.leads_on,
         agrees=said.agrees,
         read_back=said.read_back,
         reasoning=said.reasoning,
