@@ -67,6 +67,13 @@ def served(studio: Studio) -> Iterator[Page]:
         listening.close()
 
 
+@contextlib.contextmanager
+def at_address(studio: Studio) -> Iterator[str]:
+    """Serve a studio, and yield its address with its token as the command prints it."""
+    with served(studio) as found:
+        yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
+
+
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
     """A studio on an empty folder."""
@@ -98,5 +105,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """The address of a studio, with its token as the command prints it."""
-    with served(Studio(folder=Folder(folder))) as found:
-        yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
+    with at_address(Studio(folder=Folder(folder))) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def serving_at() -> Callable[[Studio], contextlib.AbstractContextManager[str]]:
+    """Serves a studio that a module makes, and gives its address."""
+    return at_address

@@ -217,3 +217,43 @@ def test_a_stored_conversation_is_read_only_until_it_is_forked(tmp_path, serving
         assert figures["conversations"] == 1
         assert (visits["/states/ask"], visits["/states/adult"], visits["/states/ask/transitions/0"]) == (1, 1, 1)
     assert (tmp_path / "bots.db").read_bytes() == before
+
+
+def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_which_are_missing(tmp_path, serving):
+    shop = {
+        "name": "shop",
+        "initial_state": "pay",
+        "states": {
+            "pay": {"kind": "subflow", "flow": "flows/pay.json", "transitions": [{"target_state": "done"}]},
+            "done": {"reply": "Thank you."},
+        },
+    }
+    pay = {**FLOW, "name": "pay"}
+    made, folder = tmp_path / "made", tmp_path / "bots"
+    for place in (made / "flows", folder):
+        place.mkdir(parents=True)
+    (made / "shop.json").write_text(json.dumps(shop))
+    (made / "flows" / "pay.json").write_text(json.dumps(pay))
+    store = f"sqlite:///{tmp_path / 'bots.db'}"
+    with Machine.from_file(made / "shop.json", model=ScriptedLLM(REPLIES), store=store) as machine:
+        chat = machine.start(conversation_id="c1")
+        chat.send("Old enough")
+    with serving(Studio(folder=Folder(folder), store=lambda: resolve(store))) as page:
+        talk = page.get("/stored/c1")
+        assert [turn["text"] for turn in talk["turns"]] == ["How old are you?", "And how old is that?"]
+        assert (talk["definition"], talk["state"], talk["read_only"]) == ("shop", "ask", True)
+        assert "no file of this folder has the name 'shop'" in talk["not_forked"]
+        assert "flows/pay.json" in talk["not_forked"]
+        assert page.get(f"/talks/{talk['id']}/turns/1")["why"]["state"] == "ask"
+        page.post(f"/talks/{talk['id']}/fork", {"turn": 1}, status=422)
+        refused = page.post(f"/talks/{talk['id']}/test", {"name": "a test"}, status=422)
+        assert "add the file first" in refused["detail"]
+        assert list(folder.iterdir()) == []
+        (folder / "shop.json").write_text(json.dumps(shop))
+        again = page.get("/stored/c1")
+        assert again["not_forked"].startswith("shop.json: the definition cannot run yet: 'flows/pay.json'")
+        (folder / "flows").mkdir()
+        (folder / "flows" / "pay.json").write_text(json.dumps(pay))
+        fork = page.post(f"/talks/{talk['id']}/fork", {"turn": 0})
+        assert (fork["path"], fork["state"], fork["read_only"]) == ("shop.json", "ask", False)
+        assert page.get("/stored/c1")["not_forked"] is None

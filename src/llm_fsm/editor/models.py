@@ -584,7 +584,9 @@ class TalkView(_Shape):
     paused: PausedRow | None = None
     forked_from: str | None = None
     is_stale: bool = False
-    """True if the stored conversation began on another definition than the open one."""
+    """True if the stored conversation ran on another definition than its file has now."""
+    not_forked: str | None = None
+    """Why a stored conversation cannot be forked, such as a file that is missing; None: it can."""
     problem: str | None = None
     """Why the last message led to no turn; None: it did."""
 

@@ -50,6 +50,12 @@ async def save_test(studio: Studio, talk: OpenTalk, body: models.SaveTestBody) -
             "invalid",
             f"the name of a file of tests ends with {ENDING}, which {path!r:.100} does not",
         )
+    if not folder.exists(talk.path):
+        name = talk.program.definition.name
+        raise Problem(
+            "invalid",
+            f"no file of this folder has the definition {name!r}, for which the test would be: add the file first",
+        )
     place = os.path.dirname(folder.place(path))
     named = os.path.relpath(folder.place(talk.path), place).replace(os.sep, "/")
     document = document_of(talk.program, named, await talk.records(), body.name)

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,36 +39,47 @@ _BY: Mapping[str, str] = {"due": "time", "end": "update", "heard": "update", "mi
 
 
 @dataclasses.dataclass(kw_only=True)
+class Live:
+    """What lets a conversation go on: a machine on its text, its model, and the conversation."""
+
+    machine: AsyncMachine
+    llm: WatchedModel
+    chat: AsyncConversation
+
+
+@dataclasses.dataclass(kw_only=True)
 class OpenTalk:
-    """One conversation of the playground, or the copy of a stored one."""
+    """One conversation of the playground, or the copy of a stored one.
+
+    Attributes:
+        id: Its name in `store`, too.
+        program: The definitions that its turns are told by.
+        live: None for the copy of a stored conversation, which is read only.
+        not_forked: Why the copy of a stored conversation cannot go on; None: it can.
+    """
 
     id: str
     path: str
     text: str
     model: str
     replies: Sequence[Any]
-    machine: AsyncMachine
-    llm: WatchedModel
-    chat: AsyncConversation
-    read_only: bool = False
+    store: Store
+    program: CompiledMachine
+    live: Live | None
     forked_from: str | None = None
     is_stale: bool = False
+    not_forked: str | None = None
     calls: dict[int, list[models.ModelCall]] = dataclasses.field(default_factory=dict)
     lock: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
 
-    @property
-    def program(self) -> CompiledMachine:
-        """The definition, compiled."""
-        return self.machine.program
-
     async def records(self) -> list[TurnRecord]:
         """Return the records of turns that were not undone."""
-        texts = await self.machine.store.records(self.chat.id)
+        texts = await self.store.records(self.id)
         return [record for _, record in without_undone(parse(text) for text in texts)]
 
     async def turns(self) -> list[Turn]:
         """Return the turns that were not undone."""
-        session = Session(conversation_id=self.chat.id)
+        session = Session(conversation_id=self.id)
         found: list[Turn] = []
         for record in await self.records():
             session = fold(session, record.events)
@@ -78,7 +88,8 @@ class OpenTalk:
 
     def keep_calls(self, turn: int) -> None:
         """Keep what the model was asked since the last time with a turn."""
-        self.calls.setdefault(turn, []).extend(self.llm.taken())
+        if self.live is not None:
+            self.calls.setdefault(turn, []).extend(self.live.llm.taken())
 
 
 class Talks:
@@ -104,8 +115,8 @@ class Talks:
     async def drop(self, talk_id: str) -> None:
         """Forget a conversation."""
         talk = self._open.pop(talk_id, None)
-        if talk is not None:
-            await talk.machine.close()
+        if talk is not None and talk.live is not None:
+            await talk.live.machine.close()
 
     async def close(self) -> None:
         """Forget all conversations."""
@@ -146,14 +157,14 @@ class Talks:
         machine, llm = self.made(body.path, body.text, body.model, body.replies, None)
         chat = await machine.start(context=body.context, state=body.state)
         talk = OpenTalk(
-            id=uuid.uuid4().hex,
+            id=chat.id,
             path=body.path,
             text=body.text,
             model=body.model,
             replies=body.replies or [],
-            machine=machine,
-            llm=llm,
-            chat=chat,
+            store=machine.store,
+            program=machine.program,
+            live=Live(machine=machine, llm=llm, chat=chat),
         )
         talk.keep_calls(0)
         return await self.add(talk)
@@ -167,22 +178,24 @@ async def view(talk: OpenTalk) -> models.TalkView:
     turns = await talk.turns()
     records = await talk.records()
     last = turns[-1] if turns else None
-    choices = [] if talk.chat.ended else choice_rows(talk.chat.choices)
+    live = talk.live
+    choices = [] if live is None or live.chat.ended else choice_rows(live.chat.choices)
     return models.TalkView(
         id=talk.id,
         path=talk.path,
         model=talk.model,
-        source="stored" if talk.read_only else "playground",
-        read_only=talk.read_only,
-        definition=talk.machine.definition.name,
-        state=talk.chat.state,
-        ended=talk.chat.ended,
-        context=shown_context(talk.program, talk.chat.context),
+        source="stored" if live is None else "playground",
+        read_only=live is None,
+        definition=talk.program.definition.name,
+        state="" if last is None else last.state,
+        ended=last is not None and last.ended,
+        context={} if last is None else shown_context(talk.program, last.context),
         turns=[turn_row(turn, record) for turn, record in zip(turns, records, strict=True)],
         choices=choices,
-        paused=None if last is None else paused_row(talk.chat.paused),
+        paused=None if last is None else paused_row(last.paused),
         forked_from=talk.forked_from,
         is_stale=talk.is_stale,
+        not_forked=talk.not_forked,
     )
 
 
@@ -264,7 +277,7 @@ async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:
     place = places[-1]
     turn, record, program = turns[place], records[place], talk.program
     before = turns[place - 1].context if place else {}
-    found = explain_turn(program, talk.chat.id, records, number)
+    found = explain_turn(program, talk.id, records, number)
     return models.TurnInspection(
         turn=turn_row(turn, record),
         why={} if found is None else explained(found),

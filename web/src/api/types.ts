@@ -698,6 +698,7 @@ export interface TalkView {
   "paused": PausedRow | null;
   "forked_from": string | null;
   "is_stale": boolean;
+  "not_forked": string | null;
   "problem": string | null;
 }
 

@@ -30,11 +30,16 @@ export default function Talk() {
       {talk && (
         <>
           <p class="quiet">
-            {talk.source === "stored" ? "Stored conversation, read only until you fork it. " : ""}
-            {talk.is_stale && "It began on another definition. "}
+            {talk.read_only && "Stored conversation, read only until you fork it. "}
+            {talk.is_stale && "It ran on another version of the definition. "}
             State <b>{talk.state}</b>
             {talk.ended && ", ended"}
           </p>
+          {talk.not_forked && (
+            <p class="banner" role="note">
+              You can read it, but not go on with it: {talk.not_forked}.
+            </p>
+          )}
           <ol class="turns" aria-label="Conversation" aria-live="polite">
             {talk.turns.map((turn) => (
               <Turn
@@ -159,7 +164,8 @@ function Beginning() {
 }
 
 function Turn({ turn, inspected }: { turn: TurnRow; inspected: TurnInspection | null }) {
-  const { isBusy } = useTalk();
+  const { isBusy, talk } = useTalk();
+  const isStuck = isBusy || Boolean(talk?.not_forked);
   const edit = async () => {
     const words = await askText("Edit the message", "Message", turn.user ?? "", "Go on from here");
     if (words !== null) await fork(turn.number - 1, words);
@@ -188,7 +194,7 @@ function Turn({ turn, inspected }: { turn: TurnRow; inspected: TurnInspection | 
           <button
             type="button"
             class="small"
-            disabled={isBusy}
+            disabled={isStuck}
             aria-label={`Step back to turn ${turn.number}`}
             onClick={() => void fork(turn.number)}
           >
@@ -198,7 +204,7 @@ function Turn({ turn, inspected }: { turn: TurnRow; inspected: TurnInspection | 
             <button
               type="button"
               class="small"
-              disabled={isBusy}
+              disabled={isStuck}
               aria-label={`Edit the message of turn ${turn.number}`}
               onClick={() => void edit()}
             >

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,15 +13,19 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
+from llm_fsm import AsyncConversation
 from llm_fsm import events as ev
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.models import Definition
-from llm_fsm.definition.subflows import read_document
+from llm_fsm.definition.subflows import Flows, read_document
+from llm_fsm.documents.loader import load_text
+from llm_fsm.documents.subflows import gather
 from llm_fsm.editor import models
 from llm_fsm.editor.checked import kind_of_value
 from llm_fsm.editor.scenarios import save_test
-from llm_fsm.editor.talks import OpenTalk, Talks, inspect, view
+from llm_fsm.editor.talks import Live, OpenTalk, Talks, inspect, view
 from llm_fsm.editor.trouble import problem_of, told
+from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import TurnStream
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -29,7 +34,10 @@ from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.server.problems import Problem
 from llm_fsm.stores.base import Store, kept_definition
+from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.turn.choices import Choice
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.compiled import CompiledMachine
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -63,15 +71,14 @@ def router(talks: Talks) -> APIRouter:
     @made.post("/talks/{talk_id}/messages", responses=_STREAM, response_class=StreamingResponse)
     async def send_message(talk_id: str, body: models.MessageBody) -> StreamingResponse:
         """Send a message or a choice, and stream the words of the turn."""
-        talk = _open(talks, talk_id)
-        message = _message(talk, body)
-        return _streaming(talk, talk.chat.stream(message, keep=True))
+        talk, chat = _open(talks, talk_id)
+        return _streaming(talk, chat.stream(_message(chat, body), keep=True))
 
     @made.post("/talks/{talk_id}/answers", responses=_STREAM, response_class=StreamingResponse)
     async def answer_pause(talk_id: str, body: models.AnswerBody) -> StreamingResponse:
         """Answer what the conversation waits for, and stream the words of the turn."""
-        talk = _open(talks, talk_id)
-        return _streaming(talk, talk.chat.stream_answer(body.value))
+        talk, chat = _open(talks, talk_id)
+        return _streaming(talk, chat.stream_answer(body.value))
 
     @made.get("/talks/{talk_id}/turns/{number}")
     async def inspect_turn(talk_id: str, number: int) -> models.TurnInspection:
@@ -104,22 +111,22 @@ def router(talks: Talks) -> APIRouter:
     return made
 
 
-def _open(talks: Talks, talk_id: str) -> OpenTalk:
+def _open(talks: Talks, talk_id: str) -> tuple[OpenTalk, AsyncConversation]:
     """Return a conversation that may go on. Raises Problem."""
     talk = talks.get(talk_id)
-    if talk.read_only:
+    if talk.live is None:
         raise Problem(
             "conflict", "this is a stored conversation: fork it, then go on with the fork"
         )
     if talk.lock.locked():
         raise Problem("conflict", "the turn before is not over yet")
-    return talk
+    return talk, talk.live.chat
 
 
-def _message(talk: OpenTalk, body: models.MessageBody) -> str | Choice:
+def _message(chat: AsyncConversation, body: models.MessageBody) -> str | Choice:
     if body.choice is None:
         return body.text or ""
-    for choice in talk.chat.choices:
+    for choice in chat.choices:
         if body.choice in (choice.value, choice.label):
             return choice
     raise Problem("conflict", "there is no such choice any more")
@@ -152,20 +159,27 @@ def _event(name: str, value: object) -> str:
 
 
 async def _forked(talks: Talks, talk: OpenTalk, body: models.ForkBody) -> OpenTalk:
-    text = talk.text if body.text is None else body.text
-    machine, llm = talks.made(talk.path, text, talk.model, talk.replies, talk.machine.store)
+    path, text = talk.path, talk.text
+    if body.text is not None:
+        text = body.text
+    elif talk.live is None:  # its file may have come, or been mended, since it was opened
+        path, text = await asyncio.to_thread(_file_of, talks, talk.program.definition)
+        _, reason = await asyncio.to_thread(_as_file, talks, path, text, talk.program)
+        if reason is not None:
+            raise Problem("invalid", reason)
+    machine, llm = talks.made(path, text, talk.model, talk.replies, talk.store)
     new_id = uuid.uuid4().hex
-    await fork(machine.store, talk.chat.id, new_id, body.turn)
+    await fork(machine.store, talk.id, new_id, body.turn)
     chat = await machine.resume(new_id)
     made = OpenTalk(
         id=new_id,
-        path=talk.path,
+        path=path,
         text=text,
         model=talk.model,
         replies=talk.replies,
-        machine=machine,
-        llm=llm,
-        chat=chat,
+        store=machine.store,
+        program=machine.program,
+        live=Live(machine=machine, llm=llm, chat=chat),
         forked_from=talk.id,
         calls={turn: calls for turn, calls in talk.calls.items() if turn <= body.turn},
     )
@@ -193,7 +207,7 @@ async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> mo
     except LLMFSMError as error:
         return models.ReplayAnswer(same=False, reason=problem_of(error).detail)
     program = machine.program
-    result = await replay_turns(program, recorded_tools(program), talk.chat.id, records)
+    result = await replay_turns(program, recorded_tools(program), talk.id, records)
     await machine.close()
     if result.divergence is None:
         return models.ReplayAnswer(same=True)
@@ -205,7 +219,10 @@ async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> mo
 
 
 async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
-    """Copy a stored conversation into a machine, and leave the store as it is."""
+    """Copy a stored conversation, and leave the store as it is.
+
+    Its turns are told by the definitions that the store keeps with it. Files are needed for a fork alone.
+    """
     if talks.studio.store is None:
         raise Problem(
             "not-found", "the studio was started without --db, so there are no stored conversations"
@@ -213,12 +230,15 @@ async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
     store = talks.studio.store()
     try:
         whole = await export(store, conversation_id, with_secrets=False)
-        pinned = await _pinned(store, conversation_id)
+        flows = await _pinned(store, conversation_id)
     finally:
         await store.close()
+    copies = MemoryStore()
+    copied = await import_conversation(copies, whole, uuid.uuid4().hex)
+    program = compile_flows(flows, shipped_prompts(whole=False), pattern_piece)
+    pinned = program.definition
     path, text = await asyncio.to_thread(_file_of, talks, pinned)
-    machine, llm = talks.made(path, text, "offline", [], None)
-    copied = await import_conversation(machine.store, whole, uuid.uuid4().hex)
+    present, not_forked = await asyncio.to_thread(_as_file, talks, path, text, program)
     return await talks.add(
         OpenTalk(
             id=copied,
@@ -226,17 +246,17 @@ async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
             text=text,
             model="offline",
             replies=[],
-            machine=machine,
-            llm=llm,
-            chat=await machine.resume(copied),
-            read_only=True,
-            is_stale=pinned.sha256 != machine.definition.sha256,
+            store=copies,
+            program=program,
+            live=None,
+            is_stale=present is not None and present.sha256 != pinned.sha256,
+            not_forked=not_forked,
         )
     )
 
 
-async def _pinned(store: Store, conversation_id: str) -> Definition:
-    """Return the definition that a conversation runs on. Raises Problem 404."""
+async def _pinned(store: Store, conversation_id: str) -> Flows:
+    """Return the definitions that a conversation runs on. Raises Problem 404."""
     loaded = await store.load(conversation_id)
     if loaded is None:
         raise Problem("not-found", "this conversation is not in the store any more")
@@ -246,7 +266,7 @@ async def _pinned(store: Store, conversation_id: str) -> Definition:
         raise Problem(
             "not-found", "the store does not have the definition of this conversation any more"
         )
-    return read_document(text).root.definition
+    return read_document(text)
 
 
 def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
@@ -261,3 +281,25 @@ def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
         if kind_of_value(value, path) == "definition" and value.get("name") == definition.name:
             return path, text
     return f"{uuid.uuid4().hex}.json", definition.canonical
+
+
+def _as_file(
+    talks: Talks, path: str, text: str, program: CompiledMachine
+) -> tuple[Definition | None, str | None]:
+    """Return the definition of a file with all that it calls, or why a conversation cannot go on with it."""
+    folder = talks.studio.folder
+    place = folder.place(path)
+    try:
+        definition = load_text(text, file=place).definition
+        gather(definition, file=place, registered={})
+    except LLMFSMError as error:
+        if folder.exists(path):
+            words = str(problem_of(error).detail)
+            return None, f"{path}: {words.replace(folder.root + os.sep, '')}"
+        called = ", ".join(program.flows)
+        name = program.definition.name
+        return None, (
+            f"no file of this folder has the name {name!r}, and it calls {called}, which the folder must have, "
+            "too: copy these files here, then fork it"
+        )
+    return definition, None

@@ -1,0 +1,104 @@
+"""Stored conversations in the page: they are read, forked, and say which file they miss."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from llm_fsm import Machine
+from llm_fsm.editor.folder import Folder
+from llm_fsm.editor.studio import Studio
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.stores.registry import resolve
+from studio_page import opened, write
+
+ROOT = Path(__file__).parents[2]
+AGE = {
+    "name": "age",
+    "initial_state": "ask",
+    "context_schema": {"type": "object", "properties": {"age": {"type": "integer"}}},
+    "states": {
+        "ask": {
+            "purpose": "Ask for the age",
+            "required_context_keys": ["age"],
+            "transitions": [
+                {"target_state": "known", "conditions": [{"requires_context_keys": ["age"]}], "auto": True}
+            ],
+        },
+        "known": {"reply": "Thank you."},
+    },
+}
+SHOP = {
+    "name": "shop",
+    "initial_state": "ask_age",
+    "states": {
+        "ask_age": {"kind": "subflow", "flow": "age.json", "transitions": [{"target_state": "done"}]},
+        "done": {"reply": "Goodbye."},
+    },
+}
+STAY = {"transition": {"target_state": "ask", "context_update": {}}, "message": "And how old is that?"}
+
+
+@pytest.fixture(scope="module")
+def address(
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    serving_at: Callable[[Studio], AbstractContextManager[str]],
+) -> Iterator[str]:
+    """The address of a studio on a store with two conversations."""
+    made = tmp_path_factory.mktemp("made")
+    write(made / "age.json", json.dumps(AGE))
+    write(made / "shop.json", json.dumps(SHOP))
+    shutil.copy(ROOT / "fsm_definitions" / "greeting.json", folder)
+    store = f"sqlite:///{made / 'bots.db'}"
+    for file, name in ((folder / "greeting.json", "guest-1"), (made / "shop.json", "guest-2")):
+        replies = [{"message": "Hello!"}, STAY] if name == "guest-2" else []
+        model = ScriptedLLM(replies) if replies else "offline"
+        with Machine.from_file(file, model=model, store=store) as machine:
+            chat = machine.start(conversation_id=name)
+            chat.send("Ana")
+    with serving_at(Studio(folder=Folder(folder), store=lambda: resolve(store))) as found:
+        yield found
+
+
+def stored(page: Page, name: str) -> None:
+    page.get_by_role("tab", name="Talk").click()
+    page.get_by_role("button", name="Stored…").click()
+    page.get_by_role("list", name="Stored conversations").get_by_role("button").filter(has_text=name).click()
+
+
+def test_a_stored_conversation_is_read_only_until_it_is_forked(browser: Browser, address: str) -> None:
+    with opened(browser, address, "greeting.json") as page:
+        stored(page, "guest-1")
+        expect(page.get_by_text("read only until you fork it")).to_be_visible()
+        expect(page.get_by_label("Your message")).to_have_count(0)
+        page.get_by_role("button", name="Why turn 1").click()
+        expect(page.get_by_role("region", name="Turn 1")).to_be_visible()
+        page.get_by_role("button", name="Step back to turn 1").click()
+        expect(page.get_by_text("read only until you fork it")).to_have_count(0)
+        page.get_by_label("Your message").fill("I bring flowers")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("region", name="Playground").get_by_text("State goodbye, ended")).to_be_visible()
+
+
+def test_one_with_subflows_is_read_without_its_files_and_names_them(
+    browser: Browser, address: str, folder: Path
+) -> None:
+    with opened(browser, address, "greeting.json") as page:
+        stored(page, "guest-2")
+        expect(page.get_by_text("And how old is that?")).to_be_visible()
+        note = page.get_by_role("note")
+        expect(note).to_contain_text("no file of this folder has the name 'shop', and it calls age.json")
+        expect(page.get_by_role("button", name="Step back to turn 1")).to_be_disabled()
+        page.get_by_role("button", name="Why turn 1").click()
+        expect(page.get_by_role("table", name="Candidates in ask")).to_be_visible()
+        write(folder / "shop.json", json.dumps(SHOP))
+        write(folder / "age.json", json.dumps(AGE))
+        stored(page, "guest-2")
+        expect(note).to_have_count(0)
+        page.get_by_role("button", name="Step back to turn 0").click()
+        expect(page.get_by_label("Your message")).to_be_visible()
