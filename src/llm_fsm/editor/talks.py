@@ -39,7 +39,7 @@ _BY: Mapping[str, str] = {"due": "time", "end": "update", "heard": "update", "mi
 
 
 @dataclasses.dataclass(kw_only=True)
-class Live:
+class LiveTalk:
     """What lets a conversation go on: a machine on its text, its model, and the conversation."""
 
     machine: AsyncMachine
@@ -65,7 +65,7 @@ class OpenTalk:
     replies: Sequence[Any]
     store: Store
     program: CompiledMachine
-    live: Live | None
+    live: LiveTalk | None
     forked_from: str | None = None
     is_stale: bool = False
     not_forked: str | None = None
@@ -164,7 +164,7 @@ class Talks:
             replies=body.replies or [],
             store=machine.store,
             program=machine.program,
-            live=Live(machine=machine, llm=llm, chat=chat),
+            live=LiveTalk(machine=machine, llm=llm, chat=chat),
         )
         talk.keep_calls(0)
         return await self.add(talk)

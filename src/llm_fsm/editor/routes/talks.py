@@ -23,7 +23,7 @@ from llm_fsm.documents.subflows import gather
 from llm_fsm.editor import models
 from llm_fsm.editor.checked import kind_of_value
 from llm_fsm.editor.scenarios import save_test
-from llm_fsm.editor.talks import Live, OpenTalk, Talks, inspect, view
+from llm_fsm.editor.talks import LiveTalk, OpenTalk, Talks, inspect, view
 from llm_fsm.editor.trouble import problem_of, told
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import TurnStream
@@ -179,7 +179,7 @@ async def _forked(talks: Talks, talk: OpenTalk, body: models.ForkBody) -> OpenTa
         replies=talk.replies,
         store=machine.store,
         program=machine.program,
-        live=Live(machine=machine, llm=llm, chat=chat),
+        live=LiveTalk(machine=machine, llm=llm, chat=chat),
         forked_from=talk.id,
         calls={turn: calls for turn, calls in talk.calls.items() if turn <= body.turn},
     )
