@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,39 +17,17 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from cli_command import Desk, command, desk
 from llm_fsm.durable import temporal
 from llm_fsm.engine.batch import read_lines
-from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve
-from paths import ROOT, SUPPORT
-from services import open_folder
+from paths import ROOT
 from temporal_server import TemporalServer
-from temporal_worker import ECHO, machines
-
-__all__ = ["desk"]
+from temporal_worker import machines
+from temporal_workers import begin, end
 
 HISTORIES = ROOT / "tests" / "data" / "temporal"
 LINES = int(os.environ.get("CRASH_LINES", "30"))
-
-
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    with open_folder() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[TemporalServer]:
-    made = TemporalServer(folder).start()
-    yield made
-    made.kill()
-
-
-def begin(server: TemporalServer, store: str, ledger: Path) -> subprocess.Popen[bytes]:
-    script = [sys.executable, str(SUPPORT / "temporal_worker.py")]
-    return subprocess.Popen([*script, server.address, store, str(ledger)])
 
 
 def size(path: Path) -> int:
@@ -71,7 +47,8 @@ async def working(server: TemporalServer, store: str, ledger: Path) -> AsyncIter
     kept: Any = temporal.ForgettingStore(resolve(store), server.address)
     made = machines(kept, str(ledger))
     told: list[str] = []
-    task = asyncio.create_task(temporal.work(server.address, lambda: made, told.append))
+    work = temporal.work(server.address, lambda: made, told.append, every=1.0)
+    task = asyncio.create_task(work)
     try:
         yield await temporal.connect(server.address), made
     finally:
@@ -111,9 +88,7 @@ def test_a_batch_outlives_a_worker_and_the_server_that_are_killed(server: Tempor
             await asyncio.to_thread(server.start)
             await task
         finally:
-            for worker in workers:
-                worker.kill()
-                worker.wait()
+            end(workers)
             await machine.close()
 
     asyncio.run(played())
@@ -162,49 +137,108 @@ def test_a_message_is_answered_once_and_deletion_takes_its_workflow(server: Temp
     assert (first.text, calls) == ("I hear.", size(ledger))
 
 
-def test_nothing_is_deleted_while_temporal_is_away(folder: Path) -> None:
-    store: Any = temporal.ForgettingStore(MemoryStore(), "127.0.0.1:1")
-    with pytest.raises(StoreError, match="nothing was deleted") as raised:
-        asyncio.run(store.delete("c"))
-    assert raised.value.retryable
+def test_two_definitions_of_one_name_never_play_each_others_turns(server: TemporalServer, folder: Path) -> None:
+    stores = {purpose: f"sqlite:///{folder}/{purpose}.db" for purpose in ("here", "there")}
+    ledgers = {purpose: folder / f"{purpose}.ledger" for purpose in stores}
 
+    async def talk() -> None:
+        client = await temporal.connect(server.address)
+        echoes = {purpose: machines(stores[purpose], os.devnull, purpose)[0] for purpose in stores}
+        for purpose, echo in echoes.items():
+            asks = [
+                temporal.Ask("echo", f"{purpose}{number}", "send", "hello", "r1", sha=echo.program.identity)
+                for number in range(4)
+            ]
+            await asyncio.gather(*(temporal.send(client, ask) for ask in asks))
+            lines = read_lines(b'{"messages": ["hello"]}', purpose, talks=True).lines
+            results: list[dict[str, Any]] = []
+            await temporal.play_chunks(client, echo, purpose, lines, results.append, limit=1)
+            assert results[0]["outcome"] == "talking"
+        for echo in echoes.values():
+            await echo.close()
 
-def test_the_command_gives_a_batch_to_workers(server: TemporalServer, folder: Path, desk: Desk) -> None:
-    store, ledger = f"sqlite:///{folder}/command.db", folder / "command.ledger"
-    desk.write("echo.json", ECHO)
-    desk.write("inputs.jsonl", "".join(json.dumps({"messages": [f"{number}"]}) + "\n" for number in range(30)))
-    options = ("--batch", "inputs.jsonl", "-o", "results.jsonl", "--db", store, "--model", "offline")
-    worker = begin(server, store, ledger)
+    workers = [begin(server, stores[purpose], ledgers[purpose], purpose) for purpose in stores]
     try:
-        done = desk.run("run", "echo.json", *options, "--temporal", server.address)
-        assert done.code == 0, done.err
+        asyncio.run(talk())
     finally:
-        worker.kill()
-        worker.wait()
-    results = [json.loads(line) for line in (desk.folder / "results.jsonl").read_text().splitlines()]
-    assert [result["line"] for result in results] == list(range(1, 31))
-    assert size(ledger) >= 30  # the worker asked the model, and not the command
-    assert desk.run("run", "echo.json", "--temporal", server.address).code == 2
-    assert desk.run("run", "echo.json", *options[:4], "--db", "memory", "--temporal", server.address).code == 2
+        end(workers)
+    for purpose, ledger in ledgers.items():
+        asked = {json.loads(line)[0] for line in ledger.read_text().splitlines()}
+        assert asked == {*(f"{purpose}{number}" for number in range(4)), f"{purpose}/1"}
 
 
-def test_a_server_is_a_worker_too(server: TemporalServer, folder: Path, desk: Desk) -> None:
-    store = f"sqlite:///{folder}/served.db"
-    desk.write("echo.json", ECHO)
-    desk.write("inputs.jsonl", '{"messages": ["one", "two"]}\n')
-    common = ("--db", store, "--model", "offline", "--temporal", server.address)
-    serving = subprocess.Popen(command("serve", "echo.json", "--port", "0", *common), cwd=desk.folder)
+def test_a_message_is_answered_though_its_worker_dies(server: TemporalServer, folder: Path) -> None:
+    store, ledger = f"sqlite:///{folder}/dying.db", folder / "dying.ledger"
+    workers = [begin(server, store, ledger)]
+    names = [f"dying{number}" for number in range(6)]
+
+    async def talk() -> list[temporal.Done]:
+        client = await temporal.connect(server.address)
+        asks = [temporal.Ask("echo", name, "send", "hello", "r1") for name in names]
+        sending = asyncio.gather(*(temporal.send(client, ask) for ask in asks))
+        await wait_for(ledger, 1)
+        workers[0].kill()
+        workers.append(begin(server, store, ledger))
+        return await sending
+
     try:
-        done = desk.run("run", "echo.json", "--batch", "inputs.jsonl", "-o", "results.jsonl", *common)
+        answers = asyncio.run(talk())
     finally:
-        serving.terminate()
-        assert serving.wait(60) == 0
-    assert (done.code, "1 of 1" in done.err) == (0, True)
+        end(workers)
+    assert [answer.text for answer in answers] == ["I hear."] * 6
+    assert {json.loads(line)[0] for line in ledger.read_text().splitlines()} == set(names)
 
 
-def test_a_namespace_that_is_not_there_is_said(server: TemporalServer) -> None:
-    with pytest.raises(ConfigurationError, match="no namespace 'elsewhere'"):
-        asyncio.run(temporal.connect(server.address, "elsewhere"))
+def test_a_lost_temporal_loses_no_reminder_and_no_message(folder: Path) -> None:
+    """Killed together with its database file: the workers ask the store what is due."""
+    place = folder / "lost"
+    place.mkdir()
+    own = TemporalServer(place).start()
+    store, ledger = f"sqlite:///{place}/lost.db", place / "lost.ledger"
+    workers = [begin(own, store, ledger)]
+
+    async def told() -> tuple[str, str]:
+        echo, waiter = machines(store, os.devnull)
+        client = await temporal.connect(own.address)
+        ask = temporal.Ask("echo", "lost", "send", "hello", "r1")
+        first = await temporal.send(client, ask)
+        await waiter.run(conversation_id="reminded")
+        await asyncio.to_thread(own.lose)
+        await asyncio.to_thread(own.start)
+        client = await temporal.connect(own.address)
+        assert await temporal.send(client, ask) == first
+        deadline = time.monotonic() + 60
+        while "TimedOut" not in (records := "".join(await waiter.store.records("reminded"))):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        said = "".join(await echo.store.records("lost"))
+        await waiter.close()
+        await echo.close()
+        return records, said
+
+    try:
+        records, said = asyncio.run(told())
+    finally:
+        end(workers)
+        own.kill()
+    assert records.count('"TimedOut"') == 1
+    assert said.count('"UserSaid"') == 1
+
+
+def test_a_conversation_is_deleted_while_temporal_is_away_and_that_is_told_once() -> None:
+    said: list[str] = []
+    store: Any = temporal.ForgettingStore(MemoryStore(), "127.0.0.1:1", said.append)
+
+    async def deleted() -> list[bool]:
+        _, waiter = machines(store, os.devnull)
+        for name in ("a", "b"):
+            await waiter.run(conversation_id=name)
+        return [await store.delete(name) for name in ("a", "b", "c")]
+
+    assert asyncio.run(deleted()) == [True, True, False]
+    (only,) = said
+    assert "127.0.0.1:1" in only
+    assert "llm-fsm/a" in only
 
 
 @pytest.mark.parametrize("path", sorted(HISTORIES.glob("*.json")), ids=lambda path: path.stem)

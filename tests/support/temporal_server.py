@@ -46,6 +46,12 @@ class TemporalServer:
             time.sleep(0.1)
         return self
 
+    def lose(self) -> None:
+        """Kill it, and delete its database file."""
+        self.kill()
+        for path in self.folder.glob("temporal.db*"):
+            path.unlink()
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()

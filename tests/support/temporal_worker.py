@@ -1,4 +1,7 @@
-"""A worker of Temporal to be killed: `python temporal_worker.py ADDRESS STORE LEDGER`."""
+"""A worker of Temporal to be killed: `python temporal_worker.py ADDRESS STORE LEDGER [PURPOSE]`.
+
+PURPOSE is that of the first state of `ECHO`: another one makes another definition of the same name.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +57,16 @@ class LedgerModel:
         return ModelReply(text=STAY)
 
 
-def machines(store: Any, ledger: str) -> list[AsyncMachine]:
+def machines(store: Any, ledger: str, purpose: str = "Listen.") -> list[AsyncMachine]:
     model = LedgerModel(ledger)
-    return [AsyncMachine.from_dict(document, model=model, store=store) for document in (ECHO, WAITER)]
+    hear = {**ECHO["states"]["hear"], "purpose": purpose}
+    echo = {**ECHO, "states": {**ECHO["states"], "hear": hear}}
+    return [AsyncMachine.from_dict(document, model=model, store=store) for document in (echo, WAITER)]
 
 
-async def main(address: str, store: str, ledger: str) -> None:
-    made = machines(store, ledger)
-    await work(address, lambda: made, lambda said: print(said, flush=True))
+async def main(address: str, store: str, ledger: str, purpose: str = "Listen.") -> None:
+    made = machines(store, ledger, purpose)
+    await work(address, lambda: made, lambda said: print(said, flush=True), every=1.0)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any
@@ -22,6 +21,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.output import is_special, write_output
 from llm_fsm.cli.stores import is_named
+from llm_fsm.cli.temporal import temporal_module
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.batch import ERROR, Batch, in_order, invalid, play_lines, read_lines
@@ -292,7 +292,9 @@ def play_batch(
         if files.temporal is not None:
             flows = temporal_module()
             client = await flows.patiently_connected(files.temporal, console.note)
-            await flows.play_chunks(client, machine, name, batch.lines, take, limit=files.limit)
+            await flows.play_chunks(
+                client, machine, name, batch.lines, take, limit=files.limit, report=console.note
+            )
             return
         lines = await in_order(machine.store, name, batch.lines)
         await play_lines(machine, lines, take, limit=files.limit)
@@ -310,16 +312,6 @@ def play_batch(
     results.finish()
     console.note(f"batch {name}: {tally.text()}")
     return (report.FAILED if tally.failed else exits.OK), tally.document(name)
-
-
-def temporal_module() -> Any:
-    """Return `llm_fsm.durable.temporal`. Raises Failure if its package is not installed."""
-    if find_spec("temporalio") is None:
-        said = "--temporal needs temporalio: pip install 'llm-fsm-runtime[temporal]'"
-        raise exits.Failure(said)
-    from llm_fsm.durable import temporal
-
-    return temporal
 
 
 def _tell_faults(path: str, batch: Batch) -> None:

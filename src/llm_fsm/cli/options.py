@@ -92,12 +92,6 @@ def db_option(function: F) -> F:
     return click.option("--db", metavar="URL", help=text)(function)
 
 
-def temporal_option(function: F) -> F:
-    """`--temporal HOST:PORT`: the server that gives work without a caller to workers."""
-    text = "Give work without a caller to this Temporal server."
-    return click.option("--temporal", metavar="HOST:PORT", help=text)(function)
-
-
 def stored_option(resume: str | None, *, last: bool) -> str | None:
     """Return the option that names a stored conversation; None if neither is given."""
     if resume is not None:

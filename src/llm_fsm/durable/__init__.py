@@ -1,4 +1,4 @@
 """Work that goes on without a caller, on as many machines as you have.
 
-`temporal.py` gives batches, runs, timers and messages to Temporal (extra `temporal`).
+`temporal` gives batches, runs, timers and messages to Temporal (extra `temporal`).
 """

@@ -17,7 +17,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
-from llm_fsm.cli.batch import BatchFiles, play_batch, temporal_module, unnamed_place
+from llm_fsm.cli.batch import BatchFiles, play_batch, unnamed_place
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.chat import context_of
 from llm_fsm.cli.failures import show_failures
@@ -30,7 +30,6 @@ from llm_fsm.cli.options import (
     mcp_option,
     model_option,
     stored_option,
-    temporal_option,
     timeout_option,
     tools_option,
     turn_time,
@@ -38,6 +37,7 @@ from llm_fsm.cli.options import (
 )
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.stores import check_follows, identified, latest, new_id, open_holding, open_store, unknown
+from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
@@ -273,8 +273,8 @@ def run(
     --batch plays a file of inputs, also of conversations. The same command resumes after a
     kill. On several machines with one --db it shares the work.
 
-    Exit codes: 0 passed. 1 failed, exhausted or limited, or the definition is at fault. 2 usage. 3 model or
-    provider. 4 store. 5 paused. 130 interrupted.
+    Exit codes: 0 passed. 1 failed, exhausted or limited, or the definition is at fault. 2 usage. 3 model, provider or
+    Temporal. 4 store. 5 paused. 130 interrupted.
     """
     if (file is None) is (fsm is None):
         raise click.UsageError("name a definition FILE, once", ctx)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.batch import temporal_module
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet
@@ -33,12 +32,12 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
-    temporal_option,
     timeout_option,
     tools_option,
     verbose_option,
 )
 from llm_fsm.cli.stores import open_store
+from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.memory import MemoryStore
@@ -152,7 +151,7 @@ def serve(
     served. Any address but that of this machine needs tokens, or --no-auth, which lets anybody talk. --tools runs the
     Python file that it names: name only your own.
 
-    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model or provider. 4 store. 130 interrupted.
+    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4 store. 130 interrupted.
     """
     _check_installed()
     if add_token is not None:
@@ -270,6 +269,8 @@ def _serve(wanted: ServeOptions) -> int:
 
     raise_descriptors()
     limits = _limits(wanted)
+    if wanted.temporal is not None:
+        asyncio.run(temporal_module().check_namespace(wanted.temporal))
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(wanted))
         if wanted.workers == 1:
@@ -384,7 +385,7 @@ def _application(wanted: ServeOptions) -> Any:
     beside = None
     if wanted.temporal is not None:
         flows = temporal_module()
-        store = flows.ForgettingStore(store, wanted.temporal)
+        store = flows.ForgettingStore(store, wanted.temporal, console.note)
         beside = partial(flows.work, wanted.temporal, told_away=console.note)
     fleet = Fleet(wanted.brought, store)
     from llm_fsm.server.logs import log_answer

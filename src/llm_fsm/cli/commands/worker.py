@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.stores import open_store
+from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.upkeep import DRAIN_SECONDS, Upkeep
@@ -49,6 +51,7 @@ from llm_fsm.errors import told
     "--every", metavar="SECONDS", default=1.0, show_default=True, type=click.FloatRange(0.05, 3600),
     help="Seconds between two looks.",
 )
+@temporal_option
 @verbose_option
 @click.pass_context
 def worker(
@@ -67,6 +70,7 @@ def worker(
     webhooks: tuple[str, ...],
     webhook_secret_file: str | None,
     sinks: tuple[str, ...],
+    temporal: str | None,
 ) -> None:
     """Finish turns and fire time-outs of stored conversations, without a server.
 
@@ -75,7 +79,9 @@ def worker(
     SIGTERM ends it: what runs has 20 seconds to finish, and other workers take the rest. --tools runs the Python file
     that it names: name only your own.
 
-    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model or provider. 4 store. 130 interrupted.
+    With --temporal it also takes batches, runs and messages from Temporal. It waits for a server that is away.
+
+    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4 store. 130 interrupted.
     """
     if db == "memory":
         raise click.UsageError("nobody else sees --db memory: name the store of the conversations", ctx)
@@ -92,30 +98,44 @@ def worker(
     )
     verbose = ctx.ensure_object(GlobalOptions).verbose > 0
     ctx.call_on_close(show_failures(verbose=verbose))
-    ended_by = asyncio.run(_work(Fleet(brought, open_store(db)), every, concurrency))
-    ctx.exit(exits.INTERRUPTED if ended_by == signal.SIGINT else exits.OK)
+    beside = None
+    if temporal is not None:
+        flows = temporal_module()
+        asyncio.run(flows.check_namespace(temporal))
+        beside = partial(flows.work, temporal, told_away=console.note)
+    ctx.exit(asyncio.run(_work(Fleet(brought, open_store(db)), every, concurrency, beside)))
 
 
-async def _work(fleet: Fleet, every: float, concurrency: int) -> int:
-    """Work until a signal comes, and return it."""
+async def _work(
+    fleet: Fleet, every: float, concurrency: int, beside: Callable[..., Coroutine[Any, Any, None]] | None
+) -> int:
+    """Work until a signal comes, and return the exit code.
+
+    `beside` works on the same machines. It never returns; if it raises, it has said why.
+    """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, ended, number)
     machines = fleet.machines()
     keeper = Upkeep(lambda: machines, every=every, concurrency=concurrency, report=_report)
-    looking = asyncio.create_task(keeper.run())
+    working = [asyncio.create_task(keeper.run())]
+    if beside is not None:
+        working.append(asyncio.create_task(beside(lambda: machines)))
     names = ", ".join(machine.definition.name for machine in machines)
     console.note(f"works for {names}; looks every {every:g} s")
     try:
-        both: list[asyncio.Future[Any]] = [looking, ended]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        first: list[asyncio.Future[Any]] = [*working, ended]
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
         await keeper.stop(DRAIN_SECONDS)
     finally:
         await _close(machines)
-    return ended.result() if ended.done() else signal.SIGTERM
+    if not ended.done():
+        return exits.MODEL
+    return exits.INTERRUPTED if ended.result() == signal.SIGINT else exits.OK
 
 
 def _end(ended: asyncio.Future[int], number: int) -> None:

@@ -29,6 +29,7 @@ from llm_fsm.cli.stores import (
     unknown,
     unlisted,
 )
+from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.subflows import secret_keys
 from llm_fsm.engine.recovery import reopen
@@ -189,6 +190,7 @@ def retry(conversation_id: str, db: str | None) -> None:
 @filters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @db_option
+@temporal_option
 @verbose_option
 def delete(
     conversation_id: str | None,
@@ -197,21 +199,36 @@ def delete(
     before: datetime | None,
     yes: bool,
     db: str | None,
+    temporal: str | None,
 ) -> None:
     """Delete a conversation, or all that match, and everything about them.
 
     The beginning of an ID will do if no other begins so. --label deletes what began with a label, such as all of one
-    person; --before what was not used since.
+    person; --before what was not used since. --temporal deletes the workflows of the conversations, too, which hold
+    messages.
     """
     query = filter_of(labels, before)
     if (conversation_id is None) is (query is None):
         raise click.UsageError("name the ID of a conversation, or give --label or --before")
     if query is not None:
         store = open_existing(db)
-        deleted = 0 if store is None else asyncio.run(_delete_matching(store, query, yes=yes))
+        deleted = 0
+        if store is not None:
+            store = _forgetting(store, temporal)
+            deleted = asyncio.run(_delete_matching(store, query, yes=yes))
         console.note(f"deleted {escape.plural(deleted, 'conversation')}")
-    elif not asyncio.run(_delete(open_holding(db, conversation_id), str(conversation_id), yes=yes)):
+        return
+    store = _forgetting(open_holding(db, conversation_id), temporal)
+    if not asyncio.run(_delete(store, str(conversation_id), yes=yes)):
         console.note("nothing was deleted")
+
+
+def _forgetting(store: Store, temporal: str | None) -> Store:
+    """Return a store that deletes workflows, too, if there is an address of Temporal."""
+    if temporal is None:
+        return store
+    made: Store = temporal_module().ForgettingStore(store, temporal, console.note)
+    return made
 
 
 async def _stuck(store: Store) -> Sequence[StuckTurn]:
