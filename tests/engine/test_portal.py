@@ -13,6 +13,7 @@ import time
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -297,6 +298,39 @@ def test_work_that_comes_while_the_portal_ends_is_let_go() -> None:
         assert isinstance(held.exception(5), CancelledError)
         assert isinstance(late.exception(5), CancelledError)
         stopped.result(5)
+
+
+def wake_ups(thread: int) -> int:
+    """Return how often a thread of this process woke up by itself so far."""
+    status = Path(f"/proc/self/task/{thread}/status").read_text(encoding="ascii")
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
+def test_a_waiting_thread_sleeps_until_its_work_is_done(portal: Portal) -> None:
+    begun, done = threading.Event(), asyncio.Event()
+    thread: list[int] = []
+
+    async def lasting() -> None:
+        begun.set()
+        await done.wait()
+
+    def wait() -> None:
+        thread.append(threading.get_native_id())
+        portal.run(lasting())
+
+    async def finish() -> None:
+        done.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert begun.wait(5)
+    time.sleep(0.2)  # the thread goes to sleep
+    before = wake_ups(thread[0])
+    time.sleep(1.2)
+    assert wake_ups(thread[0]) == before
+    portal.run(finish())
+    waiting.join(5)
+    assert not waiting.is_alive()
 
 
 def test_work_for_a_stopped_portal_is_refused_and_closed() -> None:

@@ -21,8 +21,9 @@ T = TypeVar("T")
 _CLOSED = "this machine is closed; make another one"
 _NESTED = "a handler or tool waits for the machine that waits for it; await AsyncMachine there"
 _LOOK_UP = 0.5
-"""Seconds after which a waiting thread checks for signals, because they do not interrupt it on
-every system."""
+"""Seconds after which the waiting main thread checks for signals, because they do not interrupt it
+on every system. Other threads get no signals. A thousand of them that looked up would leave the
+loop no time."""
 _LETTING_GO = 5.0
 """Seconds that cancelled work has for its cleanup."""
 
@@ -40,6 +41,8 @@ class Portal:
         """
         self._restarts = False
         self._restarting = threading.Lock()
+        self._awaited: set[Future[Any]] = set()
+        """Futures that threads wait for. The end of the loop cancels those that it left."""
         self._start()
         around_forks(self, Portal._around_fork)
 
@@ -121,6 +124,8 @@ class Portal:
                 loop.run_until_complete(asyncio.wait(tasks, timeout=_LETTING_GO / 2))
             loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+        for future in list(self._awaited):
+            future.cancel()
 
     def _end(self) -> None:
         self._stopping = True
@@ -135,14 +140,16 @@ class Portal:
             raise RuntimeError(_CLOSED) from None
 
     def _result(self, future: Future[T]) -> T:
-        while True:
-            try:
-                future.exception(_LOOK_UP)
-            except TimeoutError:
-                if not self._loop.is_closed():
-                    continue
+        self._awaited.add(future)
+        try:
+            # The loop may have ended between the submission and the line above.
+            if self._loop.is_closed():
                 future.cancel()
+            if threading.current_thread() is threading.main_thread():
+                _wait_for_signals_too(future)
             return future.result()
+        finally:
+            self._awaited.discard(future)
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
@@ -157,6 +164,9 @@ class Portal:
             return
         self.forks += 1
         self._restarting = threading.Lock()
+        # Another thread may hold the lock of one of its futures, so this process must not touch them.
+        self._inherited.append(self._awaited)
+        self._awaited = set()
         if self._loop.is_closed():
             return
         self._restarts = True
@@ -170,6 +180,15 @@ class Portal:
         else:
             self._loop = asyncio.SelectorEventLoop()
         self._loop.close()
+
+
+def _wait_for_signals_too(future: Future[Any]) -> None:
+    while True:
+        try:
+            future.exception(_LOOK_UP)
+        except TimeoutError:
+            continue
+        return
 
 
 async def _cancelled(work: Coroutine[Any, Any, Any]) -> None:
