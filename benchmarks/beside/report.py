@@ -9,28 +9,35 @@ from typing import Any
 from benchmarks.beside.sections import HIGHER, SECTIONS, Row, Table
 
 METHOD = """\
-`make bench` installs every system from PyPI into an environment of its own under `.bench/`, starts one fake
-OpenAI-compatible server on one core and runs the systems on the other, one after the other. CPU of a turn is
-the median over the turns of a run, of that one of {runs} interleaved runs which took least: what else happens on a
-machine only adds to it. What a turn on disk takes above one that is not is the median of {runs} interleaved runs, on
-that core and, as no server is asked, on any. The other figures are of one run. All systems hold the same
-conversation: a form of six states, nine messages, two answers that cannot be used and one correction. What the model
-understands is the same few regular expressions for all, so the figures compare the systems and not a model. The
-server holds replies to a strict schema as providers do: every required key comes back. Systems that bring no prompt
-of their own (LangGraph, Burr, pydantic-ai, the raw clients) use one prompt written by hand, which says what the form
-needs and no more, ordered for prefix caching. llm_fsm is measured by its own client and by litellm. Tokens are
-cl100k, counted from what was sent; the greeting of a system that greets by a call is not counted as a turn.
+`make bench` installs every system from PyPI into an environment of its own under `.bench/`. One fake
+OpenAI-compatible server runs on one core. The systems run on the other core, one after the other.
 
-Costs are in prompt tokens at full price: one that a cache serves counts 0.1, one of the reply 5. A cache serves what
-began an earlier request of the same conversation, by three rules: any length; from 1,024 tokens in steps of 128;
-nothing.
+- **The conversation** is the same for all: a form of six states and nine messages. Two answers cannot be used, and
+  one is corrected.
+- **The model** is the same few regular expressions for all. So the figures compare systems, not models. The server
+  holds replies to a strict schema, as providers do: every required key comes back.
+- **CPU of a turn** is the median over the turns of a run. It is taken from the calmest of {runs} interleaved runs,
+  because other programs only add to it.
+- **A turn on disk** is the median of {runs} interleaved runs. It has one figure on that core, and one on any core.
+- **The other figures** are of one run.
+- **Prompts.** LangGraph, Burr, pydantic-ai and the raw clients bring no prompt of their own. They use one prompt
+  written by hand. It says only what the form needs, and is ordered for prefix caching.
+- **Tokens** are cl100k, counted from the requests. A greeting by a model call is not counted as a turn.
+- **Costs** are in prompt tokens at full price. A cached token counts 0.1, and a token of the reply 5.
+- **Caches** serve the beginning of an earlier request of the same conversation. There are three rules: any length,
+  from 1,024 tokens in steps of 128, and nothing.
 
-What to keep in mind: absolute times move with the machine, so compare within one run. fsm-agent-flow does not
-converse; three states with one tool call each stand for three turns. fsm-llm keeps no values itself;
-functions of its states do. The head of fsm-llm's own repository is not on PyPI and is not measured here. The
-threaded systems pay for a thread per conversation in the runs with many conversations. What is slow makes fewer
-turns, by the same rule for all: with many conversations none begins another turn when 3 seconds have passed, and
-each makes at least one; a long conversation ends after 20 seconds, and what it did not come to is a dash."""
+llm_fsm is measured with its own client and with litellm.
+
+Keep in mind:
+
+- Absolute times depend on the machine, so compare figures of one run only.
+- fsm-agent-flow does not converse. Three states with one tool call each are its three turns.
+- fsm-llm keeps no values itself, so functions of its states do. Its newest code is not on PyPI, and is not measured.
+- Threaded systems pay for a thread for each conversation.
+- Slow systems make fewer turns. With many conversations, none begins another turn after 3 seconds, but each makes at
+  least one.
+- A long conversation ends after 20 seconds. A figure that was not reached by then is a dash."""
 
 
 def _cell(value: Any, form: str) -> str:
@@ -67,9 +74,13 @@ def ranked(table: Table, rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
     return sorted(rows.items(), key=place)
 
 
-def not_first(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
-    """The figures in which another system is ahead of ours, in words: of every column, as it is printed."""
-    said = []
+_MOST_NAMED = 3
+"""Systems that a row names; the tables above have all of them."""
+
+
+def not_first(results: Mapping[str, Mapping[str, Row]]) -> str:
+    """Return a table of the figures in which another system is ahead of ours: of every column, as it is printed."""
+    lines = []
     for name, rows in results.items():
         table = SECTIONS[name]
         for head, key, form in table.columns:
@@ -79,9 +90,12 @@ def not_first(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
             ours = min((figure for system, figure in shown.items() if _is_ours(system)), default=None)
             ahead = sorted((figure, system) for system, figure in shown.items() if ours is not None and figure < ours)
             if ours is not None and ahead:
-                others = ", ".join(f"{system} ({sign * figure:{form}})" for figure, system in ahead)
-                said.append(f"- {table.title}, {head}: {others} before llm_fsm ({sign * ours:{form}})")
-    return said
+                named = [f"{system} ({sign * figure:{form}})" for figure, system in ahead[:_MOST_NAMED]]
+                others = f" and {len(ahead) - _MOST_NAMED} more" if len(ahead) > _MOST_NAMED else ""
+                lines.append(f"| {table.title} | {head} | {', '.join(named)}{others} | {sign * ours:{form}} |")
+    if not lines:
+        return "None in this run."
+    return "| table | figure | ahead | llm_fsm |\n|---|---|---|---:|\n" + "\n".join(lines)
 
 
 def _is_ours(system: str) -> bool:
@@ -102,16 +116,22 @@ _COMPARED = (
 """What a buyer compares: section, figure, words, and what it means for them."""
 
 _SHORT = """\
-- **Beside other frameworks, llm_fsm needs the least CPU for a turn over HTTP.** It also shows words first, because the
-  frameworks here do not stream, and it keeps a turn on disk for less.
-- **Its prompts are longer.** They carry the rules of the machine. A provider's cache takes most of that back.
-- **Without a cache, a turn costs about twice as much** as with a short prompt written by hand.
-- **A bare client is faster and cheaper still.** It checks nothing, keeps nothing, and cannot be asked why."""
+Beside other frameworks, llm_fsm needs the least CPU for a turn over HTTP, and shows the first word soonest.
+Its prompts are longer, because they carry the rules of the machine.
+A provider's cache saves most of that; without a cache, a turn costs about twice as much.
+A bare client is faster and cheaper still, but it checks nothing, keeps nothing, and cannot be asked why.
+
+The next two tables have the wins first and then the losses, each by size. The tables after them have every figure."""
+
+_FAILED = """\
+A row that says `failed` did not end within its time, or ended with the error that it shows:
+
+{rows}"""
 
 _THREADS = """\
-A row that says `failed` did not end in its time. `llm_fsm, sync` with 1,000 conversations is 1,000 threads on one core.
-It ends with 256 threads. With a model in the same process, 1,000 threads played 3,000 turns in 9.5 s.
-Use `AsyncMachine` for more than some hundred conversations in one process: it needs no threads."""
+`Machine` needs a thread for each conversation that waits, and `AsyncMachine` needs none. Python threads share one
+lock, so 1,000 of them that get their replies at once wait for each other. Use `AsyncMachine` for more than some
+hundred conversations at once in one process."""
 
 
 def compared(results: Mapping[str, Mapping[str, Row]], *, bare: bool) -> str:
@@ -134,6 +154,16 @@ def compared(results: Mapping[str, Mapping[str, Row]], *, bare: bool) -> str:
     return head + "\n".join(ordered)
 
 
+def _failed(results: Mapping[str, Mapping[str, Row]]) -> str:
+    """Return a list of the rows that failed, with the reason."""
+    return "\n".join(
+        f"- {SECTIONS[name].title}: {system}, {row['failed'][:80]}."
+        for name, rows in results.items()
+        for system, row in rows.items()
+        if "failed" in row
+    )
+
+
 def _short(figure: float) -> str:
     return f"{figure:.3g}" if figure < 100 else f"{figure:,.0f}"
 
@@ -149,7 +179,10 @@ def page(
     parts = ["# Benchmarks", _SHORT]
     parts.append("## Beside other frameworks\n\n" + compared(results, bare=False))
     parts.append("## Beside bare clients\n\n" + compared(results, bare=True))
-    parts.append("## A row that failed\n\n" + _THREADS)
+    parts.append("## Threads or asyncio\n\n" + _THREADS)
+    failed = _failed(results)
+    if failed:
+        parts.append("## Rows that failed\n\n" + _FAILED.format(rows=failed))
     parts += ["## How it is measured", METHOD.format(runs=runs), "Measured on " + ", ".join(machine) + "."]
     listed = "\n".join(f"| {name} | {version} |" for name, version in versions.items())
     parts.append("| system | version |\n|---|---|\n" + listed)
@@ -158,8 +191,7 @@ def page(
         parts.append(
             f"## {table.title}\n\n![{table.title}](benchmarks/{name}.png)\n\n{markdown(table, rows)}"
         )
-    behind = not_first(results)
-    parts.append("## Every figure in which another system is ahead\n\n" + ("\n".join(behind) or "None in this run."))
+    parts.append("## Every figure in which another system is ahead\n\n" + not_first(results))
     return "\n\n".join(parts) + "\n"
 
 

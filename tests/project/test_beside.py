@@ -37,12 +37,12 @@ def test_what_a_system_did_not_come_to_is_a_dash_below_those_that_did() -> None:
 
 
 def test_who_is_ahead_is_said_and_who_did_not_finish_is_not() -> None:
-    assert not_first({"long": LONG}) == [
-        "- A long conversation, tokens at turn 10: raw (800) before llm_fsm (900)",
-        "- A long conversation, tokens at 100: raw (800) before llm_fsm (910)",
-        "- A long conversation, tokens at 500: raw (800) before llm_fsm (910)",
-        "- A long conversation, ms at turn 10: raw (0.50) before llm_fsm (0.70)",
-        "- A long conversation, ms at 500: raw (0.50) before llm_fsm (0.71)",
+    assert not_first({"long": LONG}).splitlines()[2:] == [
+        "| A long conversation | tokens at turn 10 | raw (800) | 900 |",
+        "| A long conversation | tokens at 100 | raw (800) | 910 |",
+        "| A long conversation | tokens at 500 | raw (800) | 910 |",
+        "| A long conversation | ms at turn 10 | raw (0.50) | 0.70 |",
+        "| A long conversation | ms at 500 | raw (0.50) | 0.71 |",
     ]
     assert '[["raw", 800.0], ["llm_fsm", 910.0]]' in plot_data({"long": LONG})
 
@@ -53,7 +53,54 @@ def test_the_page_names_versions_and_machine() -> None:
     assert "Measured on a processor, 2 cores." in made
     assert "| llm_fsm | 1.2 |" in made
     assert made.index("## Beside other frameworks") < made.index("## Beside bare clients") < made.index("## How it is")
-    assert made.endswith("\n- A long conversation, ms at 500: raw (0.50) before llm_fsm (0.71)\n")
+    assert made.endswith("\n| A long conversation | ms at 500 | raw (0.50) | 0.71 |\n")
+    assert "- A long conversation: broken, no end | after 120 s." in made
+    assert "failed" not in page({"long": {"raw": LONG["raw"]}}, {}, [], runs=3)
+
+
+def test_a_row_names_three_systems_that_are_ahead_and_counts_the_others() -> None:
+    rows: dict[str, Row] = {"llm_fsm": {"kb": 9.0}, **{f"s{number}": {"kb": float(number)} for number in range(5)}}
+    assert not_first({"idle": rows}).splitlines()[2:] == [
+        "| Memory of an idle conversation | kB | s0 (0.0), s1 (1.0), s2 (2.0) and 2 more | 9.0 |"
+    ]
+    assert not_first({"idle": {"llm_fsm": {"kb": 1.0}}}) == "None in this run."
+
+
+def verdicts(text: str, beside: str) -> dict[str, list[str]]:
+    """Return the fourth cell of each row of a table, such as ["5.1", "times", "better"], by the first one."""
+    part = text.split(f"\n## Beside {beside}\n")[1].split("\n\n## ", maxsplit=1)[0]
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[3].split() for cells in rows}
+
+
+def test_the_first_sentences_of_the_page_are_what_its_tables_say() -> None:
+    text = (systems.ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    frameworks, bare = verdicts(text, "other frameworks"), verdicts(text, "bare clients")
+    for figure in ("CPU of a turn over HTTP, ms", "first word of a streamed reply, ms"):
+        assert frameworks[figure][2] == "better"
+        assert bare[figure][2] == "worse"
+    assert frameworks["cost of a turn, no cache"][2] == "worse"
+    assert 1.5 <= float(frameworks["cost of a turn, no cache"][0]) <= 2.5
+    cached = frameworks["cost of a turn, prefixes cached"]
+    assert cached[2] == "better" or float(cached[0]) < float(frameworks["cost of a turn, no cache"][0])
+
+
+def test_the_page_is_written_again_from_the_figures_that_were_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "KEPT", tmp_path / "beside.json")
+    with pytest.raises(SystemExit):
+        command.main(["--again"])
+    assert "measure once without --again" in capsys.readouterr().err
+    kept = {"results": {"long": LONG}, "versions": {"llm_fsm": "1.2"}, "machine": ["a processor"], "runs": 3}
+    command.KEPT.write_text(json.dumps(kept), encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    monkeypatch.setattr(command, "python", lambda _: "true")
+    command.main(["--again"])
+    assert (tmp_path / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page(
+        {"long": LONG}, {"llm_fsm": "1.2"}, ["a processor"], runs=3
+    )
 
 
 def test_wins_and_losses_are_ordered_by_size_with_frameworks_apart_from_bare_clients() -> None:
@@ -119,9 +166,9 @@ def test_every_printed_figure_counts_and_one_that_looks_the_same_is_not_ahead() 
         "other": {"calls": 1.001, "prompt": 1000.0, "cached": 82.3, "completion": 18.0, "right": True},
     }
     title = SECTIONS["tokens"].title
-    assert not_first({"tokens": rows}) == [
-        f"- {title}, % in a prefix seen before: llm-fsm 0.1.1 (seed era) (90) before llm_fsm (82)",
-        f"- {title}, tokens of the reply: other (18), llm-fsm 0.1.1 (seed era) (33) before llm_fsm (40)",
+    assert not_first({"tokens": rows}).splitlines()[2:] == [
+        f"| {title} | % in a prefix seen before | llm-fsm 0.1.1 (seed era) (90) | 82 |",
+        f"| {title} | tokens of the reply | other (18), llm-fsm 0.1.1 (seed era) (33) | 40 |",
     ]
 
 
