@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -35,4 +34,6 @@ def temporal_module() -> Any:
     if find_spec("temporalio") is None:
         said = "--temporal needs temporalio: pip install 'llm-fsm-runtime[temporal]'"
         raise Failure(said)
-    return import_module("llm_fsm.durable.temporal")
+    from llm_fsm.durable import temporal
+
+    return temporal
