@@ -1,4 +1,7 @@
-"""docs/LLM_GUIDE.md is true: definitions load, replies do what it says, prompts are as rendered."""
+"""docs/LLM_GUIDE.md and the reference for authors are true.
+
+Definitions load, replies have the effect that a page names, prompts are as rendered, and rules have the shown result.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from guide_blocks import GUIDE, Block, Played, definitions, play, prompt_text, read_blocks, scenes
+from guide_blocks import GUIDE, PAGES, REFERENCE, Block, Played, all_blocks, definitions, play, prompt_text, scenes
 from llm_fsm import AsyncMachine, check
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.compiler import evaluate
@@ -27,20 +30,21 @@ from paths import ROOT
 pytestmark = pytest.mark.anyio
 
 TEXT = GUIDE.read_text(encoding="utf-8")
-BLOCKS = read_blocks(TEXT)
+BLOCKS = all_blocks()
 DEFINITIONS = definitions(BLOCKS)
 SCENES = scenes(BLOCKS)
+CONDITIONS = REFERENCE / "conditions.md"
 PROMPTS = [block for block in BLOCKS if "prompt" in block.attributes]
 PROGRAMS = [block for block in BLOCKS if block.language == "python"]
 
 
 def where(block: Block) -> str:
-    return f"line {block.line}"
+    return f"{block.page.stem} {block.line}"
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=where)
 def test_every_block_says_what_it_is(block: Block) -> None:
-    kinds = {"definition", "fragment", "reply", "prompt", "run", "example", "tests"}
+    kinds = {"definition", "fragment", "reply", "prompt", "run", "example", "tests", "values"}
     assert (
         len(kinds & set(block.attributes) - ({"definition"} if "reply" in block.attributes else set())) == 1
     )
@@ -119,7 +123,7 @@ def assert_context(expected: Mapping[str, str], played: Played) -> None:
 @pytest.mark.parametrize("block", PROMPTS, ids=where)
 async def test_a_prompt_is_shown_as_it_is_rendered(block: Block) -> None:
     played = await play(block.attributes["prompt"], SCENES, DEFINITIONS)
-    assert block.text == prompt_text(block, played.requests), "run python -m tests.guide_blocks"
+    assert block.text == prompt_text(block, played.requests), "run python tests/support/guide_blocks.py"
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -140,7 +144,7 @@ async def test_what_the_user_sees_after_a_fixed_reply_is_as_shown() -> None:
 @pytest.mark.parametrize("block", PROGRAMS, ids=where)
 def test_a_program_runs(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GUIDE.parent.parent)
-    exec(compile(block.text, f"{GUIDE.name}:{block.line}", "exec"), {})
+    exec(compile(block.text, f"{block.page.name}:{block.line}", "exec"), {})
 
 
 async def test_the_handler_of_the_guide_decides_the_check() -> None:
@@ -199,18 +203,81 @@ def test_the_guide_gives_the_defaults_as_they_are() -> None:
     assert f"holds at most {MAX_EXTRA_KEYS} keys" in TEXT
 
 
-def test_every_operator_is_named() -> None:
+OPERATORS = re.compile(r"^\| `([^`]+)`[^|]*\| `(\{.*\})` \| `(.*)` \|$", re.MULTILINE)
+
+
+def test_every_operator_has_an_example() -> None:
+    shown = {name for name, _, _ in OPERATORS.findall(CONDITIONS.read_text(encoding="utf-8"))}
+    assert shown == {*OPERATIONS, *SPECIAL, *LOOPS}
+
+
+@pytest.mark.parametrize(
+    ("operator", "rule", "result"), OPERATORS.findall(CONDITIONS.read_text(encoding="utf-8"))
+)
+def test_an_operator_gives_the_shown_result(operator: str, rule: str, result: str) -> None:
+    [values] = [block.value for block in BLOCKS if "values" in block.attributes]
+    found = evaluate(json.loads(rule), values)
+    assert operator in json.loads(rule)
+    assert json.dumps(found) == json.dumps(json.loads(result))
+
+
+def test_the_guide_names_every_operator() -> None:
     part = TEXT.split("\nOperators: ")[1].split("\n\n")[0]
     assert {*OPERATIONS, *SPECIAL, *LOOPS} - {"?:"} - set(re.findall(r"[^\s`(),]+", part)) == set()
 
 
 def test_the_rules_of_the_table_are_rules() -> None:
-    part = TEXT.split("| wanted | rule |")[1].split("\n\n")[0]
+    part = CONDITIONS.read_text(encoding="utf-8").split("| wanted | rule |")[1].split("\n\n")[0]
     rules = [json.loads(found) for found in re.findall(r"`(\{.*\})`", part)]
     data = {"topic": "billing", "time": "09:00", "day": "2099-01-01", "phone": "1", "a1": "x", "a2": "y"}
     assert len(rules) == 9
     system = {"_turns_in_state": 3, "_misses": 2, "_refusals": {"email": 3}, "_timestamp": 1e9}
     assert all(evaluate(rule, {**data, **system}) is True for rule in rules)
+
+
+CONVERTED = re.compile(r"^\| `(.+)` \| (.+) \| `(.+)` \|$", re.MULTILINE)
+SCHEMAS = {
+    "a number": {"type": "number"},
+    "a boolean": {"type": "boolean"},
+    'an `enum` with `"too_big"`': {"type": "string", "enum": ["too_big", "too_small"]},
+    'an `enum` with `"pho_thong"`': {"type": "string", "enum": ["pho_thong", "thuong_gia"]},
+    "a `date`": {"type": "string", "format": "date"},
+    "a `pattern` of digits": {"type": "string", "pattern": "^[0-9]{10}$"},
+    "a `pattern` without spaces": {"type": "string", "pattern": "^[A-Z]{2}[0-9]{10}$"},
+    "a list": {"type": "array", "items": {"type": "string"}},
+}
+
+
+def conversions() -> list[tuple[str, str, str]]:
+    """Return the rows of the table of converted values."""
+    text = (REFERENCE / "context-keys.md").read_text(encoding="utf-8")
+    return CONVERTED.findall(text.split("| value | key | stored |")[1].split("\n\n")[0])
+
+
+def test_the_table_of_converted_values_has_a_schema_for_each_row() -> None:
+    assert [key for _, key, _ in conversions()] == list(SCHEMAS)
+
+
+@pytest.mark.parametrize(("value", "key", "stored"), conversions())
+async def test_a_value_is_converted_as_shown(value: str, key: str, stored: str) -> None:
+    document = {
+        "name": "one",
+        "initial_state": "ask",
+        "context_schema": {"properties": {"answer": SCHEMAS[key]}},
+        "states": {"ask": {"purpose": "Which?", "transitions": [{"target_state": "done"}]}, "done": {}},
+    }
+    update = {"target_state": "ask", "context_update": {"answer": json.loads(value)}, "message": "I see."}
+    machine = AsyncMachine.from_dict(document, model=ScriptedLLM([update]), store="memory")
+    chat = await machine.start(greet=False)
+    await chat.send("My answer")
+    assert chat.context["answer"] == json.loads(stored)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_cell_of_a_table_has_more_than_forty_words(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    cells = [cell for line in lines if line.startswith("| ") for cell in re.split(r"(?<!\\)\|", line)]
+    assert [cell for cell in cells if len(cell.split()) > 40] == []
 
 
 def test_the_contents_lead_to_headings() -> None:
@@ -223,6 +290,8 @@ def test_the_contents_lead_to_headings() -> None:
 
 def test_the_guide_names_files_that_exist() -> None:
     root = ROOT
-    for name in ("fsm_definitions/product_advice.json", "tests/conversations/shipped"):
-        assert name.rsplit("/", maxsplit=1)[-1] in TEXT
-        assert (root / name).exists()
+    patterns = (REFERENCE / "patterns.md").read_text(encoding="utf-8")
+    assert "tests/conversations/shipped" in TEXT
+    assert "product_advice.json" in patterns
+    assert (root / "fsm_definitions" / "product_advice.json").exists()
+    assert (root / "tests" / "conversations" / "shipped").exists()

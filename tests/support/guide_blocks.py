@@ -1,6 +1,6 @@
-"""The code blocks of docs/LLM_GUIDE.md, and what they mean when they are played.
+"""The code blocks of docs/LLM_GUIDE.md and of the reference pages for authors, and their meaning when they are played.
 
-The info string of a block says what it is; `docs/LLM_GUIDE.md` shows readers the block alone:
+The info string of a block says what it is; readers see the block alone. All pages share one namespace of definitions:
 
     json definition=NAME [findings=a,b] [runnable=no]   a definition; `check` finds exactly that
     json fragment=NAME as=OTHER [findings=a,b]          merged into the definition NAME, checked as OTHER
@@ -8,9 +8,10 @@ The info string of a block says what it is; `docs/LLM_GUIDE.md` shows readers th
     text prompt=ID [call=N] [message=N]                 what it had read, exactly as rendered
          [section=a,b | section=a tail]                 … of it: sections, or all from a section on
     python run                                          runs from the repository's root
+    json values                                         what the examples of a page's tables read
     bash|text|json example                              not checked, apart from being JSON
 
-`python tests/guide_blocks.py` writes the prompt blocks anew after the prompts have changed.
+`python tests/support/guide_blocks.py` writes the prompt blocks anew after the prompts have changed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -30,13 +32,30 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from paths import ROOT
 
 GUIDE = ROOT / "docs" / "LLM_GUIDE.md"
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = (
+    GUIDE,
+    *(
+        REFERENCE / f"{name}.md"
+        for name in (
+            "conditions",
+            "context-keys",
+            "states-and-transitions",
+            "fixed-replies",
+            "patterns",
+            "prompts-and-replies",
+            "offline-model",
+        )
+    ),
+)
 _BLOCK = re.compile(r"^(`{3,})(\w+) ?(.*?)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block. `line` and `start` (characters) say where it stands, `attributes` are its info string."""
+    """A fenced block. `page`, `line` and `start` (characters) are its place, `attributes` its info string."""
 
+    page: Path
     language: str
     attributes: Mapping[str, str]
     text: str
@@ -58,14 +77,28 @@ def _attributes(info: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def read_blocks(text: str) -> list[Block]:
-    """All fenced blocks that carry a language, in order."""
+def read_blocks(page: Path) -> list[Block]:
+    """Return all fenced blocks of a page that have a language, in order."""
+    text = page.read_text(encoding="utf-8")
     return [
         Block(
-            found[2], _attributes(found[3]), found[4], text.count("\n", 0, found.start()) + 1, found.start(4)
+            page=page,
+            language=found[2],
+            attributes=_attributes(found[3]),
+            text=found[4],
+            line=text.count("\n", 0, found.start()) + 1,
+            start=found.start(4),
         )
         for found in _BLOCK.finditer(text)
     ]
+
+
+def all_blocks() -> list[Block]:
+    """Return the blocks of all pages."""
+    found: list[Block] = []
+    for page in PAGES:
+        found += read_blocks(page)
+    return found
 
 
 def merged(base: Any, over: Any) -> Any:
@@ -81,7 +114,9 @@ def definitions(blocks: Sequence[Block]) -> dict[str, tuple[dict[str, Any], Bloc
     for block in blocks:
         if "definition" in block.attributes and "reply" not in block.attributes:
             found[block.attributes["definition"]] = (block.value, block)
-        elif "fragment" in block.attributes:
+    # A page may extend the definition of a later one.
+    for block in blocks:
+        if "fragment" in block.attributes:
             base, _ = found[block.attributes["fragment"]]
             found[block.attributes["as"]] = (merged(base, block.value), block)
     return found
@@ -188,15 +223,15 @@ def _section(text: str, name: str) -> str:
 
 
 async def rewrite() -> None:
-    """Put what is really rendered into every prompt block of the guide."""
-    text = GUIDE.read_text(encoding="utf-8")
-    blocks = read_blocks(text)
+    """Put the prompts as they are rendered into every prompt block of the pages."""
+    blocks = all_blocks()
     known, machines = scenes(blocks), definitions(blocks)
     for block in reversed([block for block in blocks if "prompt" in block.attributes]):
         played = await play(block.attributes["prompt"], known, machines)
         new = prompt_text(block, played.requests)
+        text = block.page.read_text(encoding="utf-8")
         text = text[: block.start] + new + text[block.start + len(block.text) :]
-    GUIDE.write_text(text, encoding="utf-8")
+        block.page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
