@@ -10,7 +10,7 @@ namespace. A comment on the line before a block says more about it:
 Of `console` blocks, lines with `$ ` are commands, lines with `> ` what is typed, the others what is printed.
 In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it. A `python3` there makes an
 empty virtual environment.
-`docs/LLM_GUIDE.md` has tests of its own.
+The guide and the pages for authors have tests of their own, see `test_guide`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,13 @@ from typing import Any, get_args
 import pytest
 
 from doc_tables import rows
+from guide_blocks import PAGES
 from llm_fsm import Machine, __version__, errors
 from llm_fsm.session.events import EVENTS
 from llm_fsm.turn.effects import Effect
 from paths import ROOT
 
-DOCUMENTS = [
-    ROOT / "README.md",
-    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "LLM_GUIDE.md"),
-]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COPIED = (
     "src",
     "docs",
@@ -180,7 +178,7 @@ class Reader:
         assert block.text.strip() in (errors.__doc__ or "").replace("\n    ", "\n"), block.place
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=shown_name)
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=shown_name)
 def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "checkout"
     folder.mkdir()
@@ -203,9 +201,7 @@ def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch:
             machine.close()
 
 
-@pytest.mark.parametrize(
-    "path", [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "docs" / "LLM_GUIDE.md"], ids=shown_name
-)
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=shown_name)
 def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:|mailto:)([^)#]+)", path.read_text(encoding="utf-8"))
     assert [link for link in links if not (path.parent / link).exists()] == []
@@ -218,7 +214,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "docs" / "LLM_GUIDE.md"], ids=shown_name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=shown_name)
 def test_every_link_to_a_heading_leads_to_one(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", path.read_text(encoding="utf-8"))
     missing = [(place, name) for place, name in links if name not in anchors(path.parent / place if place else path)]

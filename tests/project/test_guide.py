@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from guide_blocks import GUIDE, PAGES, REFERENCE, Block, Played, all_blocks, definitions, play, prompt_text, scenes
+from guide_blocks import GUIDE, REFERENCE, Block, Played, all_blocks, definitions, play, prompt_text, scenes
 from llm_fsm import AsyncMachine, check
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.compiler import evaluate
@@ -271,13 +271,6 @@ async def test_a_value_is_converted_as_shown(value: str, key: str, stored: str) 
     chat = await machine.start(greet=False)
     await chat.send("My answer")
     assert chat.context["answer"] == json.loads(stored)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_no_cell_of_a_table_has_more_than_forty_words(page: Path) -> None:
-    lines = page.read_text(encoding="utf-8").splitlines()
-    cells = [cell for line in lines if line.startswith("| ") for cell in re.split(r"(?<!\\)\|", line)]
-    assert [cell for cell in cells if len(cell.split()) > 40] == []
 
 
 def test_the_contents_lead_to_headings() -> None:

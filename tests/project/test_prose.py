@@ -15,20 +15,18 @@ from prose import MOST_WORDS, cells, long_cells, long_sentences, sentences, word
 from website.generated import every_command, filled
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NOT_YET = {"docs/LLM_GUIDE.md"}
-HELD = [page for page in PAGES if page.relative_to(ROOT).as_posix() not in NOT_YET]
 
 
 def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", HELD, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_sentence_of_a_page_is_long(page: Path) -> None:
     assert long_sentences(filled(page.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize("page", HELD, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_table_cell_of_a_page_is_long(page: Path) -> None:
     assert long_cells(filled(page.read_text(encoding="utf-8"))) == []
 
@@ -88,9 +86,3 @@ def test_cells_are_split_at_bars_outside_of_code() -> None:
     forty = " ".join(["word"] * 40)
     assert long_cells(f"| {forty} | b |") == []
     assert long_cells(f"| {forty} more | b |") == [f"{forty} more"]
-
-
-def test_every_page_that_is_not_held_yet_needs_it() -> None:
-    for missing in NOT_YET:
-        text = (ROOT / missing).read_text(encoding="utf-8")
-        assert long_sentences(text) or long_cells(text), f"hold {missing}, too"
