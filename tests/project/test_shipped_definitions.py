@@ -8,6 +8,7 @@ import pytest
 
 from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.testing.coverage import Kind
 from llm_fsm.testing.scenarios.session import FileResult, PlayOptions, play_file
 from paths import TESTS
@@ -94,6 +95,17 @@ async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) 
     chat = await machine.start()
     assert [turn.text for turn in [await chat.send(text) for text in said] if not turn.text] == []
     assert (chat.state, chat.ended) == (ends_in, True)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_the_first_words_of_a_shipped_definition_need_no_call(name: str) -> None:
+    model = ScriptedLLM(["A call that nobody needs."])
+    machine = AsyncMachine.from_file(
+        definition_paths()[name], model=model, handlers=handlers_of(name), store="memory"
+    )
+    chat = await machine.start()
+    assert chat.greeting
+    assert model.requests == []
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
