@@ -67,12 +67,15 @@ def fits(value: Any, label: Any) -> bool:
     """Return true if a value is what a label says.
 
     Numbers, texts and truth values must have the same type. An object may have further parts that are null. The
-    label {"like": "…"} is a regular expression (RE2) that must be found in a text; case is ignored.
+    label {"like": "…"} is a regular expression (RE2) that must be found in a text; case is ignored. With
+    {"maybe": …} the value may be missing, too.
 
     Example:
-        >>> fits("Ada Lovelace", {"like": "^ada"}), fits(1, True)
-        (True, False)
+        >>> fits("Ada Lovelace", {"like": "^ada"}), fits(1, True), fits(None, {"maybe": 1})
+        (True, False, True)
     """
+    if isinstance(label, dict) and set(label) == {"maybe"}:
+        return value is None or fits(value, label["maybe"])
     if isinstance(label, dict) and set(label) == {"like"}:
         return isinstance(value, str) and found_in(f"(?i){label['like']}", value)
     if isinstance(label, dict):

@@ -500,6 +500,7 @@ class LabelledTurn(Written):
     values: JsonObject = Field(default_factory=dict)
     """The keys that must be known from this turn on, with their values. null: the key must not be
     set. {"like": "…"}: a text in which this regular expression (RE2) is found; case is ignored.
+    {"maybe": …}: if the key is set, it has this value.
     """
     text: str | None = None
     """A regular expression (RE2) that must be found in the text; case is ignored."""
