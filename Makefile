@@ -65,6 +65,8 @@ crash: $(VENV)/.dev
 		tests/durable tests/cli/commands/test_run_batch.py
 	@$(BIN)/python tests/crash/workers.py --store sqlite
 	@$(BIN)/python tests/crash/workers.py --store postgresql
+	@$(BIN)/python tests/crash/workers.py --stop-store 3 --turns 800
+	@$(BIN)/python tests/crash/temporal_kills.py --kills 24 --losses 3
 	@LLM_FSM_ZOMBIES=20 $(BIN)/python -m pytest tests/stores/postgresql/test_frozen.py -q
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.

@@ -12,7 +12,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from audit import faults
 from ledger import Ledger
 from probes import Probe
 from worker import Opens, work
+
+Works = Callable[..., Coroutine[Any, Any, None]]
+"""The life of a worker: `work`, or a function with its parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,7 @@ class Killing:
         self.ledger = Ledger(ledger)
         self.slots = slots
         self.chance = random.Random(seed)
+        self.works: Works = work
 
     def at_random(self, kills: int, longest: float = 0.25) -> Report:
         """Kill after so many seconds at most, counted from when a worker is ready."""
@@ -93,7 +97,7 @@ class Killing:
         """The life of a worker: it never returns."""
         try:
             os.write(tell, b".")
-            asyncio.run(work(self.opens, self.ledger, probe, self.slots, last=last))
+            asyncio.run(self.works(self.opens, self.ledger, probe, self.slots, last=last))
             os._exit(0)
         except BaseException:
             self.ledger.write("broke", error=traceback.format_exc())

@@ -56,6 +56,18 @@ def test_what_killed_processes_leave_is_finished_by_a_worker(store: str) -> None
     assert done.stdout.startswith(f"{store}, beside a worker: 4 kills")
 
 
+def test_a_store_that_is_stopped_hard_loses_and_doubles_no_turn() -> None:
+    done = run(HERE / "workers.py", "--stop-store", 1, "--turns", 40)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "48 turns acknowledged" in done.stdout
+
+
+def test_a_killed_worker_and_a_lost_server_of_temporal_lose_and_double_nothing() -> None:
+    done = run(HERE / "temporal_kills.py", "--kills", 1, "--losses", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 time-outs" in done.stdout
+
+
 async def conversation(folder: Path) -> tuple[Ledger, Path]:
     """One whole conversation in which nobody was killed."""
     ledger, path = Ledger(folder / "ledger"), folder / "bots.db"

@@ -29,11 +29,11 @@ async def work(opens: Opens, ledger: Ledger, probe: Probe, slots: int, *, last: 
         clients.acknowledged[line["c"]] = max(line["turn"], clients.acknowledged.get(line["c"], 0))
     await asyncio.gather(*(clients.serve(slot, last=last) for slot in range(slots)))
     if last:
-        await _all_told(clients.shop)
+        await all_told(clients.shop)
     await clients.shop.close()
 
 
-async def _all_told(shop: AsyncMachine) -> None:
+async def all_told(shop: AsyncMachine) -> None:
     """Until the sink has heard of everything: where locks are leases, those of a killed worker last longer than it."""
     with suppress(TimeoutError):  # the audit says what the sink did not hear of
         async with asyncio.timeout(_PATIENCE):
@@ -59,10 +59,10 @@ class Clients:
             if done < TURNS:
                 if last and not done and all(line["c"] != name for line in self.ledger.lines("sent")):
                     return
-                await self._talk(name, done)
+                await self.talk(name, done)
             number += 1
 
-    async def _talk(self, name: str, done: int) -> None:
+    async def talk(self, name: str, done: int) -> None:
         """Take a conversation up behind what was acknowledged; what was acknowledged last is sent once more."""
         try:
             chat = await self.shop.resume(name)

@@ -167,64 +167,6 @@ def test_two_definitions_of_one_name_never_play_each_others_turns(server: Tempor
         assert asked == {*(f"{purpose}{number}" for number in range(4)), f"{purpose}/1"}
 
 
-def test_a_message_is_answered_though_its_worker_dies(server: TemporalServer, folder: Path) -> None:
-    store, ledger = f"sqlite:///{folder}/dying.db", folder / "dying.ledger"
-    workers = [begin(server, store, ledger)]
-    names = [f"dying{number}" for number in range(6)]
-
-    async def talk() -> list[temporal.Done]:
-        client = await temporal.connect(server.address)
-        asks = [temporal.Ask("echo", name, "send", "hello", "r1") for name in names]
-        sending = asyncio.gather(*(temporal.send(client, ask) for ask in asks))
-        await wait_for(ledger, 1)
-        workers[0].kill()
-        workers.append(begin(server, store, ledger))
-        return await sending
-
-    try:
-        answers = asyncio.run(talk())
-    finally:
-        end(workers)
-    assert [answer.text for answer in answers] == ["I hear."] * 6
-    assert {json.loads(line)[0] for line in ledger.read_text().splitlines()} == set(names)
-
-
-def test_a_lost_temporal_loses_no_reminder_and_no_message(folder: Path) -> None:
-    """Killed together with its database file: the workers ask the store what is due."""
-    place = folder / "lost"
-    place.mkdir()
-    own = TemporalServer(place).start()
-    store, ledger = f"sqlite:///{place}/lost.db", place / "lost.ledger"
-    workers = [begin(own, store, ledger)]
-
-    async def told() -> tuple[str, str]:
-        echo, waiter = machines(store, os.devnull)
-        client = await temporal.connect(own.address)
-        ask = temporal.Ask("echo", "lost", "send", "hello", "r1")
-        first = await temporal.send(client, ask)
-        await waiter.run(conversation_id="reminded")
-        await asyncio.to_thread(own.lose)
-        await asyncio.to_thread(own.start)
-        client = await temporal.connect(own.address)
-        assert await temporal.send(client, ask) == first
-        deadline = time.monotonic() + 60
-        while "TimedOut" not in (records := "".join(await waiter.store.records("reminded"))):
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.1)
-        said = "".join(await echo.store.records("lost"))
-        await waiter.close()
-        await echo.close()
-        return records, said
-
-    try:
-        records, said = asyncio.run(told())
-    finally:
-        end(workers)
-        own.kill()
-    assert records.count('"TimedOut"') == 1
-    assert said.count('"UserSaid"') == 1
-
-
 def test_a_conversation_is_deleted_while_temporal_is_away_and_that_is_told_once() -> None:
     said: list[str] = []
     store: Any = temporal.ForgettingStore(MemoryStore(), "127.0.0.1:1", said.append)

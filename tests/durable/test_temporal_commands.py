@@ -134,6 +134,7 @@ def test_a_worker_and_a_batch_wait_for_a_server_that_is_away_and_comes_back(fold
     assert lines_of(desk) == list(range(1, 201))
     assert told["worker"].read_text().count(said) == 1
     assert told["batch"].read_text().count(said) <= 2  # once an outage
+    assert not any("WARN" in path.read_text() for path in told.values())
 
 
 def test_a_namespace_that_is_not_there_is_said_once(server: TemporalServer, folder: Path, desk: Desk) -> None:

@@ -109,6 +109,12 @@ class Server:
         if self.process is not None:
             self.process.wait()
 
+    def stop_hard(self) -> None:
+        """As `pg_ctl -m immediate` does: PostgreSQL writes nothing more, and recovers from its log at its start."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait(PATIENCE)
+
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.thaw()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -15,6 +15,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeNamespaceRequest,
 )
 from temporalio.client import Client
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_fsm.durable.temporal.flows import QUEUE
@@ -78,7 +79,7 @@ async def connect(address: str, namespace: str = "default") -> Client:
     request = DescribeNamespaceRequest(namespace=space)
     try:
         async with asyncio.timeout(_ANSWERS.total_seconds()):
-            client = await Client.connect(host, namespace=space)
+            client = await Client.connect(host, namespace=space, runtime=_runtime())
             await client.workflow_service.describe_namespace(request)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
@@ -88,6 +89,16 @@ async def connect(address: str, namespace: str = "default") -> Client:
     except (RuntimeError, TimeoutError) as error:  # the connection itself failed
         raise RPCError(str(error), RPCStatusCode.UNAVAILABLE, b"") from error
     return client
+
+
+@cache
+def _runtime() -> Runtime:
+    """Return the runtime of all connections of this process, which has threads of its own.
+
+    It is quiet: who calls hears in one sentence that the server is away, and not for each retry.
+    """
+    quiet = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
+    return Runtime(telemetry=TelemetryConfig(logging=quiet))
 
 
 async def patiently_connected(address: str, report: Report) -> Client:
