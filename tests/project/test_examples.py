@@ -112,19 +112,18 @@ def serving(example: Any) -> Any:
 
 @pytest.mark.anyio
 async def test_the_service_starts_and_goes_on_with_a_conversation(serving: Any) -> None:
-    machine, _ = registration(
-        [reply("details", "Your name?"), reply("details", "And the address?", full_name="Ada")]
-    )
+    machine, _ = registration([reply("details", "Thank you.", full_name="Ada")])
     async with serving(machine) as client:
         started = await client.post("/conversations")
         assert started.status_code == 201
-        assert started.json()["text"] == "Your name?"
+        first = "Let us set up your account. What are your full name and your e-mail address?"
+        assert started.json()["text"] == first
         answer = await client.post(
             f"/conversations/{started.json()['conversation_id']}/messages", json={"text": "Ada"}
         )
     assert answer.json() == {
         "conversation_id": started.json()["conversation_id"],
-        "text": "And the address?",
+        "text": "Thank you.\n\nWhat is your e-mail address?",
         "state": "details",
         "ended": False,
     }
@@ -132,9 +131,7 @@ async def test_the_service_starts_and_goes_on_with_a_conversation(serving: Any) 
 
 @pytest.mark.anyio
 async def test_the_service_answers_a_repeated_request_from_the_record(serving: Any) -> None:
-    machine, model = registration(
-        [reply("details", "Your name?"), reply("details", "And the address?", full_name="Ada")]
-    )
+    machine, model = registration([reply("details", "Thank you.", full_name="Ada")])
     async with serving(machine) as client:
         where = f"/conversations/{(await client.post('/conversations')).json()['conversation_id']}/messages"
         answers = [
@@ -142,7 +139,7 @@ async def test_the_service_answers_a_repeated_request_from_the_record(serving: A
         ]
         other = await client.post(where, json={"text": "Bob", "request_id": "m1"})
     assert answers[0] == answers[1] == answers[2]
-    assert len(model.requests) == 2
+    assert len(model.requests) == 1
     assert other.status_code == 409
 
 
@@ -154,28 +151,27 @@ def told(body: str) -> list[tuple[str, Any]]:
 
 @pytest.mark.anyio
 async def test_the_service_streams_words_and_then_the_answer(serving: Any) -> None:
-    machine, model = registration(
-        [reply("details", "Your name?"), reply("details", "And the address?", full_name="Ada")]
-    )
+    machine, model = registration([reply("details", "Thank you.", full_name="Ada")])
     async with serving(machine) as client:
         where = f"/conversations/{(await client.post('/conversations')).json()['conversation_id']}"
         said = {"text": "Ada", "request_id": "m1"}
         *words, (last, answer) = told((await client.post(f"{where}/stream", json=said)).text)
         assert {name for name, _ in words} == {"words"}
         assert len(words) > 1
-        assert "".join(word for _, word in words) == answer["text"] == "And the address?"
+        text = "Thank you.\n\nWhat is your e-mail address?"
+        assert "".join(word for _, word in words) == answer["text"] == text
         assert (last, answer) == ("turn", (await client.post(f"{where}/messages", json=said)).json())
         again = told((await client.post(f"{where}/stream", json=said)).text)
         other = told((await client.post(f"{where}/stream", json={**said, "text": "Bob"})).text)
-    assert again == [("words", "And the address?"), ("turn", answer)]
+    assert again == [("words", text), ("turn", answer)]
     assert [name for name, _ in other] == ["error"]
-    assert len(model.requests) == 2
+    assert len(model.requests) == 1
 
 
 @pytest.mark.anyio
 async def test_the_service_says_who_must_act(serving: Any) -> None:
     failed = ModelError("the provider is down", retryable=True)
-    machine, _ = registration([reply("details", "Your name?"), failed, reply("cancelled")])
+    machine, _ = registration([failed, reply("cancelled")])
     async with serving(machine) as client:
         started = (await client.post("/conversations", json={"context": {"full_name": "Ada"}})).json()
         where = f"/conversations/{started['conversation_id']}/messages"

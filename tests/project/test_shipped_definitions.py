@@ -35,6 +35,8 @@ EXPECTED = {
 }
 WORKING = {"cleanup", "code_review", "refund", "research"}
 """Those that work without a user; tests/test_examples_work.py plays them."""
+WORDED_BY_THE_MODEL = {"greeting"}
+"""Their first words need a call: the shortest definition shows on many pages that a model answers."""
 PINS = {"R-204518": "4711"}
 OFFLINE = {
     "appointment": (["a check-up", "2099-11-24 at 9:30", "Ada Lovelace, 030 555 0188", "yes"], "booked"),
@@ -97,7 +99,7 @@ async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) 
     assert (chat.state, chat.ended) == (ends_in, True)
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize("name", sorted(EXPECTED - WORDED_BY_THE_MODEL))
 async def test_the_first_words_of_a_shipped_definition_need_no_call(name: str) -> None:
     model = ScriptedLLM(["A call that nobody needs."])
     machine = AsyncMachine.from_file(
