@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from llm_fsm.cli.group import COMMANDS
+from messages import texts_of_calls
 from paths import ROOT
 from prose import MOST_WORDS, cells, long_cells, long_sentences, sentences, words
 from website.generated import every_command, filled
@@ -44,6 +45,26 @@ def test_no_option_of_a_command_has_a_long_help() -> None:
 
 def test_no_purpose_of_a_command_is_long() -> None:
     assert {command: text for command, text in COMMANDS.items() if words(text) > MOST_WORDS} == {}
+
+
+def test_no_sentence_of_a_message_is_long() -> None:
+    texts = list(texts_of_calls(ROOT / "src" / "llm_fsm"))
+    assert len(texts) > 1000
+    assert [(place, long) for place, text in texts for long in long_sentences(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("f(1, None)", []),
+        ("f('a', f'b {c} d {e!r:>9}')", ["a", "b X d X"]),
+        ("f('a ' + name, hint='b')", ["a X", "b"]),
+        ("f(g('inner'))", ["inner"]),
+    ],
+)
+def test_messages_are_the_texts_that_calls_get(tmp_path: Path, call: str, expected: list[str]) -> None:
+    (tmp_path / "module.py").write_text(call, encoding="utf-8")
+    assert [text for _, text in texts_of_calls(tmp_path)] == expected
 
 
 @pytest.mark.parametrize(

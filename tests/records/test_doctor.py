@@ -96,11 +96,11 @@ async def test_a_definition_that_is_not_the_one_begun_with_is_damage_and_never_p
         ("a", True),
         ("b", True),
     ]
-    with pytest.raises(UnreadableError, match="it is not the one that they were begun with"):
+    with pytest.raises(UnreadableError, match="its conversations were begun with another text"):
         await export(store, "a")
     changed = {**ORDER, "persona": "A waiter"}
     other = AsyncMachine.from_dict(changed, model=ScriptedLLM(REPLIES, loop=True), store=store)
-    with pytest.raises(UnreadableError, match="restore the store from a backup"):
+    with pytest.raises(UnreadableError, match="Restore the store from a backup"):
         await (await other.resume("a")).send("soup")
     await other.close()
 

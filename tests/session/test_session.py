@@ -143,5 +143,5 @@ def test_a_text_that_is_no_session_is_unreadable(text: str) -> None:
 
 
 def test_a_session_of_another_format_names_both() -> None:
-    with pytest.raises(UnreadableError, match="is stored in format 2; this version of llm_fsm reads format 1"):
+    with pytest.raises(UnreadableError, match="is stored in format 2, and this version of llm_fsm reads format 1"):
         parse_session('{"format": 2}')

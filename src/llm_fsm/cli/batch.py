@@ -133,8 +133,8 @@ def _known(path: str, name: str) -> set[int]:
 
 def _foreign(path: str, name: str) -> exits.Failure:
     return exits.Failure(
-        f"{path} exists already, and holds something else than results of the batch {name}; "
-        "name another file after -o, or remove it",
+        f"{path} exists already, and is not a file of results of the batch {name}. "
+        "Name another file after -o, or remove it",
         exits.OUTPUT,
     )
 

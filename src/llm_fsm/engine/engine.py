@@ -531,7 +531,7 @@ class Engine:
             found = await self.versions.find(session)
             if found is None and session.definition != loaded.session.definition:
                 raise ConversationConflict(
-                    "the turn cannot be undone: its definition is not known any more; open the "
+                    "the turn cannot be undone: its definition is not known any more. Open the "
                     "conversation with the definition of that turn"
                 )
             turn.host = found or turn.host
@@ -686,11 +686,10 @@ class Engine:
             return self.versions.current, await self._migrate(loaded, change)
         session = loaded.session
         raise ConversationConflict(
-            f"conversation {session.conversation_id!r} is in state {session.state!r} and was "
-            "begun with a definition "
-            f"({session.definition[:12]}) that the store does not have; it cannot continue with "
-            f"{self.program.definition.name!r}: {change}; open it with the definition it was "
-            "started with"
+            f"conversation {session.conversation_id!r} is in state {session.state!r} and was begun "
+            f"with a definition ({session.definition[:12]}) that the store does not have. "
+            f"It cannot continue with {self.program.definition.name!r}: {change}. "
+            "Open it with the definition it was started with"
         )
 
     async def _migrate(

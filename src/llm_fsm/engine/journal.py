@@ -323,7 +323,7 @@ def check_not_parked(conversation_id: str, entries: Sequence[Entry]) -> None:
     if entries and entries[-1].get("kind") == PARKED:
         raise TurnParked(
             f"conversation {conversation_id!r} has a turn that ended {MOST_DEATHS} processes, so "
-            "it is parked; see to the cause, then retry it with llm-fsm conversations retry"
+            "it is parked. See to the cause, then retry it with llm-fsm conversations retry"
         )
 
 

@@ -214,7 +214,6 @@ def _check_threads() -> None:
         if is_patched is not None and any(map(is_patched, names)):
             raise ConfigurationError(
                 f"{library} has patched threads, select or queues in this process, and a Machine "
-                "needs them as they "
-                "are: start the workers with threads or processes (gunicorn -k gthread, celery "
-                "-P threads or prefork)"
+                "needs the originals. Start the workers with threads or processes (gunicorn -k "
+                "gthread, celery -P threads or prefork)"
             )

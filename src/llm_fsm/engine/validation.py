@@ -278,9 +278,8 @@ def check_known(program: CompiledMachine, session: Session) -> None:
     if not program.knows(session):
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} is in state {session.state!r}, which the "
-            "definition "
-            f"{program.definition.name!r} does not have; open it with the definition it was "
-            "started with"
+            f"definition {program.definition.name!r} does not have. Open it with the definition "
+            "it was started with"
         )
 
 

@@ -119,11 +119,9 @@ class DefinitionVersions:
         if self.policy.name == "reject":
             raise ConversationConflict(
                 f"conversation {session.conversation_id!r} was begun with another version of the "
-                "definition "
-                f"({session.definition[:12]}) than this machine's {current.name!r} "
-                f"({current.identity[:12]}), "
-                'and this machine was made with on_change="reject"; open it with the definition '
-                "it was started with"
+                f"definition ({session.definition[:12]}) than this machine's {current.name!r} "
+                f"({current.identity[:12]}). This machine was made with "
+                'on_change="reject". Open it with the definition it was started with'
             )
         found = await self.find(session)
         if found is not None:

@@ -76,7 +76,7 @@ def resolve(
     if not name:
         raise ConfigurationError(
             "no model is chosen: set LLM_FSM_MODEL, or give model= (--model on the command line), e.g. "
-            "openai/gpt-4o-mini; the model `offline` talks without a language model and needs no key"
+            "openai/gpt-4o-mini. The model `offline` talks without a language model and needs no key"
         )
     local = _local(name)
     if local is not None:
@@ -219,6 +219,6 @@ def _checked(made: Any, name: str) -> LLM:
         return made
     kind = f"the class {made.__name__}" if isinstance(made, type) else f"a {type(made).__name__}"
     raise ConfigurationError(
-        f"{name} is {kind}; a model is a name such as openai/gpt-4o-mini or offline, or an object with an "
+        f"{name} is {kind}. A model is a name such as openai/gpt-4o-mini or offline, or an object with an "
         "async method `complete`"
     )

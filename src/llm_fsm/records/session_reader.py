@@ -65,8 +65,8 @@ class SessionReader:
             if digest(text) != sha:
                 raise UnreadableError(
                     f"a stored conversation cannot be read: record {number} does not hold the "
-                    "value that its session "
-                    f"refers to, at {reference.pointer}; restore the store from a backup"
+                    f"value that its session refers to, at {reference.pointer}. "
+                    "Restore the store from a backup"
                 )
             self._kept[sha] = value, len(text)
             while (

@@ -480,9 +480,8 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
     found = document.get("format")
     if found != FORMAT:
         raise UnreadableError(
-            f"this conversation is stored in format {found!r}; this version of llm_fsm reads "
-            f"format {FORMAT}: "
-            "use the version that wrote it, or a newer one"
+            f"this conversation is stored in format {found!r}, and this version of llm_fsm reads "
+            f"format {FORMAT}. Use the version that wrote it, or a newer one"
         )
     values = {
         name: value
@@ -494,7 +493,7 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
     if more := sorted(values.keys() - set(Session.__struct_fields__)):
         raise UnreadableError(
             "this conversation was saved by a newer version of llm_fsm: this one does not know its "
-            f"{more[0]!r}; use the version that wrote it, or a newer one"
+            f"{more[0]!r}. Use the version that wrote it, or a newer one"
         )
     return read(values, Session, "a stored conversation cannot be read: session")
 

@@ -808,7 +808,7 @@ async def kept_definition(store: Store, sha: str) -> str | None:
     text = await store.definition(sha)
     if text is not None and hashlib.sha256(text.encode()).hexdigest() != sha:
         raise UnreadableError(
-            f"the definition {sha[:12]} that the store keeps for its conversations is damaged: it is not the one that "
-            "they were begun with; restore the store from a backup"
+            f"the definition {sha[:12]} in the store is damaged: its conversations were begun with another text. "
+            "Restore the store from a backup"
         )
     return text

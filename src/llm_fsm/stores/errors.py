@@ -114,8 +114,8 @@ def answered_already(commit: Commit) -> ConversationConflict:
 def step_exists(conversation_id: str, step: int) -> ConversationConflict:
     """Return the error of a second writer, because each step of the journal is written once."""
     return ConversationConflict(
-        f'step {step} of the turn under way in conversation "{conversation_id}" is recorded already: '
-        "read the journal before performing a step, and hold the lock"
+        f'step {step} of the turn under way in conversation "{conversation_id}" is recorded already. '
+        "Read the journal before performing a step, and hold the lock"
     )
 
 
@@ -123,15 +123,15 @@ def unknown_definition(commit: Commit) -> StoreError:
     """Return the error that the store has no copy of the commit's definition."""
     return StoreError(
         f'conversation "{commit.conversation_id}" cannot be pinned to the definition {commit.definition_sha}: '
-        "the store has no copy of it; give its text in the same commit"
+        "the store has no copy of it. Give its text in the same commit"
     )
 
 
 def lock_lost(conversation_id: str) -> StoreError:
     """Return the error that another writer may hold the lock, after a restart of the store or a long stop."""
     return StoreError(
-        f'conversation "{conversation_id}": its lock was lost while a turn was under way, because the store was '
-        "restarted or this process stood still; nothing was saved: send the message again",
+        f'conversation "{conversation_id}": its lock was lost during a turn, because the store was restarted '
+        "or this process stopped. Nothing was saved: send the message again",
         retryable=True,
     )
 
@@ -148,16 +148,16 @@ def busy(conversation_id: str, waited: float, where: str = "") -> StoreError:
 def disk_full(path: Path) -> StoreError:
     """Return the error that nothing more can be written there."""
     return StoreError(
-        f"{path}: cannot be written, because the disk is full or the file has reached its size limit: "
-        "free some space and try again; nothing was changed"
+        f"{path}: cannot be written, because the disk is full or the file has reached its size limit. "
+        "Free some space and try again; nothing was changed"
     )
 
 
 def read_only(path: Path) -> StoreError:
     """Return the error that the file cannot be written."""
     return StoreError(
-        f"{path}: cannot be written, because the file or its folder is read-only for this user (locks and logs are "
-        "written even where a store is only read): change the permissions, or use another file or a copy"
+        f"{path}: cannot be written, because the file or its folder is read-only for this user. Locks and logs are "
+        "written even if a store is only read. Change the permissions, or use another file or a copy"
     )
 
 

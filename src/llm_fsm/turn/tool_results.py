@@ -100,8 +100,8 @@ def result_value(value: object) -> Any:
         size = f"{length} bytes"
     raise ResultFault(
         f"the result is too large: it has {size}, "
-        f"and at most {MAX_RESULT} characters of JSON are taken; "
-        "return less, such as one page or a summary",
+        f"and at most {MAX_RESULT} characters of JSON are taken. "
+        "Return less, such as one page or a summary",
         too_large=True,
     )
 

@@ -119,7 +119,7 @@ async def test_a_newer_version_is_refused(postgresql_url, admin):
     admin("UPDATE contract SET version = 7")
     store = PostgreSQLStore(postgresql_url)
     assert (
-        "written by a newer version (schema 7; this one knows up to 4): upgrade llm-fsm"
+        "written by a newer version (schema 7; this one knows up to 4). Upgrade llm-fsm"
         in await message_of(store.load("c"))
     )
     await store.close()
@@ -171,7 +171,7 @@ async def test_database_or_role_that_takes_no_more_connections_is_retryable(post
             await store.load("c")
             await store.save(turn(1))
 
-    wanted = "the server takes no more connections (a process needs three): raise max_connections or the limit of the"
+    wanted = "the server takes no more connections (a process needs three). Raise max_connections or the limit of the"
     assert wanted in await message_of(use(), retryable=True)
     for kind in ("DATABASE", "ROLE"):
         admin(f"ALTER {kind} {own} CONNECTION LIMIT -1")

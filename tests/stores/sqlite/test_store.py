@@ -289,8 +289,8 @@ def public():
 
 
 READ_ONLY = (
-    "StoreError {}: cannot be written, because the file or its folder is read-only for this user (locks and logs are "
-    "written even where a store is only read): change the permissions, or use another file or a copy\n"
+    "StoreError {}: cannot be written, because the file or its folder is read-only for this user. Locks and logs are "
+    "written even if a store is only read. Change the permissions, or use another file or a copy\n"
 )
 DENIED = "StoreError {}: permission denied for this user: change the permissions or use another file\n"
 
@@ -353,7 +353,7 @@ async def test_a_folder_without_permission_is_named(public):
 async def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space(path, limit):
     assert output_of("fill", path, limit).splitlines() == [
         f"StoreError {path}: cannot be written, because the disk is full or the file has reached its size "
-        "limit: free some space and try again; nothing was changed",
+        "limit. Free some space and try again; nothing was changed",
         "kept True",
         "fine",
         "goes on True",

@@ -34,8 +34,8 @@ def new(name: str, folder: str, template: str | None) -> None:
     """
     if _NAME.fullmatch(name) is None:
         raise click.UsageError(
-            f"{name[:50]!r} is no name for a definition: begin with a small letter, go on with small letters, "
-            "digits, - and _, at most 40 in all"
+            f"{name[:50]!r} is no name for a definition: begin with a small letter. Use at most 40 small letters, "
+            "digits, - and _"
         )
     target = Path(folder) / name
     try:

@@ -227,8 +227,8 @@ def proxy_for(url: URL) -> URL | None:
         proxy, shown = URL(), "in the environment"
     if proxy.scheme not in {"http", "https"} or not proxy.host:
         raise ConfigurationError(
-            f"the proxy {shown} ({url.scheme}_proxy, all_proxy) cannot be used for {host}: "
-            f"it must be an http:// or https:// one; no_proxy={host} asks directly"
+            f"the proxy {shown} ({url.scheme}_proxy, all_proxy) cannot be used for {host}. "
+            f"It must begin with http:// or https://; no_proxy={host} asks directly"
         )
     return proxy
 

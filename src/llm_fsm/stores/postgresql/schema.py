@@ -86,7 +86,7 @@ async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"{place}: written by a newer version (schema {version}; this one knows up to "
-                f"{SCHEMA_VERSION}): upgrade llm-fsm, or use another database or schema"
+                f"{SCHEMA_VERSION}). Upgrade llm-fsm, or use another database or schema"
             )
         if version == 0:
             known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"  # creating one needs a right even if it exists

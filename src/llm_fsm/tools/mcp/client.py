@@ -111,8 +111,8 @@ def load_sdk() -> Sdk:
         )
     except ImportError as error:
         raise ConfigurationError(
-            f"MCP servers need the package `mcp`, version 2.2 or later ({error}): pip install 'mcp>=2.2,<3', "
-            "or this package with its extra: pip install '.[mcp]'"
+            f"MCP servers need the package `mcp`, version 2.2 or later ({error}): pip install 'mcp>=2.2,<3'. "
+            "Or install this package with its extra: pip install '.[mcp]'"
         ) from error
     for name in ("mcp", "client"):  # its loggers; without a handler, tracebacks would go to standard error
         logging.getLogger(name).addHandler(_NOWHERE)
@@ -320,8 +320,8 @@ class Link:
 
     def _lost(self, fault: str) -> CallFault:
         return CallFault(
-            f"{self._server.where} went away during the call ({fault or 'connection closed'}), and whether the call "
-            "was carried out is not known; the next call connects again",
+            f"{self._server.where} went away during the call ({fault or 'connection closed'}). "
+            "It is not known if the call was carried out. The next call connects again",
             lost=True,
         )
 

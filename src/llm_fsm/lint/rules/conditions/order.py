@@ -79,8 +79,8 @@ def _compared(
 def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) -> Finding:
     targets = f"{quoted(first.target)} and {quoted(second.target)}"
     return overlapping_transitions.finding(
-        f"state {quoted(state)}: the transitions to {targets} both hold when {when}; "
-        f"they have the same priority, so their order in the file decides",
+        f"state {quoted(state)}: the transitions to {targets} both hold when {when}. "
+        "They have the same priority, so their order in the file decides",
         pointer=second.placed.pointer,
         hint="give the one that is to come first a lower priority, or make them exclude each other",
         level="info" if specific else None,
@@ -186,9 +186,8 @@ def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
             if covering is not None and not worded:
                 yield shadowed_transition.finding(
                     f"state {quoted(state)}: the conditions of this transition to"
-                    f" {quoted(arc.target)} demand "
-                    f"nothing: another one to it, with priority {covering.priority}, holds"
-                    " whenever they do",
+                    f" {quoted(arc.target)} demand nothing."
+                    f" Another one to it, with priority {covering.priority}, holds whenever they do",
                     pointer=arc.placed.pointer,
                     hint="take it out, or give the other one conditions as well",
                     level="info" if free is not None and free.judged else None,

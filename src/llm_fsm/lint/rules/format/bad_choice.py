@@ -47,8 +47,7 @@ def bad_choice(document: Document) -> Iterator[Finding]:
                 )
                 yield bad_choice.finding(
                     f"the choice {as_json(value)} is no value of a key that state {quoted(name)}"
-                    " asks for, "
-                    "and no state that it leads to",
+                    " asks for, and no target state",
                     pointer=choice.pointer + "/value",
                     hint=document.speller.hint(value, known, "states that it leads to")
                     if known

@@ -77,8 +77,8 @@ def prompt_over_budget(document: Document) -> Iterator[Finding]:
         if total > budget:
             yield prompt_over_budget.finding(
                 f"the prompt of state {quoted(name)} takes about {total:,} tokens, over its"
-                f" budget of {budget:,}"
-                f" (all states {shared:,}, its own words {own:,}, transitions {moves:,})",
+                f" budget of {budget:,}. All states take {shared:,}, its own words {own:,},"
+                f" transitions {moves:,}",
                 pointer=document.states[name].pointer,
                 hint="shorten it, or split the state",
             )
