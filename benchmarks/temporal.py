@@ -130,7 +130,7 @@ def main() -> int:
             return alone, busy, took, await after_kills(url, server.address, given.kills)
 
         alone, busy, took, seconds = asyncio.run(all_three())
-    rate = given.conversations * MESSAGES / took
+    rate = given.conversations * (MESSAGES + 1) / took  # with the greeting
     live = percentile(busy)
     print(f"load of the machine            {os.getloadavg()[0]:.1f}")
     print(f"turns a second of the batch    {rate:.0f}, bar 60: {'pass' if rate >= 60 else 'BELOW'}")

@@ -54,8 +54,10 @@ class KillingBesideWorker(Killing):
         began, done = time.monotonic(), 0
         try:
             while done < kills:
+                before = self.ledger.path.stat().st_size
                 pid = self._fork(Probe())
-                time.sleep(self.chance.uniform(0.05, 0.4))
+                self._wait_beyond(before)
+                time.sleep(self.chance.uniform(0.0, 0.4))
                 os.kill(pid, signal.SIGKILL)
                 killed = self._ended(pid) == -signal.SIGKILL
                 done += killed
@@ -65,6 +67,12 @@ class KillingBesideWorker(Killing):
             os.kill(worker, signal.SIGTERM)
             self._ended(worker)
         return self._report(done, began)
+
+    def _wait_beyond(self, size: int) -> None:
+        """Wait until the ledger grows: a process that is killed before its first turn shows nothing."""
+        deadline = time.monotonic() + _LONGEST
+        while self.ledger.path.stat().st_size <= size and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def stops(self, server: Server, count: int, turns: int) -> Report:
         """Stop the store hard so many times under so many turns, and audit what is left."""
@@ -120,14 +128,22 @@ class KillingBesideWorker(Killing):
         super()._live(probe, last, tell)
 
     async def _measure(self) -> None:
-        """Take the time until nothing is unfinished."""
+        """Take the time until no journal is left of a turn whose answer nobody has."""
         store: Any = self.opens(Probe())
         began = time.monotonic()
-        self.left.append(len(await store.unfinished()))
-        while await store.unfinished() and time.monotonic() < began + _LONGEST:
+        left = await self._journalled(store)
+        self.left.append(len(left))
+        while left and time.monotonic() < began + _LONGEST:
             await asyncio.sleep(0.02)
+            left = await self._journalled(store)
         self.seconds.append(time.monotonic() - began)
         await store.close()
+
+    async def _journalled(self, store: Any) -> list[str]:
+        """Return the conversations with a turn on record as begun; the killed process may seem alive."""
+        sent = {(line["c"], line["turn"]) for line in self.ledger.lines("sent")}
+        names = {name for name, _ in sent - self._answered()}
+        return [name for name in names if await store.journalled(name)]
 
 
 async def _look(opens: Any, ledger: Ledger) -> None:

@@ -193,4 +193,5 @@ def test_a_stored_history_is_replayed(path: Path) -> None:
 
 
 def test_there_is_a_history_of_each_workflow() -> None:
-    assert {path.stem for path in HISTORIES.glob("*.json")} == {"batch", "run", "conversation"}
+    stored = {path.stem for path in HISTORIES.glob("*.json")}
+    assert stored == {"batch", "batch-sha", "run", "conversation", "conversation-sha"}
