@@ -93,7 +93,7 @@ def test_another_client_cannot_run_with_adk() -> None:
 
 def test_the_agent_example_runs(capsys) -> None:
     with serve_scripted([calls(("order_status", {"order_id": "7"})), "It is on its way."]) as server:
-        example = runpy.run_path(str(ROOT / "examples" / "adk_agent.py"))
+        example = runpy.run_path(str(ROOT / "examples" / "classes" / "adk_agent.py"))
         example["main"](model(server), "Where is order 7?")
     assert capsys.readouterr().out == "It is on its way.\n"
 

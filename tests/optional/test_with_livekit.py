@@ -15,7 +15,7 @@ from llm_fsm.testing import ScriptedLLM, reply
 from paths import ROOT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore")]
-EXAMPLE = runpy.run_path(str(ROOT / "examples" / "livekit_agent.py"))
+EXAMPLE = runpy.run_path(str(ROOT / "examples" / "voice" / "livekit_agent.py"))
 LOOP: dict[str, Any] = {
     "name": "loop",
     "initial_state": "a",

@@ -23,7 +23,7 @@ from llm_fsm.testing import ScriptedLLM, reply
 from paths import ROOT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore")]
-EXAMPLE = runpy.run_path(str(ROOT / "examples" / "pipecat_processor.py"))
+EXAMPLE = runpy.run_path(str(ROOT / "examples" / "voice" / "pipecat_processor.py"))
 LOOP: dict[str, Any] = {
     "name": "loop",
     "initial_state": "a",

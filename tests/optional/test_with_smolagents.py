@@ -56,7 +56,7 @@ def test_the_research_example_runs(capsys) -> None:
     replies = [calls(("demo_search", {"query": "lighthouses"})), "They are old.", "An article.", {"valid": True}]
     with serve_scripted(replies) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        example = runpy.run_path(str(ROOT / "examples" / "smolagents_research.py"))
+        example = runpy.run_path(str(ROOT / "examples" / "classes" / "smolagents_research.py"))
         example["main"](model(server), "lighthouses")
     assert capsys.readouterr().out == "They are old.\nAn article.\n"
     assert server.remaining == 0

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from example_modules import EXAMPLES, example
+from example_modules import EXAMPLES, example, file_of
 from llm_fsm import AsyncMachine, Machine, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import MoveRefused
@@ -32,7 +32,7 @@ def run(name: str, *arguments: str, said: str = "", folder: Path | None = None, 
     """What an example prints when it is run as its docstring says."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("LLM_FSM_")}
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
+        [sys.executable, str(file_of(name)), *arguments],
         input=said,
         capture_output=True,
         text=True,
@@ -45,18 +45,30 @@ def run(name: str, *arguments: str, said: str = "", folder: Path | None = None, 
     return done.stdout
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
 def test_an_example_says_how_to_run_it(path: Path, example: Any) -> None:
     source = path.read_text(encoding="utf-8")
     assert source.startswith('"""')
     assert "\nRun:  " in source.split('"""')[1]
 
 
+def test_each_folder_of_examples_has_three_lines_and_a_place_in_the_index() -> None:
+    index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    folders = {path.parent for path in EXAMPLES.rglob("*.py")}
+    assert EXAMPLES not in folders
+    for folder in folders:
+        title, *lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+        assert title.startswith("# ")
+        assert len(lines) == 3
+        assert [path.name for path in folder.glob("*.py") if f"`{path.name}`" not in lines[0]] == []
+        assert f"({folder.name}/README.md)" in index
+
+
 # -- ten_lines
 
 
 def test_ten_lines_are_ten_lines() -> None:
-    source = (EXAMPLES / "ten_lines.py").read_text(encoding="utf-8")
+    source = file_of("ten_lines").read_text(encoding="utf-8")
     code = source.split('"""')[2].splitlines()
     assert len([line for line in code if line and not line.startswith(("import ", "from "))]) <= 10
 

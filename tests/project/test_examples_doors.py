@@ -8,14 +8,14 @@ from typing import Any
 
 from openai import OpenAI
 
+from example_modules import file_of
 from llm_fsm import create_llm_client
 from llm_fsm.testing import calls, serve_scripted
 from llm_fsm.workflow import OpenAIAdapter
-from paths import ROOT
 
 
 def main_of(name: str) -> Any:
-    return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"]
+    return runpy.run_path(str(file_of(name)))["main"]
 
 
 def test_the_report_proves_its_states(capsys) -> None:

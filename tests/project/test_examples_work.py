@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from example_modules import EXAMPLES, example
+from example_modules import example, file_of
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
@@ -44,7 +44,7 @@ def program(folder: Path, name: str, model: str | list[Any], said: str = "", **e
         model = "scripted:replies.json"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("LLM_FSM_")}
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py"), model],
+        [sys.executable, str(file_of(name)), model],
         input=said,
         capture_output=True,
         text=True,

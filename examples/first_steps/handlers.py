@@ -1,7 +1,7 @@
 """The host's own code around a conversation: a lookup, a veto, a footer, and words for bad times.
 
-Run:  python examples/handlers.py offline               no model and no key needed
-      python examples/handlers.py openai/gpt-4o-mini    LLM_FSM_MODEL without an argument
+Run:  python examples/first_steps/handlers.py offline               no model and no key needed
+      python examples/first_steps/handlers.py openai/gpt-4o-mini    LLM_FSM_MODEL without an argument
 
 Try the order R-204518 with the PIN 4711 (delivered last week) or R-100007 with 1234 (delivered long ago).
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from llm_fsm import Handler, LLMFSMError, Machine, ModelError, Occasion, Veto, create_handler
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "returns.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "returns.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Refund with approval: the run stops before money moves, and goes on when a person has answered.
 
-Run:  python examples/refund.py openai/gpt-4o-mini "My lamp from order R-204518 came broken."
-      llm-fsm run refund --tools examples/refund.py --input "My lamp from order R-204518 came broken."
+Run:  python examples/agents/refund.py openai/gpt-4o-mini "My lamp from order R-204518 came broken."
+      llm-fsm run refund --tools examples/agents/refund.py --input "My lamp from order R-204518 came broken."
 
 Between the question and the answer nothing is held in memory: the first machine below is closed, and another one,
 of any process and any day, takes the answer. `pay_back` runs once: the definition calls it `at_most_once`, and the
@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from llm_fsm import Machine, ToolRegistry
 from llm_fsm.tools.schema import CallInfo
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "refund.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "refund.json"
 ORDERS = {
     "R-204518": {"number": "R-204518", "paid": 49.0, "delivered_days_ago": 6},
     "R-100007": {"number": "R-100007", "paid": 120.0, "delivered_days_ago": 200},

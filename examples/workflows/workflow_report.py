@@ -1,6 +1,6 @@
 """Research and write a report; each state proves its work first: `pip install 'llm-fsm-runtime[openai]'`.
 
-Run:  OPENAI_API_KEY=… python examples/workflow_report.py "quantum computing"
+Run:  OPENAI_API_KEY=… python examples/workflows/workflow_report.py "quantum computing"
 """
 
 from __future__ import annotations

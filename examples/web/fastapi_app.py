@@ -1,7 +1,7 @@
 """A REST service around a machine, with FastAPI.
 
 Run:  pip install fastapi uvicorn
-      LLM_FSM_MODEL=offline uvicorn --app-dir examples --factory fastapi_app:create_app
+      LLM_FSM_MODEL=offline uvicorn --app-dir examples/web --factory fastapi_app:create_app
 
       curl -X POST localhost:8000/conversations
       curl -X POST localhost:8000/conversations/ID/messages -H 'Content-Type: application/json' \\
@@ -40,7 +40,7 @@ from llm_fsm import (
 )
 from llm_fsm.events import MessageDelta
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "registration.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "registration.json"
 
 
 class Start(BaseModel):

@@ -1,7 +1,7 @@
 """Research and write: tools, working memory, a summary, and key results checked by rules, a function and a judge.
 
-Run:  python examples/research.py openai/gpt-4o-mini "How do lighthouses save power?"
-      llm-fsm run research --tools examples/research.py --input "How do lighthouses save power?"
+Run:  python examples/agents/research.py openai/gpt-4o-mini "How do lighthouses save power?"
+      llm-fsm run research --tools examples/agents/research.py --input "How do lighthouses save power?"
 
 The search is over three texts in this file, so that the example needs no network but the model's.
 """
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from llm_fsm import Machine, ToolRegistry
 from llm_fsm.events import AttemptFailed
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "research.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "research.json"
 LIBRARY = {
     "led-2019": "Between 2009 and 2019 most lighthouses of the northern coast changed from halogen to LED lamps. "
     "An LED lamp of 60 watts replaces a halogen lamp of 1000 watts.",

@@ -2,7 +2,7 @@
 
 Inject where you are, let the model declare a call, execute it, accumulate the result, and check for the end.
 
-Run:  OPENAI_API_KEY=… python examples/own_loop.py
+Run:  OPENAI_API_KEY=… python examples/own_loop/own_loop.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A state that asks an agent of Google's ADK: `pip install 'llm-fsm-runtime[adk,statemachine]'`.
 
-Run:  GOOGLE_API_KEY=… python examples/adk_agent.py "Where is order 7?"
+Run:  GOOGLE_API_KEY=… python examples/classes/adk_agent.py "Where is order 7?"
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Old versions of smolagents call InferenceClientModel `HfApiModel`.
 
-Run:  python examples/smolagents_research.py "lighthouses"
+Run:  python examples/classes/smolagents_research.py "lighthouses"
 """
 
 from __future__ import annotations

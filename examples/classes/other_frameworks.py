@@ -2,7 +2,7 @@
 
 With the real packages `sgl` is `import sglang as sgl`, and `Assistant` is `autogen.AssistantAgent`.
 
-Run:  python examples/other_frameworks.py
+Run:  python examples/classes/other_frameworks.py
 """
 
 from __future__ import annotations

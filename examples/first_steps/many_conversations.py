@@ -1,7 +1,7 @@
 """Two hundred conversations at once in one process, kept in SQLite.
 
-Run:  python examples/many_conversations.py offline               no model and no key needed
-      python examples/many_conversations.py openai/gpt-4o-mini    LLM_FSM_MODEL without an argument
+Run:  python examples/first_steps/many_conversations.py offline               no model and no key needed
+      python examples/first_steps/many_conversations.py openai/gpt-4o-mini    LLM_FSM_MODEL without an argument
 
 Turns of different conversations run side by side; those of one conversation wait for each other.
 At most fifty calls are under way at the same time, which is what a provider's rate limit asks for.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from llm_fsm import AsyncMachine, ModelError
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "greeting.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "greeting.json"
 MESSAGES = ("I'm {name}", "I would like to see the house")
 
 

@@ -1,6 +1,6 @@
 """A bot behind the webhook of a messaging provider, with nothing but the standard library.
 
-Run:  WEBHOOK_SECRET=change-me LLM_FSM_MODEL=offline python examples/webhook_bot.py [PORT]
+Run:  WEBHOOK_SECRET=change-me LLM_FSM_MODEL=offline python examples/web/webhook_bot.py [PORT]
 
 The provider posts {"id": "message id", "thread": "conversation id", "text": "…"} and signs the body:
 `X-Signature-256: sha256=` and the hexadecimal HMAC-SHA256 under the shared secret. The answer is
@@ -26,7 +26,7 @@ from llm_fsm import (
     StoreError,
 )
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "support_desk.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "support_desk.json"
 MAX_BODY = 100_000
 
 

@@ -1,6 +1,6 @@
 """A machine whose state runs another machine: `pip install 'llm-fsm-runtime[openai,statemachine]'`.
 
-Run:  OPENAI_API_KEY=… python examples/nested_machines.py
+Run:  OPENAI_API_KEY=… python examples/classes/nested_machines.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Customer support that waits for a person and goes on elsewhere: `pip install 'llm-fsm-runtime[openai,statemachine]'`.
 
-Run:  OPENAI_API_KEY=… python examples/openai_support.py "My lamp is broken"      # pauses
-      OPENAI_API_KEY=… python examples/openai_support.py --answer "Refund it"     # goes on
+Run:  OPENAI_API_KEY=… python examples/classes/openai_support.py "My lamp is broken"      # pauses
+      OPENAI_API_KEY=… python examples/classes/openai_support.py --answer "Refund it"     # goes on
 """
 
 from __future__ import annotations

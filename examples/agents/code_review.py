@@ -1,7 +1,7 @@
 """Code review with a linter as key result: what the model hands in counts when the linter has nothing to say.
 
-Run:  python examples/code_review.py openai/gpt-4o-mini some_module.py
-      llm-fsm run code_review --tools examples/code_review.py --input @some_module.py
+Run:  python examples/agents/code_review.py openai/gpt-4o-mini some_module.py
+      llm-fsm run code_review --tools examples/agents/code_review.py --input @some_module.py
 
 The linter here is Python's own compiler and forty lines over its syntax tree; source that is reviewed is read,
 never run. `review` is a function of the host inside a state: it asks the state's model by itself.
@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from llm_fsm import Machine
 from llm_fsm.events import KeyResultChecked
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "code_review.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "code_review.json"
 SAMPLE = "import os\n\ndef total(prices=[]):\n    try:\n        return sum(prices)\n    except:\n        return None\n"
 
 

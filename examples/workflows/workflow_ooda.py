@@ -1,6 +1,6 @@
 """A state that observes, orients, decides and acts until its task is done: `pip install 'llm-fsm-runtime[openai]'`.
 
-Run:  OPENAI_API_KEY=… python examples/workflow_ooda.py
+Run:  OPENAI_API_KEY=… python examples/workflows/workflow_ooda.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Data clean-up with a judge, and a person who signs it off.
 
-Run:  python examples/cleanup.py openai/gpt-4o-mini
-      llm-fsm run cleanup --tools examples/cleanup.py --input @rows.json
+Run:  python examples/agents/cleanup.py openai/gpt-4o-mini
+      llm-fsm run cleanup --tools examples/agents/cleanup.py --input @rows.json
 
 A rule counts the rows, a function looks at each of them, a judge asks whether anything was made up. Then the run
 waits, for three days at most: `machine.run_due()` reminds after one day and gives up after three.
@@ -15,7 +15,7 @@ from typing import Any
 
 from llm_fsm import Machine
 
-DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "cleanup.json"
+DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "cleanup.json"
 ROWS = [
     {"name": "LOVELACE, ada", "mail": "Ada@Example.COM ", "birthday": "10.12.1815"},
     {"name": "grace  hopper", "mail": "grace(at)example.com", "birthday": "?"},

@@ -1,7 +1,7 @@
 """A chatbot in ten lines: the machine keeps to its definition, whatever the model replies.
 
-Run:  python examples/ten_lines.py offline               no model and no key needed
-      python examples/ten_lines.py openai/gpt-4o-mini    or any other provider/model; LLM_FSM_MODEL without it
+Run:  python examples/first_steps/ten_lines.py offline              no model and no key needed
+      python examples/first_steps/ten_lines.py openai/gpt-4o-mini   or any other model; LLM_FSM_MODEL without it
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llm_fsm import Machine
 
-path = Path(__file__).parent.parent / "fsm_definitions" / "greeting.json"
+path = Path(__file__).parents[2] / "fsm_definitions" / "greeting.json"
 with Machine.from_file(path, model=sys.argv[1] if len(sys.argv) > 1 else None) as machine:
     chat = machine.start()
     print(chat.greeting, flush=True)
