@@ -34,7 +34,7 @@ import pytest
 
 from doc_tables import rows
 from guide_blocks import PAGES
-from llm_fsm import Machine, __version__, errors
+from llm_fsm import Machine, __version__, check, errors
 from llm_fsm.session.events import EVENTS
 from llm_fsm.turn.effects import Effect
 from paths import ROOT
@@ -199,6 +199,17 @@ def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch:
     finally:
         for machine in [value for value in reader.names.values() if isinstance(value, Machine)]:
             machine.close()
+
+
+LEARNED_FROM = [path for path in DOCUMENTS if path.parent.name == "tutorial" or path.name == "README.md"]
+
+
+@pytest.mark.parametrize("path", LEARNED_FROM, ids=shown_name)
+def test_the_checker_has_no_warning_about_a_definition_of_the_tutorial(path: Path) -> None:
+    for block in blocks(path):
+        if block.role == "file" and '"states"' in block.text:
+            found = [finding.name for finding in check(json.loads(block.text)) if finding.level != "info"]
+            assert found == [], block.place
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CHANGELOG.md"], ids=shown_name)
