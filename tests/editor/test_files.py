@@ -150,3 +150,14 @@ def test_folders_that_are_links_are_not_listed(page, tmp_path: Path):
     (page.folder / "loop").symlink_to(page.folder)
     page.put("/file", {"path": "a.json", "text": TEXT, "base": None})
     assert [entry["path"] for entry in page.get("/files")["files"]] == ["a.json"]
+
+
+def test_graph_comes_without_waiting_for_the_findings(page):
+    states = {"a": {"purpose": "A", "transitions": [{"target_state": "z"}]}}
+    broken = {"name": "b", "initial_state": "a", "states": states}
+    (page.folder / "broken.json").write_text(json.dumps(broken), encoding="utf-8")
+    whole = page.get("/file", path="broken.json")["checked"]
+    early = page.get("/file", path="broken.json", findings=False)["checked"]
+    assert whole["findings"]
+    assert early["findings"] == []
+    assert [one["id"] for one in early["graph"]["nodes"]] == [one["id"] for one in whole["graph"]["nodes"]]

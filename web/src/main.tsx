@@ -1,7 +1,7 @@
 // The page: files, the three views of one document, and the panel beside them.
 import { render } from "preact";
 import { Suspense, lazy } from "preact/compat";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { api } from "./api/client";
 import { warmUp } from "./canvas/layout";
 import type { ExportBody } from "./api/types";
@@ -301,6 +301,7 @@ function Messages() {
   const problem = useStudio((state) => state.problem);
   const busy = useStudio((state) => state.busy);
   const checked = useStudio((state) => present(state)?.checked);
+  const isChecking = useStudio((state) => present(state)?.isUnchecked ?? false);
   const errors = checked?.findings.filter((one) => one.level === "error").length ?? 0;
   const others = (checked?.findings.length ?? 0) - errors;
   return (
@@ -316,7 +317,7 @@ function Messages() {
       )}
       {checked && (
         <button type="button" class="plain" onClick={() => openPanel("findings")}>
-          {errors} errors, {others} warnings
+          {isChecking ? "Checking…" : `${errors} errors, ${others} warnings`}
         </button>
       )}
     </footer>
@@ -381,7 +382,9 @@ function App() {
   const path = useStudio((state) => state.path);
   const view = useStudio((state) => state.view);
   const isPanelOpen = useStudio((state) => state.isPanelOpen);
-  useEffect(() => void begin(), []);
+  const [hasBegun, setBegun] = useState(false);
+  useEffect(() => void begin().finally(() => setBegun(true)), []);
+  if (path === null && !hasBegun) return <p class="quiet opening">Opening…</p>;
   if (path === null) {
     return (
       <div class="app">
@@ -431,16 +434,16 @@ function App() {
 async function begin(): Promise<void> {
   try {
     const named = new URLSearchParams(location.search).get("file");
-    const early = named ? openFile(named) : undefined;
     if (getState().view === "canvas") {
       warmUp();
       void import("./canvas/Canvas");
     }
+    // The file comes first: the server answers one question after the other.
+    if (named) await openFile(named);
     const [settings, schema] = await Promise.all([api.settings(), api.schema().catch(() => ({}))]);
     takeSchema(schema);
     change({ settings });
-    const rest = named === null && settings.file ? openFile(settings.file) : early;
-    await rest;
+    if (named === null && settings.file) await openFile(settings.file);
     await refreshFiles();
   } catch (error) {
     tell(error);

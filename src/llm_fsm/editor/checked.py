@@ -55,7 +55,9 @@ def kind_of_value(value: object, path: str) -> FileKind:
     return "definition"
 
 
-def check_written(text: str, path: str, folder: Folder, *, fixes: bool = True) -> CheckedText:
+def check_written(
+    text: str, path: str, folder: Folder, *, fixes: bool = True, findings: bool = True
+) -> CheckedText:
     """Read and check a text.
 
     Args:
@@ -63,6 +65,8 @@ def check_written(text: str, path: str, folder: Folder, *, fixes: bool = True) -
         path: Its path below the folder.
         folder: The folder, in which definitions that it calls are read.
         fixes: True tries safe corrections, too.
+        findings: False leaves out the findings of a definition, which take most of the time. Faults of other files are
+            found in any case.
 
     Returns:
         The findings and the graph. A text that is no JSON has the finding that says where.
@@ -95,7 +99,7 @@ def check_written(text: str, path: str, folder: Folder, *, fixes: bool = True) -
         return CheckedText(
             kind=kind, is_json=True, findings=rows, graph=workflow_graph(value, rows), value=value
         )
-    found = check_edited(text, file=folder.place(path))
+    found = check_edited(text, file=folder.place(path)) if findings else []
     rows = [_row(one, offsets) for one in found]
     offer = _offer(text, folder.place(path)) if fixes and rows else None
     graph = definition_graph(value, path, folder, rows)

@@ -86,7 +86,7 @@ export const api = {
   settings: () => get<T.StudioSettings>("api/settings"),
   schema: () => get<Record<string, unknown>>("api/schema"),
   files: () => get<T.Listing>("api/files"),
-  open: (path: string) => get<T.Opened>(`api/file?path=${id(path)}`),
+  open: (path: string) => get<T.Opened>(`api/file?path=${id(path)}&findings=false`),
   save: (body: T.SaveBody) => put<T.SavedFile>("api/file", body),
   saveLayout: (body: T.LayoutBody) => put<T.Layout>("api/layout", body),
   check: (body: T.TextBody) => post<T.CheckedText>("api/check", body),

@@ -9,7 +9,6 @@ import {
   type EdgeProps,
   Handle,
   MarkerType,
-  MiniMap,
   type Node,
   type NodeChange,
   type NodeProps,
@@ -17,12 +16,12 @@ import {
   ReactFlow,
   ReactFlowProvider,
   type FinalConnectionState,
-  applyNodeChanges,
+  type Viewport,
   useReactFlow,
   useStore,
 } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
 import {
   addState,
@@ -34,13 +33,39 @@ import {
   onReveal,
   repoint,
 } from "../state/actions";
-import { fill, getState, openPanel, place, present, select, useStudio } from "../state/studio";
-import { EVERYWHERE, HEIGHT, type LaidOut, type Point, WIDTH, roughPlaces } from "./layout";
+import {
+  type Positions,
+  fill,
+  getState,
+  openPanel,
+  place,
+  present,
+  select,
+  useStudio,
+} from "../state/studio";
+import { EVERYWHERE, HEIGHT, type LaidOut, type Point, WIDTH, boundsOf } from "./layout";
 import { pathOf, routesOf } from "./route";
+import { Overview } from "./Overview";
 import { SubflowPicture } from "./SubflowPicture";
 
-const LABEL_ZOOM = 0.55;
-const MANY = 120;
+const LABEL_ZOOM = 0.5;
+/** More states than this are drawn in view alone, and laid out in two steps. */
+export const MANY = 120;
+/** A picture of so few states needs no map. */
+const FEW = 12;
+/** A whole machine is shown at this size at least; a larger one begins at its first state. */
+const READABLE = 0.7;
+const FIRST_ZOOM = 0.85;
+const MARGIN = 48;
+const FAR = 2500;
+const ARROW = { type: MarkerType.ArrowClosed, width: 16, height: 16, color: "var(--line-strong)" };
+/** The file that is being laid out, so that no second layout begins meanwhile. */
+let isBeingLaid: string | null = null;
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
 
 type StateNode = Node<
   { node: GraphNode; lit: string; figure: string; isOpen: boolean; path: string },
@@ -48,7 +73,14 @@ type StateNode = Node<
 >;
 type EverywhereNode = Node<{ edges: GraphEdge[]; patterns: string[]; selected: string }, "all">;
 type WayEdge = Edge<
-  { edge: GraphEdge; points: readonly Point[]; label: Point; lit: string; figure: string },
+  {
+    edge: GraphEdge;
+    isMoving: boolean;
+    points: readonly Point[];
+    label: Point;
+    lit: string;
+    figure: string;
+  },
   "way"
 >;
 
@@ -133,14 +165,8 @@ function Way(props: EdgeProps<WayEdge>) {
   const { data, selected, markerEnd, sourceX, sourceY, targetX, targetY } = props;
   const showsLabel = useStore((store) => store.transform[2] >= LABEL_ZOOM);
   if (!data) return null;
-  const first = data.points[0];
-  const last = data.points[data.points.length - 1];
   // While a state is dragged its lines follow straight; their way around boxes is found when it rests.
-  const rests =
-    first !== undefined &&
-    last !== undefined &&
-    (data.edge.source === data.edge.target || near(first.x, sourceX)) &&
-    near(last.x, targetX, WIDTH);
+  const rests = !data.isMoving;
   const points = rests
     ? data.points
     : [
@@ -157,7 +183,7 @@ function Way(props: EdgeProps<WayEdge>) {
         path={pathOf(points)}
         markerEnd={markerEnd}
         interactionWidth={22}
-        className={`way how-${data.edge.how} ${data.lit} ${selected ? "chosen" : ""}`}
+        className={`way ${isFar(points) ? "far" : ""} how-${data.edge.how} ${data.lit} ${selected ? "chosen" : ""}`}
       />
       {(showsLabel || selected) && (text || data.figure || data.edge.level || selected) && (
         <EdgeLabelRenderer>
@@ -192,7 +218,11 @@ function Way(props: EdgeProps<WayEdge>) {
   );
 }
 
-const near = (a: number, b: number, by = 60) => Math.abs(a - b) <= by;
+/** Long lines are drawn pale, so that what is near can be read between them. */
+const isFar = (points: readonly Point[]): boolean => {
+  const bounds = boundsOf(points);
+  return bounds.right - bounds.left + bounds.bottom - bounds.top > FAR;
+};
 
 const nodeTypes = { state: StateBox, all: Everywhere };
 const edgeTypes = { way: Way };
@@ -201,89 +231,115 @@ const HANDLES = [
   { type: "source" as const, position: Position.Right, x: WIDTH, y: HEIGHT / 2, width: 1, height: 1 },
 ];
 
-function Picture() {
+interface PictureProps {
+  readonly frame: Size;
+  readonly setLaying: (isLaying: boolean) => void;
+}
+
+type Shown = StateNode | EverywhereNode;
+
+/** Values that stay the same object for as long as a key has the same parts. React Flow skips what stays. */
+function useKept<V>(): (key: string, parts: readonly unknown[], make: () => V) => V {
+  const kept = useRef(new Map<string, { parts: readonly unknown[]; value: V }>());
+  return (key, parts, make) => {
+    const old = kept.current.get(key);
+    if (old && old.parts.every((one, n) => one === parts[n])) return old.value;
+    const value = make();
+    kept.current.set(key, { parts, value });
+    return value;
+  };
+}
+
+function Picture({ frame, setLaying }: PictureProps) {
   const flow = useReactFlow();
   const version = useStudio(present);
   const path = useStudio((state) => state.path);
   const selected = useStudio((state) => state.selected);
   const lit = useStudio((state) => state.lit);
-  const [isLaying, setLaying] = useState(false);
   const [laid, setLaid] = useState<LaidOut | null>(null);
-  const [shown, setShown] = useState<(StateNode | EverywhereNode)[]>([]);
-  const fitted = useRef<string | null>(null);
+  const [moving, setMoving] = useState<Positions>({});
+  const [sizes, setSizes] = useState<Record<string, Size>>({});
   const graph = version?.checked.graph;
   const positions = version?.positions;
+  const folded = version?.folded;
 
   // States without a place get one: all of them at once if none has one, else beside a neighbour.
   useEffect(() => {
     if (!graph || !positions) return;
     const lost = graph.nodes.filter((one) => !positions[one.id]);
+    const isSmall = graph.nodes.length <= MANY;
     if (lost.length === 0) {
       // Places that dagre chose get dagre's lines, also when the file is opened again.
-      if (lastLayout() === null && graph.nodes.length > 0) void firstLayout().then(setLaid);
+      if (isSmall && lastLayout() === null && graph.nodes.length > 0) void firstLayout().then(setLaid);
       return;
     }
-    const has = graph.nodes.some((one) => positions[one.id]);
-    if (has) {
+    const { path: asked, at } = getState();
+    if (isBeingLaid === asked) return;
+    if (graph.nodes.some((one) => positions[one.id])) {
       fill(besides(lost, graph.edges, { ...positions }));
       return;
     }
+    isBeingLaid = asked;
     setLaying(true);
-    const isRough = graph.nodes.length > MANY;
-    if (isRough) fill(roughPlaces(graph.nodes, graph.edges));
-    const { path: laid, at } = getState();
-    void firstLayout().then((made) => {
+    // What was moved or opened meanwhile stays.
+    const isSame = () => getState().path === asked && getState().at === at;
+    const first = (made: LaidOut) => {
+      if (isSame()) fill(made.positions);
+    };
+    void firstLayout(first).then((made) => {
+      isBeingLaid = null;
+      if (isSame()) fill(made.positions, true);
       setLaying(false);
-      // What was moved or opened meanwhile stays.
-      if (getState().path !== laid || getState().at !== at) return;
-      fill(made.positions, isRough);
-      fitted.current = null;
     });
   }, [graph, positions]);
 
-  const built = useMemo(() => {
+  const keptStates = useKept<StateNode>();
+  const shown = useMemo((): Shown[] => {
     if (!graph || !positions) return [];
     const known = new Set(selected);
     const covered = lit.covered && new Set(lit.covered);
-    const states = graph.nodes
-      .filter((one) => positions[one.id])
-      .map((node): StateNode => {
-        const marks = [
-          lit.state === node.id ? "lit" : "",
-          covered ? (covered.has(node.pointer) ? "covered" : "missed") : "",
-        ];
-        const isOpen = version?.folded.includes(node.id) ?? false;
-        const figure = lit.figures?.[node.pointer] ?? "";
-        return {
-          id: node.id,
-          type: "state",
-          position: positions[node.id]!,
-          width: WIDTH,
-          height: isOpen ? undefined : HEIGHT,
-          handles: HANDLES,
-          selected: known.has(node.id),
-          ariaLabel: wordsOf(node, marks),
-          data: { node, lit: marks.join(" "), figure, isOpen, path: path ?? "" },
-        };
-      });
+    const open = new Set(folded);
+    const states: StateNode[] = [];
+    for (const node of graph.nodes) {
+      const place = moving[node.id] ?? positions[node.id];
+      if (!place) continue;
+      const isSelected = known.has(node.id);
+      const isOpen = open.has(node.id);
+      const figure = lit.figures?.[node.pointer] ?? "";
+      const marks = `${lit.state === node.id ? "lit" : ""} ${markOf(covered, node.pointer)}`;
+      const size = isOpen ? sizes[node.id] : undefined;
+      const parts = [node, place, isSelected, isOpen, figure, marks, size, path];
+      const made = keptStates(node.id, parts, () => ({
+        id: node.id,
+        type: "state",
+        position: place,
+        width: WIDTH,
+        height: isOpen ? undefined : HEIGHT,
+        measured: size,
+        handles: HANDLES,
+        selected: isSelected,
+        ariaLabel: wordsOf(node, marks.split(" ")),
+        data: { node, lit: marks, figure, isOpen, path: path ?? "" },
+      }));
+      states.push(made);
+    }
     const free = graph.edges.filter((one) => one.source === null);
     const isAlone = free.length === 0 && graph.patterns.length === 0;
     if (states.length === 0 || isAlone) return states;
-    const left = Math.min(...states.map((one) => one.position.x));
-    const top = Math.min(...states.map((one) => one.position.y));
+    const { left, top } = boundsOf(Object.values(positions));
+    const height = 40 + free.length * 26 + (graph.patterns.length > 0 ? 40 : 0);
     const all: EverywhereNode = {
       id: EVERYWHERE,
       type: "all",
-      position: { x: left, y: top - 96 - free.length * 26 },
+      position: { x: left, y: top - 56 - height },
       width: WIDTH,
+      height,
       draggable: false,
       selectable: false,
       data: { edges: free, patterns: graph.patterns, selected: selected[0] ?? "" },
     };
     return [...states, all];
-  }, [graph, positions, selected, lit, version?.folded]);
-
-  useEffect(() => setShown(built), [built]);
+  }, [graph, positions, moving, sizes, selected, lit, folded]);
 
   const routes = useMemo(() => {
     if (!graph || !positions) return new Map();
@@ -293,58 +349,35 @@ function Picture() {
     return routesOf(ends, positions, lastLayout());
   }, [graph, positions, laid]);
 
+  const keptWays = useKept<WayEdge>();
   const ways = useMemo(() => {
     const found: WayEdge[] = [];
+    const known = new Set(selected);
     const taken = new Set(lit.edges);
     const covered = lit.covered && new Set(lit.covered);
     for (const edge of graph?.edges ?? []) {
       const route = routes.get(edge.id);
       if (!route || edge.source === null) continue;
-      const marks = [
-        taken.has(edge.pointer) ? "lit" : "",
-        covered ? (covered.has(edge.pointer) ? "covered" : "missed") : "",
-      ];
-      found.push({
+      const isMoving = edge.source in moving || edge.target in moving;
+      const isSelected = known.has(edge.id);
+      const figure = lit.figures?.[edge.pointer] ?? "";
+      const marks = `${taken.has(edge.pointer) ? "lit" : ""} ${markOf(covered, edge.pointer)}`;
+      const parts = [edge, route, isMoving, isSelected, figure, marks];
+      const made = keptWays(edge.id, parts, () => ({
         id: edge.id,
         type: "way",
-        source: edge.source,
+        source: edge.source!,
         target: edge.target,
-        selected: selected.includes(edge.id),
+        selected: isSelected,
         reconnectable: edge.how === "picked" || edge.how === "auto",
-        markerEnd: { type: MarkerType.ArrowClosed, width: 16, height: 16, color: "var(--line-strong)" },
+        markerEnd: ARROW,
         ariaLabel: `Transition from ${edge.source} to ${edge.target}. ${labelOf(edge)}`,
-        data: {
-          edge,
-          points: route.points,
-          label: route.label,
-          lit: marks.join(" "),
-          figure: lit.figures?.[edge.pointer] ?? "",
-        },
-      });
+        data: { edge, isMoving, points: route.points, label: route.label, lit: marks, figure },
+      }));
+      found.push(made);
     }
     return found;
-  }, [graph, routes, selected, lit]);
-
-  // A machine that fits is shown whole; a larger one from its first state on, so that it can be read.
-  const lookAtFirst = async () => {
-    await flow.fitView({ padding: 0.1, maxZoom: 1 });
-    const first = graph?.nodes.find((one) => one.initial) ?? graph?.nodes[0];
-    const at = first && positions?.[first.id];
-    if (!at || flow.getZoom() >= LABEL_ZOOM) return;
-    const frame = document.querySelector(".canvas")!.getBoundingClientRect();
-    const zoom = 0.7;
-    await flow.setViewport({
-      x: 40 - at.x * zoom,
-      y: frame.height / 2 - (at.y + HEIGHT / 2) * zoom,
-      zoom,
-    });
-  };
-
-  useEffect(() => {
-    if (shown.length === 0 || fitted.current === path || !path) return;
-    fitted.current = path;
-    requestAnimationFrame(() => void lookAtFirst());
-  }, [shown, path]);
+  }, [graph, moving, routes, selected, lit]);
 
   useEffect(() => {
     onReveal((id) => {
@@ -356,15 +389,20 @@ function Picture() {
     return () => onReveal(null);
   }, []);
 
-  const onNodesChange = useCallback((changes: NodeChange<StateNode | EverywhereNode>[]) => {
-    const moves = changes.filter((one) => one.type !== "select" && one.type !== "remove");
-    setShown((now) => applyNodeChanges(moves, now));
-    const keyed = changes.filter((one) => one.type === "position" && one.dragging === false);
-    // Arrow keys move without a drag; they report their places here alone.
-    const places = keyed.flatMap((one) =>
-      one.type === "position" && one.position ? [[one.id, one.position] as const] : [],
-    );
-    if (places.length > 0 && !dragging.current) moved(Object.fromEntries(places));
+  const onNodesChange = useCallback((changes: NodeChange<Shown>[]) => {
+    const dragged: Positions = {};
+    const keyed: Positions = {};
+    const measured: Record<string, Size> = {};
+    for (const one of changes) {
+      if (one.type === "dimensions" && one.dimensions) measured[one.id] = one.dimensions;
+      if (one.type !== "position" || !one.position) continue;
+      if (one.dragging) dragged[one.id] = one.position;
+      // Arrow keys move without a drag; they report their places here alone.
+      else if (!dragging.current) keyed[one.id] = one.position;
+    }
+    if (Object.keys(measured).length > 0) setSizes((now) => ({ ...now, ...measured }));
+    if (Object.keys(dragged).length > 0) setMoving((now) => ({ ...now, ...dragged }));
+    if (Object.keys(keyed).length > 0) moved(keyed);
   }, []);
   const dragging = useRef(false);
 
@@ -386,8 +424,11 @@ function Picture() {
     void addState(made.fromNode.id, { x: Math.round(at.x), y: Math.round(at.y - HEIGHT / 2) });
   }, []);
 
+  if (shown.length === 0 && graph && graph.nodes.length > 0) return null;
   return (
     <ReactFlow
+      key={path}
+      defaultViewport={firstView(graph?.nodes ?? [], positions ?? {}, frame)}
       nodes={shown}
       edges={ways}
       nodeTypes={nodeTypes}
@@ -399,6 +440,7 @@ function Picture() {
       onNodeDragStop={(_event, _node, all) => {
         dragging.current = false;
         moved(Object.fromEntries(all.map((one) => [one.id, one.position])));
+        setMoving({});
       }}
       onSelectionChange={onSelection}
       onNodeClick={(_event, node) => select(node.id === EVERYWHERE ? [] : [node.id])}
@@ -428,14 +470,40 @@ function Picture() {
     >
       <Background gap={24} size={1} color="var(--dots)" />
       <Controls showInteractive={false} />
-      <MiniMap pannable zoomable ariaLabel="Map" nodeColor="var(--mini)" maskColor="var(--mask)" />
-      {isLaying && (
-        <div class="laying" role="status">
-          Placing states…
-        </div>
+      {shown.length > FEW && (
+        <Overview places={positions ?? {}} />
       )}
     </ReactFlow>
   );
+}
+
+const markOf = (covered: Set<string> | null, pointer: string): string => {
+  if (!covered) return "";
+  return covered.has(pointer) ? "covered" : "missed";
+};
+
+/** Show a machine whole if it can be read then; else from its first state on. */
+function firstView(nodes: readonly GraphNode[], positions: Positions, frame: Size): Viewport {
+  const bounds = boundsOf(Object.values(positions));
+  const top = bounds.top - 130;
+  const wide = (frame.width - MARGIN * 2) / (bounds.right - bounds.left);
+  const high = (frame.height - MARGIN * 2) / (bounds.bottom - top);
+  const whole = Math.min(wide, high, 1);
+  if (!Number.isFinite(whole)) return { x: 0, y: 0, zoom: 1 };
+  if (whole >= READABLE) {
+    const x = (frame.width - (bounds.left + bounds.right) * whole) / 2;
+    return { x, y: (frame.height - (top + bounds.bottom) * whole) / 2, zoom: whole };
+  }
+  const first = nodes.find((one) => one.initial && positions[one.id]) ?? nodes[0];
+  const at = (first && positions[first.id]) ?? { x: bounds.left, y: bounds.top };
+  const zoom = FIRST_ZOOM;
+  const isLow = (bounds.bottom - top) * zoom <= frame.height - MARGIN * 2;
+  const middle = isLow ? (top + bounds.bottom) / 2 : at.y + HEIGHT / 2;
+  const lowest = frame.height - MARGIN - bounds.bottom * zoom;
+  const highest = MARGIN - top * zoom;
+  const wanted = frame.height / 2 - middle * zoom;
+  const y = isLow ? wanted : Math.max(lowest, Math.min(wanted, highest));
+  return { x: MARGIN - at.x * zoom, y, zoom };
 }
 
 /** Return true for a state that can be seen whole, so that the picture need not move. */
@@ -482,16 +550,27 @@ export default function Canvas() {
   const selected = useStudio((state) => state.selected);
   const isJson = useStudio((state) => present(state)?.checked.is_json ?? true);
   const chosen = selected.length === 1 && !isEdge(selected[0]!) ? selected[0]! : null;
+  const [isLaying, setLaying] = useState(false);
+  const [frame, setFrame] = useState<Size | null>(null);
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => setFrame(box.current!.getBoundingClientRect()), []);
   return (
-    <div class="canvas" data-chosen={chosen ?? undefined}>
+    <div class="canvas" ref={box} aria-busy={isLaying} data-chosen={chosen ?? undefined}>
       {!isJson && (
         <p class="banner" role="status">
           The text is not JSON at the moment. This is the last picture of it; mend the text to go on.
         </p>
       )}
-      <ReactFlowProvider>
-        <Picture />
-      </ReactFlowProvider>
+      {frame && (
+        <ReactFlowProvider>
+          <Picture frame={frame} setLaying={setLaying} />
+        </ReactFlowProvider>
+      )}
+      {isLaying && (
+        <div class="laying" role="status">
+          Placing states…
+        </div>
+      )}
     </div>
   );
 }

@@ -25,26 +25,47 @@ export interface LaidOut {
 
 export interface LayoutRequest {
   readonly number: number;
+  /** The state that the conversation begins in; its place is the same in both steps. */
+  readonly first: string | null;
   readonly nodes: readonly string[];
   readonly edges: readonly { id: string; from: string; to: string; label: string }[];
 }
 
+/** A large machine is answered twice: its beginning, then the whole. */
+export interface LayoutAnswer extends LaidOut {
+  readonly number: number;
+  readonly isWhole: boolean;
+}
+
 let worker: Worker | null = null;
 let number = 0;
-const waiting = new Map<number, (made: LaidOut) => void>();
+
+interface Waiting {
+  readonly done: (made: LaidOut) => void;
+  readonly early: ((made: LaidOut) => void) | undefined;
+}
+
+const waiting = new Map<number, Waiting>();
 
 function start(): Worker {
   const made = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
-  made.onmessage = (event: MessageEvent<LaidOut & { number: number }>) => {
-    waiting.get(event.data.number)?.(event.data);
+  made.onmessage = (event: MessageEvent<LayoutAnswer>) => {
+    const asked = waiting.get(event.data.number);
+    if (!event.data.isWhole) {
+      asked?.early?.(event.data);
+      return;
+    }
     waiting.delete(event.data.number);
+    asked?.done(event.data);
   };
   return made;
 }
 
+/** Lay out states in the worker. `early` takes the places of the first states of a large machine. */
 export function layOut(
   nodes: readonly GraphNode[],
   edges: readonly GraphEdge[],
+  early?: (made: LaidOut) => void,
 ): Promise<LaidOut> {
   worker ??= start();
   number += 1;
@@ -52,13 +73,14 @@ export function layOut(
   const drawn = edges.filter((one) => one.source !== null && known.has(one.source));
   const request: LayoutRequest = {
     number,
+    first: (nodes.find((one) => one.initial) ?? nodes[0])?.id ?? null,
     nodes: nodes.map((one) => one.id),
     edges: drawn
       .filter((one) => known.has(one.target))
       .map((one) => ({ id: one.id, from: one.source!, to: one.target, label: one.label })),
   };
   const mine = number;
-  const made = new Promise<LaidOut>((done) => waiting.set(mine, done));
+  const made = new Promise<LaidOut>((done) => waiting.set(mine, { done, early }));
   worker.postMessage(request);
   return made;
 }
@@ -68,36 +90,16 @@ export function warmUp(): void {
   worker ??= start();
 }
 
-/** Return rough places at once: a column for each step from the first state. Dagre's follow. */
-export function roughPlaces(nodes: readonly GraphNode[], edges: readonly GraphEdge[]): Positions {
-  const outward = new Map<string, string[]>();
-  for (const edge of edges) {
-    if (edge.source === null) continue;
-    outward.set(edge.source, [...(outward.get(edge.source) ?? []), edge.target]);
+/** Return what the boxes at these places take up. */
+export function boundsOf(places: readonly Point[]) {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const { x, y } of places) {
+    left = Math.min(left, x);
+    top = Math.min(top, y);
+    right = Math.max(right, x + WIDTH);
+    bottom = Math.max(bottom, y + HEIGHT);
   }
-  const ranks = new Map<string, number>();
-  const starts = [...nodes.filter((one) => one.initial), ...nodes].map((one) => one.id);
-  for (const start of starts) {
-    if (ranks.has(start)) continue;
-    ranks.set(start, 0);
-    const queue = [start];
-    for (let id = queue.shift(); id !== undefined; id = queue.shift()) {
-      for (const next of outward.get(id) ?? []) {
-        if (ranks.has(next)) continue;
-        ranks.set(next, ranks.get(id)! + 1);
-        queue.push(next);
-      }
-    }
-  }
-  const filled = new Map<number, number>();
-  const places: Positions = {};
-  for (const { id } of nodes) {
-    const rank = ranks.get(id) ?? 0;
-    const row = filled.get(rank) ?? 0;
-    filled.set(rank, row + 1);
-    places[id] = { x: rank * (WIDTH + 220), y: row * (HEIGHT + 40) };
-  }
-  return places;
+  return { left, top, right, bottom };
 }
 
 const overlaps = (a: Point, b: Point) =>

@@ -4,21 +4,30 @@ import { HEIGHT, WIDTH, type LaidOut, type Point, type Route } from "./layout";
 
 const GAP = 22;
 
-/** Return the drawn path of points, with rounded corners. */
+/** Return the drawn path of points, with rounded corners. Wide rounding would lead lines through boxes. */
 export function pathOf(points: readonly Point[]): string {
-  const first = points[0]!;
-  let path = `M${round(first.x)},${round(first.y)}`;
+  const last = points[points.length - 1]!;
+  let path = `M${written(points[0]!)}`;
   for (let n = 1; n < points.length - 1; n += 1) {
     const here = points[n]!;
-    const next = points[n + 1]!;
-    const isLast = n === points.length - 2;
-    const end = isLast ? next : { x: (here.x + next.x) / 2, y: (here.y + next.y) / 2 };
-    path += `Q${round(here.x)},${round(here.y)} ${round(end.x)},${round(end.y)}`;
+    const before = towards(here, points[n - 1]!);
+    const after = towards(here, points[n + 1]!);
+    path += `L${written(before)}Q${written(here)} ${written(after)}`;
   }
-  if (points.length === 2) path += `L${round(points[1]!.x)},${round(points[1]!.y)}`;
-  return path;
+  return `${path}L${written(last)}`;
 }
 
+const RADIUS = 22;
+
+/** Return the point on the way from a corner to its neighbour at which the rounding ends. */
+function towards(corner: Point, other: Point): Point {
+  const [dx, dy] = [other.x - corner.x, other.y - corner.y];
+  const length = Math.hypot(dx, dy);
+  const part = length === 0 ? 0 : Math.min(RADIUS / length, 0.5);
+  return { x: corner.x + dx * part, y: corner.y + dy * part };
+}
+
+const written = (point: Point) => `${round(point.x)},${round(point.y)}`;
 const round = (value: number) => Math.round(value * 10) / 10;
 
 interface Ends {

@@ -215,10 +215,10 @@ let laidPath: string | null = null;
 /** Return the last layout of the whole machine that is open; its lines are kept where nothing moved. */
 export const lastLayout = (): LaidOut | null => (laidPath === getState().path ? laidOut : null);
 
-/** Lay out the whole machine, for its first picture. */
-export async function firstLayout(): Promise<LaidOut> {
+/** Lay out the whole machine, for its first picture. `early` takes the beginning of a large one. */
+export async function firstLayout(early?: (made: LaidOut) => void): Promise<LaidOut> {
   const { path } = getState();
-  const made = await layOut(nodes(), edges());
+  const made = await layOut(nodes(), edges(), early);
   laidOut = made;
   laidPath = path;
   return made;

@@ -15,6 +15,8 @@ export interface Version {
   readonly positions: Positions;
   readonly folded: readonly string[];
   readonly label: string;
+  /** True for a file that was opened, but not yet checked: its graph comes first. */
+  readonly isUnchecked?: boolean;
 }
 
 export interface Conflict {
@@ -147,7 +149,7 @@ export function goTo(at: number): void {
   change({ at, notice: step, problem: "" });
   afterChange();
   if (before && before.positions !== target.positions) keepLayout(target);
-  if (target.checked.graph.nodes.length === 0 || isTypingStale(target)) void checkNow();
+  if (target.checked.graph.nodes.length === 0 || target.isUnchecked || isTypingStale(target)) void checkNow();
 }
 
 const stale = new WeakSet<Version>();
@@ -184,9 +186,10 @@ export async function checkNow(): Promise<void> {
     const versions = state.versions.map((one) => {
       if (one.text !== version.text) return one;
       // A text that is no JSON keeps the last picture, which the canvas shows as such.
-      const graph = checked.is_json ? checked.graph : one.checked.graph;
+      const old = one.checked.graph;
+      const graph = checked.is_json ? kept(old, checked.graph) : old;
       const value = checked.is_json ? checked.value : one.checked.value;
-      return { ...one, checked: { ...checked, graph, value } };
+      return { ...one, checked: { ...checked, graph, value }, isUnchecked: false };
     });
     change({ versions });
   } catch (error) {
@@ -194,6 +197,16 @@ export async function checkNow(): Promise<void> {
   } finally {
     change({ checking: false });
   }
+}
+
+/** Return a graph in which all that is as it was is the same object, so that the canvas need not draw it again. */
+function kept(old: T.Graph, made: T.Graph): T.Graph {
+  const known = new Map([...old.nodes, ...old.edges].map((one) => [one.id, one] as const));
+  const same = <One extends T.GraphNode | T.GraphEdge>(one: One): One => {
+    const before = known.get(one.id);
+    return before && JSON.stringify(before) === JSON.stringify(one) ? (before as One) : one;
+  };
+  return { ...made, nodes: made.nodes.map(same), edges: made.edges.map(same) };
 }
 
 // -- gestures
@@ -230,9 +243,10 @@ async function makeGesture(
     const patched = await api.gestures({ path: state.path, text: now.text, gestures: wrapped });
     const positions = renamed({ ...now.positions, ...places }, renames);
     const moved = Object.keys(places).length > 0 || Object.keys(renames).length > 0;
+    const graph = kept(now.checked.graph, patched.checked.graph);
     record({
       text: patched.text,
-      checked: patched.checked,
+      checked: { ...patched.checked, graph },
       positions: moved ? positions : now.positions,
       folded: now.folded,
       label,
@@ -312,6 +326,7 @@ export async function openFile(path: string, view?: View): Promise<void> {
       positions: opened.layout.positions ?? {},
       folded: opened.layout.folded ?? [],
       label: "Opened",
+      isUnchecked: opened.checked.kind === "definition",
     };
     const draft = readDraftFor(path, opened);
     change({
@@ -336,6 +351,7 @@ export async function openFile(path: string, view?: View): Promise<void> {
     const address = new URL(location.href);
     address.searchParams.set("file", path);
     history.replaceState(null, "", address);
+    if (version.isUnchecked) void checkNow();
   } catch (error) {
     tell(error);
   } finally {

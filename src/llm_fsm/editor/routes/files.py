@@ -56,10 +56,10 @@ def router(studio: Studio) -> APIRouter:
         return Listing(folder=folder.root, files=entries, truncated=is_truncated)
 
     @made.get("/file")
-    def open_file(path: str = Query(max_length=4096)) -> Opened:
-        """Open a file: its text, its findings, its graph and the positions of its states."""
+    def open_file(path: str = Query(max_length=4096), findings: bool = True) -> Opened:
+        """Open a file: its text, its graph, the positions of its states, and its findings if they are wanted now."""
         found = folder.read(path)
-        checked = check_written(found.text, path, folder)
+        checked = check_written(found.text, path, folder, findings=findings)
         return Opened(
             path=path,
             text=found.text,
