@@ -21,6 +21,7 @@ from llm_fsm.llm.openai.stream import Chunks, EventLines
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.testing import calls
 from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_context import Workbench
@@ -739,3 +740,57 @@ async def test_a_handler_that_runs_ahead_of_the_words_has_the_key_that_it_has_wi
         keys.append(found)
     assert keys[0] == keys[1]
     assert set(keys[0]) == {"context_update", "pre_transition"}
+
+
+FOUND: dict[str, Any] = {
+    "name": "found",
+    "initial_state": "ask",
+    "tools": {"look": {"registered": "look"}},
+    "states": {
+        "ask": {"purpose": "Ask the order", "transitions": [{"target_state": "tell"}]},
+        "tell": {
+            "purpose": "Say when it comes",
+            "tools": ["look"],
+            "tools_first": True,
+            "transitions": [{"target_state": "ask"}],
+        },
+    },
+}
+FIRST = "One moment, please."
+
+
+def look() -> str:
+    """Look the order up."""
+    return "tomorrow"
+
+
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [
+        (FIRST, FIRST),
+        ("ONE MOMENT – please!", FIRST),
+        ("one  moment\nplease", FIRST),
+        (f"{FIRST} It comes tomorrow.", f"{FIRST} It comes tomorrow."),
+        ("One moment, please! It comes tomorrow.", "One moment, please! It comes tomorrow."),
+        ("It comes tomorrow.", f"{FIRST}\n\nIt comes tomorrow."),
+        ("One day: tomorrow.", f"{FIRST}\n\nOne day: tomorrow."),
+    ],
+)
+@pytest.mark.parametrize("called", [True, False])
+async def test_a_second_call_whose_words_repeat_the_first_is_read_once(
+    second: str, text: str, called: bool
+) -> None:
+    def answers() -> ScriptedLLM:
+        found = [calls(("look", {}))] if called else []
+        return ScriptedLLM([reply("tell", FIRST), *found, reply("tell", second)])
+
+    turn, events = await streamed(answers(), document=FOUND, tools=[look])
+    assert turn.text == text
+    screens = shown(events)
+    assert screens[-1] == text
+    assert all(screen.casefold().count("moment") <= 1 for screen in screens)
+    restarts = [event for event in events if isinstance(event, ev.MessageDelta) and event.restart]
+    assert bool(restarts) is (not text.startswith(FIRST))
+    async with AsyncMachine.from_dict(FOUND, model=answers(), store="memory", tools=[look]) as machine:
+        chat = await machine.start(greet=False)
+        assert (await chat.send("m")).text == text

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 from llm_fsm.session.events import MessageDelta, PromptRead
 from llm_fsm.turn.reply.stream import ReplyReader
 
-Judge = Callable[[str], Awaitable[str | None]]
-"""Returns the text before a reply's own, from the head of the reply; None: its text must not be
-shown."""
+SoFar = Callable[[str], str]
+"""Returns the text of the turn from the words of the reply that have arrived."""
+Judge = Callable[[str], Awaitable[SoFar | None]]
+"""Returns how the words of a reply are shown, from its head; None: they must not be shown."""
 
 
 class MessageStream:
@@ -22,21 +23,20 @@ class MessageStream:
 
     def __init__(self, say: Callable[[MessageDelta | PromptRead], None]) -> None:
         self._say = say
-        self._sent: list[str] = []
+        self._sent = ""
 
     def up_to(self, text: str) -> None:
-        """Send the rest of the turn's text so far."""
-        sent = "".join(self._sent)
-        if not text.startswith(sent):
+        """Send the rest of the turn's text, which is known."""
+        if not text.startswith(self._sent):
             self._say(MessageDelta(text=text, restart=True))
-            self._sent = [text]
-        elif len(text) > len(sent):
-            self.more(text[len(sent) :])
+        elif len(text) > len(self._sent):
+            self._say(MessageDelta(text=text[len(self._sent) :]))
+        self._sent = text
 
-    def more(self, text: str) -> None:
-        """Send this text after the text so far."""
-        self._say(MessageDelta(text=text))
-        self._sent.append(text)
+    def at_least(self, text: str) -> None:
+        """Send the rest of the turn's text so far. A text that was sent already may be on its way once more."""
+        if not self._sent.startswith(text):
+            self.up_to(text)
 
     def reading(self, read: int, total: int) -> None:
         """Send how much of the prompt the model's server has read."""
@@ -51,7 +51,8 @@ class ReplyListener:
         self._stream = stream
         self._judge: Judge | None = judge
         self._reader = ReplyReader()
-        self._before: str | None = None
+        self._so_far: SoFar | None = None
+        self._words = ""
 
     def reading(self, read: int, total: int) -> None:
         """Pass on the tokens of the prompt that the server has read, and all of them."""
@@ -62,15 +63,13 @@ class ReplyListener:
         words = self._reader.feed(piece)
         if self._judge is not None and self._reader.head is not None:
             judge, self._judge = self._judge, None
-            self._before = await judge(self._reader.head)
-        if not words or self._before is None:
+            self._so_far = await judge(self._reader.head)
+        if not words or self._so_far is None:
             return
-        if self.shown:
-            self._stream.more(words)
-        else:
-            self.shown = True
-            self._stream.up_to(self._before + words)
+        self.shown = True
+        self._words += words
+        self._stream.at_least(self._so_far(self._words))
 
     def give_up(self) -> None:
         """Drop the reply, because it is requested again, in one piece."""
-        self._judge = self._before = None
+        self._judge = self._so_far = None

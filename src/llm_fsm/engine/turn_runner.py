@@ -35,7 +35,7 @@ from llm_fsm.engine.observers import (
     is_observed,
     publish,
 )
-from llm_fsm.engine.streaming import MessageStream, ReplyListener
+from llm_fsm.engine.streaming import MessageStream, ReplyListener, SoFar
 from llm_fsm.errors import HandlerError, ModelError, StoreError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.deadlines import due_rows, pause_kind
@@ -316,7 +316,7 @@ class TurnRunner:
         if not asks or Point.POST_PROCESSING in self.host.capabilities.points:
             return None
 
-        async def judge(head: str) -> str | None:
+        async def judge(head: str) -> SoFar | None:
             trial = rehearse(step, head)
             while isinstance(trial.effect, RunHandlers):
                 effect = trial.effect
@@ -327,7 +327,7 @@ class TurnRunner:
                 except HandlerError:
                     return None  # raised again later, if the reply leads there
                 trial = advance(trial, found)
-            return trial.turn.promise
+            return None if trial.turn.promise is None else trial.turn.so_far
 
         return ReplyListener(stream, judge)
 

@@ -24,6 +24,7 @@ from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Effect, Point, Result
+from llm_fsm.turn.repetition import may_repeat, without_repetition
 from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
 
 MAX_MESSAGE_CHARS = 100_000
@@ -47,11 +48,13 @@ class Part(NamedTuple):
 
 def texts_of(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return the texts of the parts that say something. Nothing is said twice."""
-    texts: list[str] = []
-    for _, text in parts:
-        if text and not any(earlier.endswith(text) for earlier in texts):
-            texts.append(text)
-    return tuple(texts)
+    texts: tuple[str, ...] = ()
+    for kind, text in parts:
+        if not text or any(earlier.endswith(text) for earlier in texts):
+            continue
+        # Texts of the definition are said as they are, for their words may be law.
+        texts = without_repetition(texts, text) if kind == "model" else (*texts, text)
+    return texts
 
 
 Message = str | None
@@ -238,6 +241,18 @@ class TurnState:
             if part.text is None:
                 return "".join(f"{text}\n\n" for text in texts_of(self.said[:number]))
         return None
+
+    def so_far(self, words: str) -> str:
+        """Return the text of the turn when these words of the message that is still arriving are there.
+
+        It is without them as long as they may repeat earlier ones.
+        """
+        number = next(place for place, part in enumerate(self.said) if part.text is None)
+        before = self.said[:number]
+        texts = texts_of(before)
+        if not (texts and may_repeat(" ".join(texts), words)):
+            texts = texts_of((*before, Part("model", words)))
+        return "\n\n".join(texts)
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the definition's own."""
