@@ -18,7 +18,9 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
+from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
@@ -51,6 +53,10 @@ _SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http:
     </g>
 </svg>
 """
+
+# The page shows so many messages and waits for none.
+_ANSWERED = """count => document.querySelectorAll("#messages li").length >= count
+    && document.querySelector("#messages").getAttribute("aria-busy") === "false" """
 
 
 def main() -> None:
@@ -117,18 +123,21 @@ def drawn(path: Path) -> None:
 
 
 def chat_page(folder: Path, data: Path) -> None:
-    """Take the chat page in light and in dark colours."""
-    browser = shutil.which("chromium") or "chromium"
-    with _served(data) as address:
-        for name, scheme in (("light", "1"), ("dark", "0")):
-            command = (
-                *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *("--window-size=760,520", "--virtual-time-budget=8000"),
-                f"--blink-settings=preferredColorScheme={scheme}",
-                f"--screenshot={folder / f'chat-page-{name}.png'}",
-                address,
-            )
-            subprocess.run(command, check=True, capture_output=True)
+    """Order a pizza on the chat page, and take its picture in light and in dark colours."""
+    with _served(data) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+        for scheme in schemes:
+            page = browser.new_page(viewport={"width": 760, "height": 520}, color_scheme=scheme)
+            page.goto(address)
+            page.wait_for_selector("#messages li")
+            for number, message in enumerate(("A large funghi, please", "1"), 1):
+                page.fill("#text", message)
+                page.keyboard.press("Enter")
+                page.wait_for_function(_ANSWERED, arg=2 * number + 1)
+            page.screenshot(path=folder / f"chat-page-{scheme}.png")
+            page.close()
+        browser.close()
 
 
 @contextmanager
