@@ -50,9 +50,9 @@ class Page:
 
 
 @contextlib.contextmanager
-def served(studio: Studio) -> Iterator[Page]:
-    """Serve a studio on a free loopback port, and yield its page's client."""
-    listening = socket.create_server(("127.0.0.1", 0))
+def served(studio: Studio, port: int = 0) -> Iterator[Page]:
+    """Serve a studio on a loopback port, 0: a free one, and yield its page's client."""
+    listening = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(run.config_of(create_studio(studio, token=TOKEN), limits=LIMITS))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
     thread.start()
@@ -68,9 +68,9 @@ def served(studio: Studio) -> Iterator[Page]:
 
 
 @contextlib.contextmanager
-def at_address(studio: Studio) -> Iterator[str]:
+def at_address(studio: Studio, port: int = 0) -> Iterator[str]:
     """Serve a studio, and yield its address with its token as the command prints it."""
-    with served(studio) as found:
+    with served(studio, port) as found:
         yield f"{str(found.client.base_url).rstrip('/')}#token={TOKEN}"
 
 
@@ -110,6 +110,6 @@ def address(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def serving_at() -> Callable[[Studio], contextlib.AbstractContextManager[str]]:
+def serving_at() -> Callable[..., contextlib.AbstractContextManager[str]]:
     """Serves a studio that a module makes, and gives its address."""
     return at_address

@@ -47,7 +47,7 @@ STAY = {"transition": {"target_state": "ask", "context_update": {}}, "message": 
 def address(
     folder: Path,
     tmp_path_factory: pytest.TempPathFactory,
-    serving_at: Callable[[Studio], AbstractContextManager[str]],
+    serving_at: Callable[..., AbstractContextManager[str]],
 ) -> Iterator[str]:
     """The address of a studio on a store with two conversations."""
     made = tmp_path_factory.mktemp("made")

@@ -44,7 +44,7 @@ import {
   useStudio,
 } from "./state/studio";
 import { Details } from "./views/Details";
-import { Dialogs, askChoice } from "./views/dialogs";
+import { Dialogs, type Option, askChoice } from "./views/dialogs";
 import { Findings } from "./views/Findings";
 import Outline from "./views/Outline";
 import { Start } from "./views/Start";
@@ -99,13 +99,16 @@ async function exportAs(form: ExportForm): Promise<void> {
   }
 }
 
-async function askFile(): Promise<void> {
-  await refreshFiles();
+function fileOptions(): Option[] {
   const files = getState().listing?.files ?? [];
-  const options = files
+  return files
     .filter((one) => one.kind !== "layout")
     .map((one) => ({ value: one.path, label: one.path, hint: one.kind }));
-  const chosen = await askChoice("Open a file", "Name", options);
+}
+
+async function askFile(): Promise<void> {
+  const newer = refreshFiles().then(fileOptions);
+  const chosen = await askChoice("Open a file", "Name", fileOptions(), newer);
   if (chosen === null) return;
   if (isUnsaved() && !(await leaveUnsaved())) return;
   await openFile(chosen);
@@ -332,7 +335,7 @@ function Conflict() {
     <div class="conflict" role="alertdialog" aria-labelledby="conflict-title">
       <h2 id="conflict-title">The file changed on disk</h2>
       {found.text === null ? (
-        <p>It is gone. You can write your version again.</p>
+        <p>It was deleted, renamed or moved. You can write your version again, under the old name.</p>
       ) : (
         <div class="both">
           <section aria-label="On disk">

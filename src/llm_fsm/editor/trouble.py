@@ -37,7 +37,8 @@ def problem_of(error: Exception) -> Problem:
     kind = next((kind for row, kind in _KINDS if isinstance(error, row)), "invalid")
     words = str(error)
     if isinstance(error, errors.DefinitionError):
-        found = error.findings[0]
+        faults = [one for one in error.findings if one.level == "error"]
+        found = (faults or error.findings)[0]
         where = "" if found.line is None else f" (line {found.line})"
         words = f"the definition cannot run yet: {found.message}{where}"
     return Problem(kind, words)

@@ -403,6 +403,7 @@ function Picture({ frame, setLaying }: PictureProps) {
     if (Object.keys(measured).length > 0) setSizes((now) => ({ ...now, ...measured }));
     if (Object.keys(dragged).length > 0) setMoving((now) => ({ ...now, ...dragged }));
     if (Object.keys(keyed).length > 0) moved(keyed);
+    pick(changes);
   }, []);
   const dragging = useRef(false);
 
@@ -443,7 +444,9 @@ function Picture({ frame, setLaying }: PictureProps) {
         setMoving({});
       }}
       onSelectionChange={onSelection}
-      onNodeClick={(_event, node) => select(node.id === EVERYWHERE ? [] : [node.id])}
+      onNodeClick={(event, node) => {
+        if (!isMany(event)) select(node.id === EVERYWHERE ? [] : [node.id]);
+      }}
       onNodeDoubleClick={() => openPanel("details")}
       onEdgeClick={(_event, edge) => select([edge.id])}
       onEdgeDoubleClick={(_event, edge) => void insertState(edge.id)}
@@ -511,6 +514,21 @@ function isInView(at: Point, zoom: number): boolean {
   const frame = document.querySelector(".canvas")!.getBoundingClientRect();
   const isWide = at.x >= frame.left && at.x + WIDTH * zoom <= frame.right;
   return isWide && at.y >= frame.top && at.y + HEIGHT * zoom <= frame.bottom;
+}
+
+/** Clicks with these keys add to the selection or take from it. */
+const isMany = (event: { shiftKey: boolean; ctrlKey: boolean; metaKey: boolean }): boolean =>
+  event.shiftKey || event.ctrlKey || event.metaKey;
+
+/** Take the selection that React Flow proposes, such as that of a box. */
+function pick(changes: readonly NodeChange<Shown>[]): void {
+  const chosen = new Set(getState().selected);
+  for (const one of changes) {
+    if (one.type !== "select" || one.id === EVERYWHERE) continue;
+    if (one.selected) chosen.add(one.id);
+    else chosen.delete(one.id);
+  }
+  select([...chosen]);
 }
 
 function moved(places: Record<string, Point>): void {

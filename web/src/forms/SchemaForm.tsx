@@ -12,8 +12,11 @@ interface FieldProps {
   readonly pointer: string;
   readonly value: unknown;
   /** Takes the value in place of the document. A condition of a list is written with its list. */
-  readonly onCommit?: (value: unknown) => void;
+  readonly onCommit?: Commit;
 }
+
+/** Takes a value. The promise of null says that it was not taken, such as by a server that does not answer. */
+type Commit = (value: unknown) => unknown;
 
 const TARGETS = ["target_state", "initial_state", "on_timeout", "on_exhausted"];
 const KEYS = ["required_context_keys", "requires_context_keys", "confirms", "clear", "x-from", "read"];
@@ -58,7 +61,7 @@ export function Field(props: FieldProps) {
   const { name, schema, pointer, value } = props;
   const id = useId();
   const commit =
-    props.onCommit ?? ((next: unknown) => void setValue(`Change ${words(name)}`, pointer, next));
+    props.onCommit ?? ((next: unknown) => setValue(`Change ${words(name)}`, pointer, next));
   const kind = kindOf(name, schema);
   const about = alternatives(schema)[0]?.description ?? schema.description ?? "";
   const help = schema.description ?? about;
@@ -98,7 +101,7 @@ export function Field(props: FieldProps) {
 interface InputProps extends FieldProps {
   readonly kind: Kind;
   readonly shared: { id: string };
-  readonly commit: (value: unknown) => void;
+  readonly commit: Commit;
   readonly listId: string;
 }
 
@@ -180,28 +183,47 @@ function linesOf(text: string, before: unknown): unknown {
 interface DraftProps {
   readonly shared: object;
   readonly text: string;
-  readonly onDone: (text: string) => void;
+  readonly onDone: (text: string) => unknown;
   readonly isLong?: boolean;
   readonly placeholder?: string;
   readonly type?: "text" | "number";
   readonly list?: string;
 }
 
+/**
+ * Return what hands a text over. It answers false for one that was not taken, which stays in its field.
+ * Enter and then the blur hand over the same text: the second one is not sent.
+ */
+function useTaking(onDone: (text: string) => unknown): (text: string) => Promise<boolean> {
+  const sent = useRef<string | null>(null);
+  return async (text) => {
+    if (sent.current === text) return false;
+    sent.current = text;
+    try {
+      return (await onDone(text)) !== null;
+    } finally {
+      sent.current = null;
+    }
+  };
+}
+
 /** A text that is taken when its field is left, or by Enter in a field of one line. */
 export function Draft({ shared, text, onDone, isLong, placeholder, type, list }: DraftProps) {
   const [draft, setDraft] = useState<string | null>(null);
   const isGone = useRef(false);
-  const done = () => {
-    if (draft !== null && draft !== text && !isGone.current) onDone(draft);
+  const take = useTaking(onDone);
+  const done = async () => {
+    const isTaken = draft !== null && draft !== text && !isGone.current;
     isGone.current = false;
-    setDraft(null);
+    if (isTaken && !(await take(draft))) return;
+    setDraft((now) => (now === draft ? null : now));
   };
   const common = {
     ...shared,
     value: draft ?? text,
     placeholder,
     onInput: (event: { currentTarget: { value: string } }) => setDraft(event.currentTarget.value),
-    onBlur: done,
+    onBlur: () => void done(),
   };
   const escape = (event: KeyboardEvent) => {
     if (event.key !== "Escape" || draft === null) return;
@@ -224,7 +246,7 @@ export function Draft({ shared, text, onDone, isLong, placeholder, type, list }:
         escape(event);
         if (event.key === "Enter") {
           event.preventDefault();
-          done();
+          void done();
         }
       }}
     />
@@ -234,7 +256,7 @@ export function Draft({ shared, text, onDone, isLong, placeholder, type, list }:
 interface TagsProps {
   readonly shared: { id: string };
   readonly value: unknown;
-  readonly commit: (value: unknown) => void;
+  readonly commit: Commit;
   readonly names: readonly string[];
   readonly listId: string;
 }
@@ -242,10 +264,11 @@ interface TagsProps {
 function Tags({ shared, value, commit, names, listId }: TagsProps) {
   const given = Array.isArray(value) ? value.map(String) : [];
   const [draft, setDraft] = useState("");
-  const add = () => {
+  const take = useTaking((name) => commit([...given, name]));
+  const add = async () => {
     const name = draft.trim();
-    if (name && !given.includes(name)) commit([...given, name]);
-    setDraft("");
+    if (name && !given.includes(name) && !(await take(name))) return;
+    setDraft((now) => (now === draft ? "" : now));
   };
   return (
     <div class="tags">
@@ -269,11 +292,11 @@ function Tags({ shared, value, commit, names, listId }: TagsProps) {
         placeholder="Add…"
         autocomplete="off"
         onInput={(event) => setDraft(event.currentTarget.value)}
-        onBlur={add}
+        onBlur={() => void add()}
         onKeyDown={(event) => {
           if (event.key !== "Enter") return;
           event.preventDefault();
-          add();
+          void add();
         }}
       />
       <datalist id={listId}>
@@ -288,7 +311,7 @@ function Tags({ shared, value, commit, names, listId }: TagsProps) {
 interface JsonInputProps {
   readonly shared: object;
   readonly value: unknown;
-  readonly commit: (value: unknown) => void;
+  readonly commit: Commit;
 }
 
 export function JsonInput({ shared, value, commit }: JsonInputProps) {
@@ -300,12 +323,15 @@ export function JsonInput({ shared, value, commit }: JsonInputProps) {
         isLong
         text={value === undefined ? "" : JSON.stringify(value, null, 1)}
         onDone={(text) => {
+          let value: unknown;
           try {
-            commit(text.trim() === "" ? undefined : JSON.parse(text));
-            setFault("");
+            value = text.trim() === "" ? undefined : JSON.parse(text);
           } catch (error) {
             setFault(`Not taken: ${(error as Error).message}`);
+            return null;
           }
+          setFault("");
+          return commit(value);
         }}
       />
       {fault && (
@@ -322,7 +348,7 @@ function Rows({ name, schema, pointer, value, onCommit }: FieldProps) {
   const list = alternatives(schema).find((one) => one.type === "array");
   const given = Array.isArray(value) ? value : [];
   const commit =
-    onCommit ?? ((next: unknown) => void setValue(`Change ${words(name)}`, pointer, next));
+    onCommit ?? ((next: unknown) => setValue(`Change ${words(name)}`, pointer, next));
   const properties = propertiesOf(list?.items ?? null);
   const first = Object.keys(properties)[0] ?? "name";
   return (
@@ -382,7 +408,7 @@ interface FieldsProps {
   /** Names that are shown although they are not set. All others are under "More". */
   readonly main: readonly string[];
   readonly hidden?: readonly string[];
-  readonly onCommit?: (value: Record<string, unknown>) => void;
+  readonly onCommit?: (value: Record<string, unknown>) => unknown;
 }
 
 export function Fields({ properties, pointer, value, main, hidden = [], onCommit }: FieldsProps) {
@@ -405,7 +431,7 @@ export function Fields({ properties, pointer, value, main, hidden = [], onCommit
         onCommit &&
         ((next) => {
           const { [name]: _, ...others } = value;
-          onCommit(next === undefined ? others : { ...value, [name]: next });
+          return onCommit(next === undefined ? others : { ...value, [name]: next });
         })
       }
     />

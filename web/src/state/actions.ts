@@ -134,7 +134,7 @@ export async function duplicate(ids: readonly string[]): Promise<void> {
   const places: Positions = {};
   const taken: string[] = [];
   const gestures = states.map((id): Gesture => {
-    const to = freeName(`${id}_2`, taken);
+    const to = freeName(`${id.replace(/_\d+$/, "")}_2`, taken);
     taken.push(to);
     places[to] = freePlace(id);
     return { do: "duplicate_state", id, to };

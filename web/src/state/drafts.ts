@@ -1,9 +1,27 @@
 // Unsaved texts in local storage. They survive a crash of the page and of the server.
 const PLACE = "llm-fsm-draft:";
+const WINDOW_PLACE = "llm-fsm-window";
+
+export interface KeptDraft {
+  readonly key: string;
+  readonly text: string;
+  readonly at: number;
+}
+
+/** Each window has a draft of its own, so that two windows on one file do not take each other's. */
+function windowName(): string {
+  const known = sessionStorage.getItem(WINDOW_PLACE);
+  if (known !== null) return known;
+  const made = Math.random().toString(36).slice(2);
+  sessionStorage.setItem(WINDOW_PLACE, made);
+  return made;
+}
+
+const placeOf = (path: string): string => `${PLACE}${JSON.stringify(path)}:`;
 
 export function keepDraft(path: string, text: string, base: string | null): void {
   try {
-    localStorage.setItem(PLACE + path, JSON.stringify({ text, base }));
+    localStorage.setItem(placeOf(path) + windowName(), JSON.stringify({ text, base, at: Date.now() }));
   } catch {
     // The storage is full or forbidden: the page still asks before it is left.
   }
@@ -11,16 +29,31 @@ export function keepDraft(path: string, text: string, base: string | null): void
 
 export function dropDraft(path: string): void {
   try {
-    localStorage.removeItem(PLACE + path);
+    localStorage.removeItem(placeOf(path) + windowName());
   } catch {
     // Nothing was kept.
   }
 }
 
-export function findDraft(path: string): string | null {
+export function forget(draft: KeptDraft): void {
+  localStorage.removeItem(draft.key);
+}
+
+function read(key: string): KeptDraft | null {
   try {
-    const kept = localStorage.getItem(PLACE + path);
-    return kept === null ? null : String((JSON.parse(kept) as { text: unknown }).text);
+    const kept = JSON.parse(localStorage.getItem(key) ?? "") as { text: unknown; at: unknown };
+    return { key, text: String(kept.text), at: Number(kept.at) };
+  } catch {
+    return null;
+  }
+}
+
+/** Return the newest draft of a file that has another text. */
+export function findDraft(path: string, text: string): KeptDraft | null {
+  try {
+    const keys = Object.keys(localStorage).filter((key) => key.startsWith(placeOf(path)));
+    const found = keys.map(read).filter((one) => one !== null && one.text !== text);
+    return found.sort((a, b) => b!.at - a!.at)[0] ?? null;
   } catch {
     return null;
   }

@@ -2,7 +2,7 @@
 import { useSyncExternalStore } from "preact/compat";
 import { ServerProblem, api } from "../api/client";
 import type * as T from "../api/types";
-import { dropDraft, findDraft, keepDraft } from "./drafts";
+import { type KeptDraft, dropDraft, findDraft, forget, keepDraft } from "./drafts";
 
 export type Positions = Record<string, T.CanvasPoint>;
 export type View = "canvas" | "outline" | "text" | "diff";
@@ -42,7 +42,7 @@ export interface StudioState {
   readonly notice: string;
   readonly problem: string;
   readonly conflict: Conflict | null;
-  readonly draft: string | null;
+  readonly draft: KeptDraft | null;
   readonly lit: Lit;
   readonly cursor: number | null;
 }
@@ -232,7 +232,8 @@ async function makeGesture(
   renames: Readonly<Record<string, string>>,
 ): Promise<T.Patched | null> {
   const now = present();
-  if (!now || state.path === null) return null;
+  const { path } = state;
+  if (!now || path === null) return null;
   if (!now.checked.is_json) {
     change({ problem: "Mend the text first: it is not JSON.", view: "text" });
     return null;
@@ -240,7 +241,10 @@ async function makeGesture(
   change({ busy: true });
   try {
     const wrapped = gestures.map((one) => ({ gesture: one }));
-    const patched = await api.gestures({ path: state.path, text: now.text, gestures: wrapped });
+    const patched = await api.gestures({ path, text: now.text, gestures: wrapped });
+    if (state.path !== path) return null;
+    // What was typed meanwhile stays: the gesture is made again, on the newer text.
+    if (present()?.text !== now.text) return await makeGesture(label, gestures, places, renames);
     const positions = renamed({ ...now.positions, ...places }, renames);
     const moved = Object.keys(places).length > 0 || Object.keys(renames).length > 0;
     const graph = kept(now.checked.graph, patched.checked.graph);
@@ -328,7 +332,7 @@ export async function openFile(path: string, view?: View): Promise<void> {
       label: "Opened",
       isUnchecked: opened.checked.kind === "definition",
     };
-    const draft = readDraftFor(path, opened);
+    const draft = findDraft(path, opened.text);
     change({
       path,
       writable: opened.writable,
@@ -359,22 +363,18 @@ export async function openFile(path: string, view?: View): Promise<void> {
   }
 }
 
-function readDraftFor(path: string, opened: T.Opened): string | null {
-  const kept = findDraft(path);
-  return kept !== null && kept !== opened.text ? kept : null;
-}
-
 export function takeDraft(): void {
   const now = present();
   if (!now || state.draft === null) return;
-  const text = state.draft;
+  const { draft } = state;
   change({ draft: null });
-  record({ ...now, text, label: "Draft taken up" });
+  forget(draft);
+  record({ ...now, text: draft.text, label: "Draft taken up" });
   void checkNow();
 }
 
 export function discardDraft(): void {
-  if (state.path !== null) dropDraft(state.path);
+  if (state.draft !== null) forget(state.draft);
   change({ draft: null });
 }
 

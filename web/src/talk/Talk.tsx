@@ -295,7 +295,10 @@ function Entry() {
     if (!text.trim() || isBusy) return;
     const words = text;
     setText("");
-    void send({ text: words }, words);
+    // Words that were not answered come back, unless other ones are typed by now.
+    void send({ text: words }, words).then((isDone) => {
+      if (!isDone) setText((now) => now || words);
+    });
   };
   return (
     <>

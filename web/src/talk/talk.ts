@@ -52,13 +52,16 @@ function take(talk: T.TalkView): void {
   light({ state: talk.state, edges: last?.edges ?? [] });
 }
 
-async function busy(work: () => Promise<void>): Promise<void> {
-  if (state.isBusy) return;
+/** Do one thing at a time. Return true if it was done; else the problem is told. */
+async function busy(work: () => Promise<void>): Promise<boolean> {
+  if (state.isBusy) return false;
   changeTalk({ isBusy: true, problem: "" });
   try {
     await work();
+    return true;
   } catch (error) {
     changeTalk({ problem: (error as Error).message });
+    return false;
   } finally {
     changeTalk({ isBusy: false, asked: "", streamed: "" });
   }

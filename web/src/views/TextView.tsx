@@ -160,8 +160,10 @@ export default function TextView() {
     const now = view.current;
     if (!now) return;
     const shown = now.state.doc.toString();
-    if (shown === text) return;
-    now.dispatch({ changes: replacement(shown, text), annotations: fromOutside.of(true) });
+    // The text of this moment: letters that were typed since the page was drawn are in it, and stay.
+    const wanted = present()?.text ?? "";
+    if (shown === wanted) return;
+    now.dispatch({ changes: replacement(shown, wanted), annotations: fromOutside.of(true) });
   }, [text, path, writable]);
 
   useEffect(() => {

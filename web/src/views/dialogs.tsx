@@ -1,5 +1,5 @@
 // Questions of the page, one at a time: a name, a choice, a yes.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSyncExternalStore } from "preact/compat";
 
 export interface Option {
@@ -41,8 +41,20 @@ function ask(part: Partial<Question> & { title: string }): Promise<string | null
 export const askText = (title: string, label: string, value = "", action = "OK") =>
   ask({ kind: "text", title, label, value, action });
 
-export const askChoice = (title: string, label: string, options: readonly Option[]) =>
-  ask({ kind: "choice", title, label, options });
+/** Ask for one of some options. `later` brings newer ones; the question does not wait for them. */
+export function askChoice(
+  title: string,
+  label: string,
+  options: readonly Option[],
+  later?: Promise<readonly Option[]>,
+): Promise<string | null> {
+  const answer = ask({ kind: "choice", title, label, options });
+  const asked = open;
+  void later?.then((newer) => {
+    if (asked !== null && open?.done === asked.done) put({ ...asked, options: newer });
+  });
+  return answer;
+}
 
 export const askYes = async (title: string, label: string, action: string) =>
   (await ask({ kind: "yes", title, label, action })) !== null;
@@ -61,7 +73,8 @@ function Asked({ question }: { question: Question }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const before = useRef(document.activeElement as HTMLElement | null);
   const [value, setValue] = useState(question.value);
-  useEffect(() => {
+  // The focus moves before the next key arrives, so that no letter is lost. An effect after painting is too late.
+  useLayoutEffect(() => {
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLInputElement>("input")?.select();
     return () => before.current?.focus?.();
