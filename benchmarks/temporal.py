@@ -29,19 +29,19 @@ from llm_fsm.durable import temporal
 from llm_fsm.engine.batch import read_lines
 from llm_fsm.engine.machine import AsyncMachine
 from temporal_server import TemporalServer
-from temporal_talkers import Talkers
+from temporal_talkers import Talkers, has_grown
 
 LIMIT = 8
 USERS = 6
 
 
-def machine_of(url: str) -> AsyncMachine:
-    return AsyncMachine.from_dict(ECHO, model=SlowModel(), store=url)
+def machine_of(url: str, ledger: str | None = None) -> AsyncMachine:
+    return AsyncMachine.from_dict(ECHO, model=SlowModel(ledger), store=url)
 
 
-async def work(address: str, url: str) -> None:
-    """A worker."""
-    machines = [machine_of(url)]
+async def work(address: str, url: str, ledger: str | None = None) -> None:
+    """A worker, which notes the calls of its model."""
+    machines = [machine_of(url, ledger)]
     made: Callable[[], Iterable[AsyncMachine]] = lambda: machines  # noqa: E731
     await temporal.work(address, made, print)
 
@@ -63,6 +63,12 @@ def begin(*arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "benchmarks.temporal", *arguments], cwd=ROOT)
 
 
+def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    """Return the seconds of CPU that a process has used, which do not depend on the load of the machine."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def beside(url: str, address: str, inputs: str) -> tuple[list[float], float]:
     """Measure live turns beside a batch, and the seconds of the batch."""
     playing = begin("play", address, url, inputs)
@@ -74,7 +80,7 @@ async def beside(url: str, address: str, inputs: str) -> tuple[list[float], floa
     return took, time.perf_counter() - began
 
 
-async def after_kills(url: str, address: str, kills: int) -> list[float]:
+async def after_kills(url: str, address: str, ledger: Path, kills: int) -> list[float]:
     """Kill one of two workers again and again, and return the seconds until its turns are done."""
     machine = machine_of(url)
     sha = machine.program.identity
@@ -83,17 +89,16 @@ async def after_kills(url: str, address: str, kills: int) -> list[float]:
     users = Talkers(address=address, sha=sha, names=names)
     seconds: list[float] = []
     chance = random.Random(0)
-    worker = begin("work", address, url)
+    worker = begin("work", address, url, str(ledger))
     try:
         async with users.talking():
-            while len(users.answered) < USERS:
-                await asyncio.sleep(0.05)
             for _ in range(kills):
-                await asyncio.sleep(chance.uniform(3.0, 5.0))  # the new one takes turns by then
+                await has_grown(ledger)
+                await asyncio.sleep(chance.uniform(0.0, 1.0))
                 worker.kill()
                 worker.wait()
                 seconds.append(await users.done_after(time.monotonic()))
-                worker = begin("work", address, url)
+                worker = begin("work", address, url, str(ledger))
     finally:
         worker.kill()
         worker.wait()
@@ -124,16 +129,23 @@ def main() -> int:
         steady = begin("work", server.address, url)
         stack.callback(steady.kill)
 
-        async def all_three() -> tuple[list[float], list[float], float, list[float]]:
-            alone = await measured(url, "alone", asyncio.ensure_future(asyncio.sleep(given.alone)))
-            busy, took = await beside(url, server.address, str(inputs))
-            return alone, busy, took, await after_kills(url, server.address, given.kills)
+        parts = [steady, *([] if server.process is None else [server.process])]
 
-        alone, busy, took, seconds = asyncio.run(all_three())
-    rate = given.conversations * (MESSAGES + 1) / took  # with the greeting
+        async def all_three() -> tuple[list[float], list[float], float, list[float], list[float]]:
+            alone = await measured(url, "alone", asyncio.ensure_future(asyncio.sleep(given.alone)))
+            before = [cpu_seconds(part) for part in parts]
+            busy, took = await beside(url, server.address, str(inputs))
+            used = [cpu_seconds(part) - begun for part, begun in zip(parts, before, strict=True)]
+            seconds = await after_kills(url, server.address, folder / "ledger", given.kills)
+            return alone, busy, took, used, seconds
+
+        alone, busy, took, used, seconds = asyncio.run(all_three())
+    turns = given.conversations * (MESSAGES + 1)  # with the greeting
+    rate = turns / took
     live = percentile(busy)
     print(f"load of the machine            {os.getloadavg()[0]:.1f}")
     print(f"turns a second of the batch    {rate:.0f}, bar 60: {'pass' if rate >= 60 else 'BELOW'}")
+    print(f"CPU a turn: worker / Temporal  {' / '.join(f'{one / turns * 1e3:.1f}' for one in used)} ms")
     print(f"live alone, median / p99       {median(alone) * 1e3:.0f} / {percentile(alone) * 1e3:.0f} ms")
     print(f"live beside, median / p99      {median(busy) * 1e3:.0f} / {live * 1e3:.0f} ms, ", end="")
     print(f"bar 1000: {'pass' if live < 1 else 'OVER'}")

@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parent.parent / "support"))
 from llm_fsm.stores.registry import resolve
 from services import open_folder
 from temporal_server import TemporalServer
-from temporal_talkers import Talkers, faults
+from temporal_talkers import Talkers, faults, has_grown
 from temporal_worker import machines
 from temporal_workers import begin, end
 
@@ -30,11 +30,11 @@ PATIENCE = 90.0
 
 
 async def killed(server: TemporalServer, folder: Path, kills: int, losses: int) -> int:
-    store, ledger = f"sqlite:///{folder}/bots.db", folder / "ledger"
+    store, steady, ledger = f"sqlite:///{folder}/bots.db", folder / "steady", folder / "killed"
     echo, waiter = machines(resolve(store), os.devnull)
     names = tuple(f"talker{number}" for number in range(6))
     talkers = Talkers(address=server.address, sha=echo.program.identity, names=names)
-    workers = {"steady": begin(server, store, ledger), "killed": begin(server, store, ledger)}
+    workers = {"steady": begin(server, store, steady), "killed": begin(server, store, ledger)}
     chance = random.Random(0)
     after: dict[str, list[float]] = {"a worker": [], "the server": []}
     reminded: list[str] = []
@@ -43,7 +43,8 @@ async def killed(server: TemporalServer, folder: Path, kills: int, losses: int) 
             while len(talkers.answered) < len(names):
                 await asyncio.sleep(0.05)
             for _ in range(kills):
-                await asyncio.sleep(chance.uniform(0.5, 2.0))
+                await has_grown(ledger)
+                await asyncio.sleep(chance.uniform(0.0, 1.0))
                 end([workers["killed"]])
                 after["a worker"].append(await talkers.done_after(time.monotonic()))
                 workers["killed"] = begin(server, store, ledger)

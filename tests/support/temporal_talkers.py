@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from temporalio.client import WorkflowUpdateFailedError
@@ -66,6 +67,17 @@ class Talkers:
         while now & self.open:
             await asyncio.sleep(0.01)
         return time.monotonic() - began
+
+
+async def has_grown(ledger: Path) -> None:
+    """Wait until a worker notes a further call of its model: it takes part by then."""
+    before = _size(ledger)
+    while _size(ledger) <= before:
+        await asyncio.sleep(0.01)
+
+
+def _size(ledger: Path) -> int:
+    return ledger.stat().st_size if ledger.exists() else 0
 
 
 async def faults(store: Any, answered: dict[str, int], reminded: Iterable[str]) -> list[str]:
