@@ -45,6 +45,8 @@ T = TypeVar("T")
 
 _AWAY = 60.0
 """Seconds for which a turn waits for a store, so that attempts count deaths and not outages."""
+_POLLS = 2
+"""Calls that wait for work on one queue. There are two queues for each definition."""
 _COLUMNS = tuple(column.name for column in fields(BatchLine))
 
 
@@ -207,6 +209,7 @@ def _worker(
         workflows=flows,
         activities=[doing],
         max_concurrent_activities=at_once,
+        max_concurrent_activity_task_polls=_POLLS,
         workflow_runner=UnsandboxedWorkflowRunner(),
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=20),
