@@ -5,6 +5,7 @@ A page is read with the parts that the build generates, so the docstrings of com
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_no_sentence_of_a_page_is_long(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_table_cell_of_a_page_is_long(page: Path) -> None:
     assert long_cells(filled(page.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent != ROOT], ids=name)
+def test_a_link_to_a_page_has_the_name_of_the_page_and_not_of_its_file(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"\[[^]`]*\.md\]\([^)]*\)", text) == []
 
 
 def test_no_option_of_a_command_has_a_long_help() -> None:
