@@ -433,3 +433,61 @@ async def test_a_store_of_the_first_contract_serves_as_before():
     assert await adapted(store).unfinished(5, ["order"]) == ()
     whole = remains(store.store)
     assert adapted(whole) is whole
+
+
+def booking(store, book, *replies):
+    """A machine whose task acts, with a first question that the task follows."""
+    document = {
+        "name": "booking",
+        "initial_state": "ask",
+        "states": {
+            "ask": {
+                "purpose": "Book it?",
+                "transitions": [
+                    {"target_state": "book", "description": "The user agrees"},
+                    {"target_state": "over", "description": "The user declines"},
+                ],
+            },
+            "book": {"kind": "task", "purpose": "Book", "execute": "book", "transitions": [{"target_state": "more"}]},
+            "more": {"purpose": "Anything else?", "transitions": [{"target_state": "over", "description": "No"}]},
+            "over": {"kind": "final", "reply": "Goodbye."},
+        },
+    }
+    machine = AsyncMachine.from_dict(document, model=Replies(*replies), store=store)
+    machine.function(book, name="book")
+    return machine
+
+
+@pytest.mark.parametrize("target", ["more", "over"])
+async def test_an_act_whose_process_died_is_finished_before_another_message_with_its_key(target):
+    store, hanging = MemoryStore(), Hanging()
+    keys = []
+
+    async def dies(ctx):
+        keys.append(ctx.key)
+        await hanging.hang()
+
+    async def books(ctx):
+        keys.append(ctx.key)
+        return "booked"
+
+    chat = await booking(store, dies, reply("book", "I book it.")).start(conversation_id="c", greet=False)
+    left = await killed_in(hanging, chat.send("yes", request_id="r1"), store)
+    machine = booking(left, books, reply("more", "What else?"), reply(target, "Well."))
+    later = await machine.resume("c")
+    turn = await later.send("no", request_id="r2")
+    repeated = await later.send("yes", request_id="r1")
+    assert (repeated.number, turn.number, turn.state) == (1, 2, target)
+    assert (len(keys), len(set(keys))) == (2, 1)
+
+
+async def test_a_turn_that_was_stopped_before_its_first_reply_waits_for_nobody():
+    store, hanging = MemoryStore(), Hanging()
+    chat = await order(store, hear=hanging.handle).start(conversation_id="c", greet=False)
+    turn = asyncio.ensure_future(chat.send("soup", request_id="r1"))
+    await hanging.entered.wait()
+    turn.cancel()
+    await asyncio.gather(turn, return_exceptions=True)
+    assert (await kinds_of(store, "c"))[-1] == "stopped"
+    later = await (await order(store).resume("c")).send("no, rather salad", request_id="r2")
+    assert (later.number, later.request_id) == (1, "r2")

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from llm_fsm._json import in_unicode
-from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, acts, check_not_parked
+from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, STOPPED, check_not_parked
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import Paused
@@ -153,12 +153,24 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     kinds = [entry["kind"] for entry in entries[1:]]
     must = first["kind"] == "answer" or BEGUN in kinds
     if first.get("request_id") is not None and not must:
-        must = kinds[-1:] != [FAILED] and any(acts(kind) for kind in kinds)
+        must = _may_have_acted(kinds)
     if must and first.get("request_id") is not None:
         loaded = await store.load(conversation_id, first["request_id"])
         if loaded is not None and loaded.recorded is not None:
             return UnderWay()
     return UnderWay(first, must)
+
+
+def _may_have_acted(kinds: Sequence[str]) -> bool:
+    """Return true if a process may have acted in a turn with these entries, and nobody knows.
+
+    An act leaves no entry before its result. So a process that died may have acted, whatever its
+    journal holds. One that was stopped before its first result was still waiting for the model.
+    """
+    last = kinds[-1:]
+    if last == [STOPPED]:
+        return any(kind not in MARKS for kind in kinds)
+    return last != [FAILED]
 
 
 def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
