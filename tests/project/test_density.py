@@ -49,7 +49,7 @@ LIMITS = {
     "telemetry": Limits(1_900, 4.7, long=40),
     "testing": Limits(38_200, 5.15, long=20),
     "tools": Limits(8_750, 5.2, long=130),
-    "turn": Limits(45_600, 5.2, long=430),
+    "turn": Limits(46_000, 5.2, long=430),
     "workflow": Limits(7_400, 4.9, long=125),
 }
 WHOLE = Limits(362_000, 4.8, long=2_690)

@@ -34,7 +34,10 @@ class MessageStream:
         self._sent = text
 
     def at_least(self, text: str) -> None:
-        """Send the rest of the turn's text so far. A text that was sent already may be on its way once more."""
+        """Send the rest of the turn's text so far.
+
+        A text that was sent already may be on its way once more.
+        """
         if not self._sent.startswith(text):
             self.up_to(text)
 

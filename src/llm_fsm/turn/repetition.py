@@ -1,8 +1,9 @@
 """The one rule against words that the user reads twice.
 
-A turn may have the words of several calls of a model: a second call has read the first one's words, and small models
-write them again. Two texts are the same if their letters, digits and symbols are, in any case. Punctuation and spaces
-do not count, except a mark before a digit: "-5" is not "5".
+A turn may have the words of several calls of a model: a second call has read the first one's
+words, and small models write them again. Two texts are the same if their letters, digits and
+symbols are, in any case. Punctuation and spaces do not count, except a mark before a digit: "-5" is
+not "5".
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def continues(earlier: str, text: str) -> bool:
 
 
 def may_repeat(earlier: str, text: str) -> bool:
-    """Return true if a text that is still arriving is so far the same as words within an earlier one.
+    """Return true if a text that is still arriving is so far the same as words within an earlier
+    one.
 
     Example:
         >>> may_repeat("Noted. How many?", "How"), may_repeat("Noted. How many?", "How long")
@@ -83,14 +85,15 @@ def may_repeat(earlier: str, text: str) -> bool:
 
 
 def _begins_word(letters: _Letters, number: int) -> bool:
-    """Return true if the letter of this number begins a word: something that does not count parts it from the last."""
+    """Return true if the letter of this number begins a word, because a separator comes before."""
     return number == 0 or letters.places[number] - letters.places[number - 1] > 1
 
 
 def without_repetition(texts: Sequence[str], text: str) -> tuple[str, ...]:
     """Add the words of a model to the earlier texts of a turn, so that nothing is read twice.
 
-    Words that the earlier ones end with are left out. Words that begin with earlier ones take their place.
+    Words that the earlier ones end with are left out. Words that begin with earlier ones take
+    their place.
 
     Args:
         texts: The texts so far, in order.

@@ -40,7 +40,10 @@ def as_object(model: str | None) -> ReplyForm:  # noqa: ARG001
 
 
 class Part(NamedTuple):
-    """One part of the words of a turn. An empty text says nothing; None is the model's message, still arriving."""
+    """One part of the words of a turn.
+
+    An empty text says nothing; None is the model's message, still arriving.
+    """
 
     kind: Literal["fixed", "model", "pattern", "question", "notice"]
     text: str | None
@@ -236,7 +239,7 @@ class TurnState:
 
     @property
     def promise(self) -> str | None:
-        """The text before the message that is still arriving; None if the turn does not say that message."""
+        """The text before the message that is still arriving; None if that message is not said."""
         for number, part in enumerate(self.said):
             if part.text is None:
                 return "".join(f"{text}\n\n" for text in texts_of(self.said[:number]))
