@@ -366,6 +366,54 @@ def test_samples_are_accepted_by_their_schema(schema: dict[str, Any]) -> None:
     assert any(shape.fault(value) is None for value in samples(schema))
 
 
+REFUNDS: dict[str, Any] = {
+    "name": "refunds",
+    "initial_state": "ask",
+    "context_schema": {"properties": {"paid": {"type": "number", "x-source": "tool"}}},
+    "tools": {
+        "look_up": {"registered": "look_up", "output": {"paid": "paid"}},
+        "pay_back": {"registered": "pay_back", "approval": True},
+    },
+    "states": {
+        "ask": {
+            "purpose": "Which order is it?",
+            "tools": ["look_up"],
+            "transitions": [{"target_state": "work", "description": "The order is known"}],
+        },
+        "work": {
+            "kind": "task",
+            "purpose": "Refund the order",
+            "tools": ["pay_back"],
+            "transitions": [{"target_state": "done"}],
+        },
+        "done": {"reply": "Goodbye!"},
+    },
+}
+
+
+def test_each_tool_is_called_and_each_approval_is_answered_both_ways() -> None:
+    tests = made_of(REFUNDS)
+    cases = {case["name"]: case for case in tests["cases"]}
+    [call] = cases["ask: calls look_up"]["steps"]
+    assert call["replies"][0] == {"tool_calls": [{"name": "look_up", "arguments": {}}]}
+    assert call["expect"]["context_exact"] == {"paid": 1}
+    for approved, word in ((True, "approved"), (False, "declined")):
+        case = cases[f"work: calls pay_back, {word}"]
+        assert case["start"]["expect"]["paused"] == {"what": "pay_back", "kind": "approval"}
+        [answered] = case["steps"]
+        assert answered["answer"] == {"approved": approved}
+        ran = {"type": "ToolReturned", "name": "pay_back"} in answered["expect"].get("events", [])
+        assert ran is approved
+    assert failures(tests, REFUNDS) == 0
+
+
+def test_a_definition_without_its_approval_fails_the_tests_of_it() -> None:
+    tests = made_of(REFUNDS)
+    changed = copy.deepcopy(REFUNDS)
+    changed["tools"]["pay_back"]["approval"] = False
+    assert failures(tests, changed) >= 2
+
+
 def test_the_command_writes_tests_beside_a_definition_and_plays_them(desk: Desk) -> None:
     desk.write("shop.json", json.dumps(SHOP))
     done = desk.run("test", "--generate", "shop.json")

@@ -52,6 +52,8 @@ _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.KeyResultChecked: ("name", "passed"),
     ev.ConditionFailed: (),
     ev.LimitReached: (),
+    ev.ToolReturned: ("name",),
+    ev.ToolRefused: ("name",),
     ev.TimedOut: (),
     ev.Reminded: (),
 }
@@ -129,6 +131,12 @@ async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) ->
             if reached is not None:
                 found.append(KeptConversation(case=played.case, reaches=reached))
                 kept_events.append(played.events)
+        # Coverage counts no tools, so these are kept for the call itself.
+        for plan in maker.planner.tool_plans() if missing is None else ():
+            played = await maker.played(plan)
+            if played is not None and played.called:
+                found.append(KeptConversation(case=played.case, reaches=()))
+                kept_events.append(played.events)
     finally:
         await maker.player.close()
     coverage = coverage_of(program, kept_events)
@@ -146,6 +154,8 @@ class _Played:
     events: Sequence[ev.Event]
     touched: Collection[str]
     told: Collection[str]
+    called: bool
+    """True if the model called the tool of the plan."""
 
 
 class _Maker:
@@ -230,6 +240,7 @@ class _Maker:
             events=events,
             touched=touched_by(machine.program, events),
             told=self.decisions.told_by(events, tried, outputs),
+            called=model.called,
         )
 
     def _skeleton(self, plan: Plan) -> dict[str, Any]:
@@ -321,6 +332,7 @@ class _Improviser(Scripted):
     def __init__(self, tasks: Collection[str], spoken: Collection[str], plan: Plan) -> None:
         super().__init__(tasks)
         self.told: list[dict[str, Any]] = []
+        self.called = False
         self._spoken = spoken
         self._plan = plan
         self._wanted: list[dict[str, Any]] = []
@@ -352,11 +364,29 @@ class _Improviser(Scripted):
             ModelError: The step has used too many replies.
         """
         if len(self.told) < _MOST_REPLIES or self._wanted:
-            judges = request.state in self._tasks and request.schema is not None
-            reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
+            reply = self._call(request) or self._next(request)
             self.told.append(reply)
             self._replies = [*self._replies, CaseReply.model_validate(reply)]
         return await super().complete(request)
+
+    def _call(self, request: LLMRequest) -> dict[str, Any] | None:
+        """Return the call of the plan's tool, once, as soon as it is offered."""
+        offered = {tool.name: tool for tool in request.tools}
+        tool = offered.get(self._plan.calls)
+        if tool is None or self.called:
+            return None
+        self.called = True
+        schema = tool.parameters
+        arguments: Any = next(iter(samples(schema, schema.get("$defs"))), {})
+        if not isinstance(arguments, dict):
+            arguments = {}
+        return {"tool_calls": [{"name": tool.name, "arguments": arguments}]}
+
+    def _next(self, request: LLMRequest) -> dict[str, Any]:
+        judges = request.state in self._tasks and request.schema is not None
+        if self._wanted and not judges:
+            return self._wanted.pop(0)
+        return self._plain(request)
 
     def _plain(self, request: LLMRequest) -> dict[str, Any]:
         schema = {} if request.schema is None else request.schema.schema

@@ -60,6 +60,8 @@ class Plan:
     input: Any = None
     outputs: tuple[tuple[str, Any], ...] = ()
     refuses: Literal["", "checks", "judge"] = ""
+    calls: str = ""
+    """The tool that the model calls as soon as it is offered; empty for none."""
     aims: frozenset[str] = frozenset()
     """The elements and changes that it is made for; empty if only playing it tells."""
     explores: bool = False
@@ -127,6 +129,21 @@ class Planner:
         if before is not None:
             yield from (self._after(before, plan) for plan in tried if plan.state == state)
         yield from tried
+
+    def tool_plans(self) -> Iterator[Plan]:
+        """Yield a plan for each tool of a state; two if a person approves the call: a yes and a no."""
+        for state, settings in self.definition.states.items():
+            said = (Act(),) if self.definition.kind_of(state) == "converse" else ()
+            for tool in settings.tools:
+                plan = Plan(name=f"{state}: calls {tool}", state=state, acts=said, calls=tool)
+                ref = self.definition.tools.get(tool)
+                if ref is None or not ref.approval:
+                    yield plan
+                    continue
+                for approved in (True, False):
+                    word = "approved" if approved else "declined"
+                    answer = Act(kind="answer", answer={"approved": approved})
+                    yield replace(plan, name=f"{plan.name}, {word}", acts=(*said, answer))
 
     def _after(self, before: Path, plan: Plan) -> Plan:
         """Put a plan after the path to its state; the model writes its values on that path."""
