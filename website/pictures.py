@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+from website import studio_pictures
 from website.prepare import DOCS, ROOT
 
 PICTURES = DOCS / "pictures"
@@ -73,6 +74,7 @@ def main() -> None:
         terminal(PICTURES / "terminal-why.svg", folder, why, "Why the last turn went as it did")
         drawn(PICTURES / "order.svg")
         chat_page(PICTURES, folder)
+    studio_pictures.main()
 
 
 def _write_examples(folder: Path) -> None:

@@ -299,6 +299,9 @@ function SidePanel() {
   );
 }
 
+const counted = (count: number, what: string): string =>
+  `${count} ${what}${count === 1 ? "" : "s"}`;
+
 function Messages() {
   const notice = useStudio((state) => state.notice);
   const problem = useStudio((state) => state.problem);
@@ -320,7 +323,7 @@ function Messages() {
       )}
       {checked && (
         <button type="button" class="plain" onClick={() => openPanel("findings")}>
-          {isChecking ? "Checking…" : `${errors} errors, ${others} warnings`}
+          {isChecking ? "Checking…" : `${counted(errors, "error")}, ${counted(others, "warning")}`}
         </button>
       )}
     </footer>

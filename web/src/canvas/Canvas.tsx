@@ -58,7 +58,14 @@ const READABLE = 0.7;
 const FIRST_ZOOM = 0.85;
 const MARGIN = 48;
 const FAR = 2500;
-const ARROW = { type: MarkerType.ArrowClosed, width: 16, height: 16, color: "var(--line-strong)" };
+const ARROW = {
+  type: MarkerType.ArrowClosed,
+  width: 18,
+  height: 18,
+  // A thick line keeps the arrow of a thin one.
+  markerUnits: "userSpaceOnUse",
+  color: "var(--line-strong)",
+};
 /** The file that is being laid out, so that no second layout begins meanwhile. */
 let isBeingLaid: string | null = null;
 
@@ -467,7 +474,7 @@ function Picture({ frame, setLaying }: PictureProps) {
       maxZoom={2}
       connectionRadius={30}
       nodeDragThreshold={3}
-      elevateEdgesOnSelect
+      elevateNodesOnSelect={false}
       proOptions={{ hideAttribution: true }}
       aria-label="Canvas"
     >
