@@ -62,8 +62,8 @@ def test_a_store_that_is_stopped_hard_loses_and_doubles_no_turn() -> None:
     assert "48 turns acknowledged" in done.stdout
 
 
-def test_a_killed_worker_and_a_lost_server_of_temporal_lose_and_double_nothing() -> None:
-    done = run(HERE / "temporal_kills.py", "--kills", 1, "--losses", 1)
+def test_a_lost_server_of_temporal_loses_no_reminder_and_no_message() -> None:
+    done = run(HERE / "temporal_kills.py", "--kills", 0, "--losses", 1)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 time-outs" in done.stdout
 
