@@ -37,6 +37,10 @@ class Counted(MemoryStore):
         self.asked.append("due")
         return await super().due(*given, **named)
 
+    async def accepted(self, query):
+        self.asked.append("accepted")
+        return await super().accepted(query)
+
     async def outbox(self, query):
         self.asked.append("outbox")
         return await super().outbox(query)
@@ -65,13 +69,13 @@ async def until(check, seconds=5.0):
     assert await check()
 
 
-async def test_an_idle_look_asks_three_things_however_many_machines_there_are():
+async def test_an_idle_look_asks_four_things_however_many_machines_there_are():
     store = Counted()
     machines = [order(store, name=f"order {number}") for number in range(20)]
     await machines[0].start(conversation_id="c", greet=False)
     store.asked.clear()
     await Upkeep(lambda: machines).look()
-    assert store.asked == ["unfinished", "due", "outbox"]
+    assert store.asked == ["unfinished", "due", "accepted", "outbox"]
 
 
 async def test_unfinished_turns_of_all_machines_are_finished():

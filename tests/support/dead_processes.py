@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_fsm.stores.memory import MemoryStore
 
-_KEPT = ("_conversations", "_journals", "_due", "_posting", "_paused", "_definitions", "_pins")
+_KEPT = ("_conversations", "_journals", "_accepted", "_due", "_posting", "_paused", "_definitions", "_pins")
 
 
 def remains(store: MemoryStore) -> MemoryStore:

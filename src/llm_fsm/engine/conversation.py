@@ -411,9 +411,11 @@ class AsyncConversation:
         self._session = await self._engine.load(self.id)
         self.choices = await self._engine.choices(self._session)
 
-    async def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
+    async def send(
+        self, text: str | Choice, *, request_id: str | None = None, durable: bool = False
+    ) -> Turn:
         """As `Conversation.send`, awaited."""
-        result = await self._send(text, request_id, None)
+        result = await self._send(text, request_id, None, durable=durable)
         if result.again:
             return await self._taken(result)
         self._saw(result)
@@ -424,8 +426,10 @@ class AsyncConversation:
         text: str | Choice,
         request_id: str | None,
         sink: Callable[[str, Event], None] | None,
+        *,
+        durable: bool = False,
     ) -> Coroutine[Any, Any, TurnResult]:
-        return self._engine.send(self.id, text, request_id, sink)
+        return self._engine.send(self.id, text, request_id, sink, durable=durable)
 
     def _saw(self, result: TurnResult) -> None:
         self._session = result.session
@@ -439,12 +443,17 @@ class AsyncConversation:
         return turn_of(result)
 
     def stream(
-        self, text: str | Choice, *, request_id: str | None = None, keep: bool = False
+        self,
+        text: str | Choice,
+        *,
+        request_id: str | None = None,
+        keep: bool = False,
+        durable: bool = False,
     ) -> TurnStream:
         """As `Conversation.stream`."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
-            return await self._taken(await self._send(text, request_id, sink))
+            return await self._taken(await self._send(text, request_id, sink, durable=durable))
 
         return TurnStream(run, self._engine.kept if keep else None)
 

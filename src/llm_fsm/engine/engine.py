@@ -18,6 +18,7 @@ from msgspec import structs
 
 from llm_fsm._json import in_unicode
 from llm_fsm._text import visible
+from llm_fsm.engine.accepted import claim, next_accepted, refuse, user_message
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
@@ -37,6 +38,7 @@ from llm_fsm.engine.recovery import (
     is_same,
     journal_entries,
     left_turn,
+    only_talked,
     start_identity,
     under_way,
 )
@@ -52,6 +54,7 @@ from llm_fsm.engine.versions import DefinitionVersions, Policy
 from llm_fsm.errors import (
     ConfigurationError,
     ConversationConflict,
+    ConversationError,
     ConversationNotFound,
     HandlerError,
     LLMFSMError,
@@ -65,7 +68,15 @@ from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
-from llm_fsm.stores.base import PARKED, Loaded, checked_id
+from llm_fsm.stores.base import (
+    PARKED,
+    AcceptedMessage,
+    Loaded,
+    Store,
+    adapted,
+    checked_id,
+    storable,
+)
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
@@ -196,8 +207,21 @@ class Engine:
         text: str | Choice,
         request_id: str | None,
         sink: Observer | None,
+        *,
+        durable: bool = False,
     ) -> TurnResult:
-        """Answer one message, or a choice. The same request id gives the recorded turn."""
+        """Answer one message, or a choice. The same request id gives the recorded turn.
+
+        `durable`: the message is on record before its turn begins, so that it is answered even if
+        this process dies.
+
+        Raises:
+            ValueError: A durable message has no request id.
+        """
+        if durable and request_id is None:
+            raise ValueError(
+                "a durable message needs a request_id, by which it is answered once; give it one"
+            )
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
         trigger = UserMessage(
@@ -208,8 +232,8 @@ class Engine:
             question=text.question if isinstance(text, Choice) else "",
         )
         merger = self._merger
-        if merger is None or picked:
-            return await self.take(conversation_id, trigger, sink)
+        if merger is None or picked or durable:  # a durable message does not wait for others
+            return await self.take(conversation_id, trigger, sink, durable=durable)
         if await answered_before(self.store, conversation_id, request_id):
             return await self.take(conversation_id, trigger, sink)
         return await merger.send(conversation_id, trigger, sink)
@@ -290,6 +314,7 @@ class Engine:
         sink: Observer | None = None,
         *,
         pause_id: str | None = None,
+        durable: bool = False,
     ) -> TurnResult:
         """Take one trigger: lock, load, look for a recorded turn, make ready, check, play, commit.
 
@@ -299,6 +324,7 @@ class Engine:
                 due.
             sink: Receives the events of the turn as they happen.
             pause_id: The pause that an answer is for; None: the current one.
+            durable: True puts the trigger on record before its turn begins.
 
         Returns:
             The turn. A known request id gives its recorded turn. A run that cannot go on gives its
@@ -338,7 +364,7 @@ class Engine:
                 return TurnResult(record=record, session=before)
             try:
                 result = await self._play(
-                    turn, deployment, loaded, taken, apologises=True
+                    turn, deployment, loaded, taken, apologises=True, durable=durable
                 )
             except LLMFSMError:
                 # The sender of a message or an update hears of the failure and decides what
@@ -385,15 +411,16 @@ class Engine:
     async def take_up(
         self, conversation_id: str, now: float | None = None
     ) -> TurnResult | None:
-        """Finish the turn that a process left, if nobody alive plays it; else perform what is due.
+        """Finish the turn that a process left, if nobody alive plays it; else perform what is due;
+        else answer the next accepted message.
 
         After three attempts that ended their process, the turn is parked instead. A turn that this
         host cannot play, for example without its tool, is left alone.
 
         Args:
             conversation_id: The conversation, as `Store.unfinished` or `Store.due` found it.
-            now: Time-outs and reminders up to this time are performed, too, in seconds since the
-                epoch; None: none.
+            now: Time-outs, reminders and accepted messages up to this time are performed, too, in
+                seconds since the epoch; None: none.
 
         Returns:
             The turn; None if there was none to take up, or another process was faster.
@@ -412,7 +439,7 @@ class Engine:
             with suppress(NothingDueError, ConfigurationError):
                 await self.prepare()
                 return await self._due(conversation_id, Due(time=now))
-            return None
+            return await self._take_accepted(conversation_id, now)
 
     async def _take_up(self, conversation_id: str) -> TurnResult | None:
         left = left_turn(await journal_entries(self.store, conversation_id))
@@ -425,7 +452,7 @@ class Engine:
         if stored is None or stored.recorded is not None:
             return None
         loaded, _ = await self._read(conversation_id, stored)
-        deployment = await self._able(loaded.session)
+        deployment = await self._able(loaded.session, talks=only_talked(first))
         if deployment is None or await self._park(conversation_id, left):
             return None
         found = UnderWay(first, must=True)
@@ -440,25 +467,93 @@ class Engine:
             return None
         if await self._park(conversation_id, left):
             return None
-        running = TurnRunner(deployment, conversation_id, alone=True)
         opening = interrupted_start(conversation_id, left.first)
+        return await self._start_unattended(deployment, opening, left.first)
+
+    async def _start_unattended(
+        self, deployment: Deployment, opening: Opening, entry: Mapping[str, Any] | None = None
+    ) -> TurnResult:
+        """Begin a conversation whose own caller is not there, under its lock."""
+        running = TurnRunner(deployment, opening.conversation_id, alone=True)
+        named = start_identity(deployment.program, opening) if entry is None else entry
         try:
-            result = await self._begin(running, deployment, opening, left.first)
+            result = await self._begin(running, deployment, opening, named)
         except (Exception, *_ENDS) as error:
             await running.erred(error)
             raise
         await run_end_handlers(deployment, result)
         return result
 
-    async def _able(self, session: Session) -> Deployment | None:
-        """Find the version that plays a conversation here; None if this host cannot play it."""
+    async def _take_accepted(self, conversation_id: str, now: float) -> TurnResult | None:
+        """Answer the next accepted message, under the lock; None if there is none, or not here."""
+        store = adapted(self.store)
+        while (message := await next_accepted(store, conversation_id, now)) is not None:
+            stored = await self.store.load(conversation_id, message.request_id)
+            if stored is None or stored.recorded is None:
+                return await self._answer_accepted(store, message, stored)
+            await store.drop_accepted(conversation_id, message.request_id)
+        return None
+
+    async def _answer_accepted(
+        self, store: Store, message: AcceptedMessage, stored: Loaded | None
+    ) -> TurnResult | None:
+        conversation_id = message.conversation_id
+        entries = await journal_entries(self.store, conversation_id)
+        if entries and (left_turn(entries) is not None or entries[-1]["kind"] == PARKED):
+            return None  # the turn before it is not finished
+        loaded = await self._read_or_begin(store, message, stored)
+        if loaded is None:
+            return None
+        trigger = user_message(message, self.now())
+        try:
+            deployment, loaded = await self._ready(loaded, trigger)
+        except TurnParked:
+            return None
+        try:
+            checked_trigger(deployment.program, loaded.session, trigger, None)
+        except (ConversationError, ValueError) as error:
+            await refuse(store, message, str(error))
+            return None
+        if not await claim(store, message):
+            return None
+        running = TurnRunner(deployment, conversation_id, alone=deployment.program.alone)
+        result = await self._unattended(running, deployment, loaded, trigger, durable=True)
+        await store.drop_accepted(conversation_id, message.request_id)
+        return result
+
+    async def _read_or_begin(
+        self, store: Store, message: AcceptedMessage, stored: Loaded | None
+    ) -> LoadedSession | None:
+        """Return the conversation of an accepted message. If there is none, it begins without a
+        greeting. None: this host cannot play it, or the message was cancelled."""
+        if stored is not None:
+            loaded, _ = await self._read(message.conversation_id, stored)
+            return None if await self._able(loaded.session, talks=True) is None else loaded
+        deployment = self.versions.current
+        is_ours = storable(deployment.name) == message.definition
+        if not is_ours or not await _is_able(deployment, talks=True):
+            return None
+        if not await claim(store, message):
+            return None
+        opening = Opening(
+            conversation_id=message.conversation_id, time=self.now(), greet=False
+        )
+        await self._start_unattended(deployment, opening)
+        loaded, _ = await self._load(message.conversation_id)
+        return loaded
+
+    async def _able(self, session: Session, *, talks: bool = False) -> Deployment | None:
+        """Find the version that plays a conversation here; None if this host cannot play it.
+
+        `talks`: the turn needs no handlers, so that a host without any can play it.
+        """
         try:
             deployment = await self.versions.of(session)
         except (ConfigurationError, ConversationConflict):
             return None
         if deployment is None or deployment.name != self.versions.current.name:
             return None
-        is_able = deployment.program.knows(session) and await _is_able(deployment)
+        is_able = deployment.program.knows(session) and await _is_able(deployment, talks=talks)
         return deployment if is_able else None
 
     async def _park(self, conversation_id: str, left: LeftTurn) -> bool:
@@ -606,9 +701,15 @@ class Engine:
     async def _read(
         self, conversation_id: str, stored: Loaded
     ) -> tuple[LoadedSession, str | None]:
-        text, version, recorded, pinned = stored
-        session, located = await self._reader.read(conversation_id, text)
-        return LoadedSession(session, version, pinned, located=located), recorded
+        session, located = await self._reader.read(conversation_id, stored.session)
+        loaded = LoadedSession(
+            session,
+            stored.version,
+            stored.definition_sha,
+            located=located,
+            has_journal=stored.has_journal,
+        )
+        return loaded, stored.recorded
 
     async def _settled(
         self, conversation_id: str
@@ -619,7 +720,7 @@ class Engine:
         deployment = await self.versions.find(loaded.session)
         done = (
             await self._finished(deployment, loaded)
-            if deployment is not None and deployment.journals
+            if deployment is not None and (deployment.journals or loaded.has_journal)
             else None
         )
         return deployment, _after_turn(loaded, done)
@@ -649,12 +750,12 @@ class Engine:
         If the next turn itself was interrupted, the session stays as it was.
         """
         current = self.versions.current
-        if current.is_next(loaded.session):
+        if current.is_next(loaded.session) and not loaded.has_journal:
             return current, loaded
         deployment = await self.versions.of(loaded.session)
         if deployment is None:
             return await self._adopted(loaded)
-        if deployment.journals:
+        if deployment.journals or loaded.has_journal:
             found = await under_way(self.store, loaded.session.conversation_id)
             if found.first is not None and is_same(
                 found.first, identity(trigger, loaded.session.pause)
@@ -722,7 +823,8 @@ class Engine:
         running = TurnRunner(
             deployment, session.conversation_id, alone=deployment.program.alone
         )
-        return await self._unattended(running, deployment, loaded, trigger)
+        durable = "durable" in first
+        return await self._unattended(running, deployment, loaded, trigger, durable=durable)
 
     async def _fire(
         self, deployment: Deployment, loaded: LoadedSession, trigger: Due | Resume
@@ -736,11 +838,13 @@ class Engine:
         deployment: Deployment,
         loaded: LoadedSession,
         trigger: Trigger,
+        *,
+        durable: bool = False,
     ) -> TurnResult:
         """Play a turn whose own caller is not there. If it ends without a commit, its journal says
         that this process lives."""
         try:
-            result = await self._play(running, deployment, loaded, trigger)
+            result = await self._play(running, deployment, loaded, trigger, durable=durable)
         except (Exception, *_ENDS) as error:
             await running.erred(error)
             raise
@@ -755,13 +859,15 @@ class Engine:
         trigger: Trigger,
         *,
         apologises: bool = False,
+        durable: bool = False,
     ) -> TurnResult:
         """Play a turn from its beginning to its commit. `apologises`: ERROR handlers may answer a
-        failed message."""
+        failed message. `durable`: it is on record before it begins."""
         turn.host, session = deployment, loaded.session
-        if deployment.journals:
+        if deployment.journals or durable:
             entry = identity(trigger, session.pause)
-            began = await turn.open(entry, trigger.time, blank=loaded.blank)
+            blank = loaded.blank
+            began = await turn.open(entry, trigger.time, blank=blank, durable=durable)
             trigger = replace(trigger, time=began)
         try:
             step = await turn.play(
@@ -782,13 +888,16 @@ class Engine:
         return await turn.commit(KINDS[type(trigger)], after, loaded, usage)
 
 
-async def _is_able(deployment: Deployment) -> bool:
-    """Return true if this host has every tool and function of a deployment, and keeps journals."""
+async def _is_able(deployment: Deployment, *, talks: bool = False) -> bool:
+    """Return true if this host has every tool and function of a deployment, and keeps journals.
+
+    `talks`: it need not keep them.
+    """
     try:
         await deployment.prepare()
     except ConfigurationError:
         return False
-    return deployment.journals
+    return talks or deployment.journals
 
 
 def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:

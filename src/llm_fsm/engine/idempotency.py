@@ -55,6 +55,17 @@ async def turn_again(
             f"request id {trigger.request_id!r} was already used for {used}; use a new id for "
             f"each {noun}"
         )
+    return await turn_on_record(store, session, record)
+
+
+async def turn_on_record(store: Store, session: Session, record: TurnRecord) -> TurnResult:
+    """Return a turn that is on record, with the session after it.
+
+    Args:
+        store: The store of the conversation.
+        session: The conversation as it is now.
+        record: The record of the turn.
+    """
     records = [parse(text) for text in await store.records(session.conversation_id)]
     number = next(
         (n for n, item in enumerate(records, 1) if item == record), len(records)

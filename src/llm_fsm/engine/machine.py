@@ -40,10 +40,12 @@ from llm_fsm.session.session import clock_names
 from llm_fsm.session.turn_record import parse
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.stores.base import (
+    AcceptedQuery,
     Listed,
     ListQuery,
     Order,
     Store,
+    adapted,
     checked_id,
     checked_metadata,
     every_line,
@@ -63,6 +65,7 @@ from llm_fsm.turn.pipeline import Opening
 
 DELETED_AT_ONCE = 500
 """Lines of a listing that are read before their conversations are deleted."""
+_ACCEPTED_AT_ONCE = 1000
 
 
 class _Start(NamedTuple):
@@ -456,10 +459,26 @@ class AsyncMachine:
                 continue
             if result is not None:
                 done.append(turn_of(result))
-        done += await self._run_due(self._now() if now is None else now)
+        moment = self._now() if now is None else now
+        done += await self._run_due(moment)
+        failed = await self._answer_accepted(moment, done) or failed
         if failed is not None:
             raise failed
         return tuple(done)
+
+    async def _answer_accepted(self, moment: float, done: list[Turn]) -> LLMFSMError | None:
+        """Answer accepted messages that are due, add their turns to `done`, and return an error."""
+        store, failed = adapted(self.store), None
+        name = storable(self._engine.versions.current.name)
+        query = AcceptedQuery(now=moment, limit=_ACCEPTED_AT_ONCE, definition=name)
+        waiting = [message.conversation_id for message in await store.accepted(query)]
+        for conversation_id in dict.fromkeys(waiting):
+            try:
+                while (result := await self._engine.take_up(conversation_id, moment)) is not None:
+                    done.append(turn_of(result))
+            except LLMFSMError as error:
+                failed = failed or error
+        return failed
 
     async def _run_due(self, moment: float) -> list[Turn]:
         """Perform the time-outs, reminders and first steps of runs that are due.

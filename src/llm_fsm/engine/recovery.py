@@ -3,8 +3,9 @@ conversation, and which a looker may take up without a caller.
 
 An accepted answer counts even if the process died while it was carried out. A call that must not
 run twice may have run. A message with a request id will arrive again, and must not repeat finished
-work. If the journal holds any of these, the interrupted turn is played to its end first. A turn
-that failed and whose caller knows is not resumed.
+work. A message that was accepted durably has no other copy. If the journal holds any of these, the
+interrupted turn is played to its end first. A turn that failed and whose caller knows is not
+resumed.
 
 A looker also takes up turns that have not acted yet. It leaves alone a turn that somebody stopped,
 one that is parked, and a message whose sender cannot ask again.
@@ -81,6 +82,11 @@ class LeftTurn(NamedTuple):
     retry_at: float = 0.0
 
 
+def only_talked(first: Mapping[str, Any]) -> bool:
+    """Return true if a host that keeps no journals otherwise left this one: its turns only talk."""
+    return first.get("durable") == "talks"
+
+
 async def journal_entries(store: Store, conversation_id: str) -> Sequence[Mapping[str, Any]]:
     """Read the entries of a journal, in order."""
     return [json.loads(text) for text in await store.journalled(conversation_id)]
@@ -153,7 +159,8 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     kinds = [entry["kind"] for entry in entries[1:]]
     must = first["kind"] == "answer" or BEGUN in kinds
     if first.get("request_id") is not None and not must:
-        must = _may_have_acted(kinds)
+        is_kept = "durable" in first and kinds[-1:] != [FAILED]
+        must = is_kept or _may_have_acted(kinds)
     if must and first.get("request_id") is not None:
         loaded = await store.load(conversation_id, first["request_id"])
         if loaded is not None and loaded.recorded is not None:

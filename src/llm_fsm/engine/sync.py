@@ -207,7 +207,9 @@ class Conversation:
         """
         return self._portal.run(self._conversation.why(number))
 
-    def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
+    def send(
+        self, text: str | Choice, *, request_id: str | None = None, durable: bool = False
+    ) -> Turn:
         """Send one message, and return the answer.
 
         After an error, nothing has changed, and you may send the same message again. There are two
@@ -220,12 +222,14 @@ class Conversation:
                 certain needs no model call.
             request_id: Your id of the message, 1 to 200 characters. The same id gives the recorded
                 turn.
+            durable: True writes the message to the store before its turn begins. If this process
+                dies after that, a worker answers it. It needs a `request_id`, and costs a write.
 
         Returns:
             The turn, with the answer in `text`.
 
         Raises:
-            ValueError: The message is empty or too long, or the request id is wrong.
+            ValueError: The message is empty or too long, or the request id is wrong or missing.
             ConversationEnded: The conversation is over.
             ConversationNotFound: The conversation was deleted.
             ConversationConflict: The request id belongs to another message, the definition changed,
@@ -241,10 +245,17 @@ class Conversation:
             >>> chat.send("large", request_id="msg-17").number  # the message is answered once
             1
         """
-        return self._portal.run(self._conversation.send(text, request_id=request_id))
+        return self._portal.run(
+            self._conversation.send(text, request_id=request_id, durable=durable)
+        )
 
     def stream(
-        self, text: str | Choice, *, request_id: str | None = None, keep: bool = False
+        self,
+        text: str | Choice,
+        *,
+        request_id: str | None = None,
+        keep: bool = False,
+        durable: bool = False,
     ) -> SyncStream:
         """Send one message, and return the events of its turn as they happen.
 
@@ -253,6 +264,7 @@ class Conversation:
             request_id: Your id of the message. The same id gives the recorded turn and its events.
             keep: True finishes the turn even if you leave the loop early, as a caller does who
                 interrupts. The next message may come at once, and waits for it. `close` waits, too.
+            durable: As in `send`.
 
         Returns:
             The stream. Iterating over it sends the message, and raises the errors of `send`. Its
@@ -268,7 +280,9 @@ class Conversation:
         """
         return SyncStream(
             self._machine,
-            self._conversation.stream(text, request_id=request_id, keep=keep),
+            self._conversation.stream(
+                text, request_id=request_id, keep=keep, durable=durable
+            ),
         )
 
     def heard(self, number: int, text: str) -> None:

@@ -96,7 +96,7 @@ class LoadedSession(NamedTuple):
 
     `pinned` is the SHA-256 of the definition that the store keeps for it, if any. `blank`: its
     journal was read under the same lock, and is empty. `located` are large values of the session
-    that are on record.
+    that are on record. `has_journal`: a turn of it may be unfinished.
     """
 
     session: Session
@@ -104,6 +104,7 @@ class LoadedSession(NamedTuple):
     pinned: str | None = None
     blank: bool = False
     located: tuple[Located, ...] = ()
+    has_journal: bool = False
 
 
 class TurnHost(Protocol):
@@ -221,21 +222,31 @@ class TurnRunner:
         )
 
     async def open(
-        self, turn: Entry, at: float, *, blank: bool = False, hold: bool = False
+        self,
+        turn: Entry,
+        at: float,
+        *,
+        blank: bool = False,
+        hold: bool = False,
+        durable: bool = False,
     ) -> float:
         """Begin the turn, or resume it after a crash. `blank` is as in the loaded conversation,
-        `hold` as in the opening.
+        `hold` as in the opening. `durable`: the turn is on record before it begins, even if it only
+        talks.
 
         Returns:
             The time at which the turn first began, in seconds since the epoch.
         """
-        if not self.host.journals:
+        if not self.host.journals and not durable:
             return at
-        origin = {"definition": self.host.name, "sha": self.host.identity}
-        journal = Journal(self.host.store, self.id, {**origin, "hold": True} if hold else origin)
-        began = await journal.open(
-            turn, at, acts=bool(self.host.capabilities.points), blank=blank
-        )
+        origin: dict[str, Any] = {"definition": self.host.name, "sha": self.host.identity}
+        if hold:
+            origin["hold"] = True
+        if durable:
+            origin["durable"] = "acts" if self.host.journals else "talks"
+        journal = Journal(self.host.store, self.id, origin)
+        acts = durable or bool(self.host.capabilities.points)
+        began = await journal.open(turn, at, acts=acts, blank=blank)
         # A journal that could not be opened still belongs to the turn before.
         self.journal = journal
         return began

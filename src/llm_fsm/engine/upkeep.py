@@ -1,4 +1,4 @@
-"""Work that has no caller, for every machine of a host: unfinished turns, time-outs, reminders and sinks.
+"""Work that has no caller, for every machine of a host: unfinished turns, accepted messages, time-outs, sinks.
 
 `llm-fsm worker` and `llm-fsm serve` run it. Any number of them may look at one store: the lock of a
 conversation decides who does its work. A look reads what is open or due, and no idle conversation.
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.stores.base import OutboxQuery, Store, adapted, every_unfinished, storable
+from llm_fsm.stores.base import AcceptedQuery, OutboxQuery, Store, adapted, every_unfinished, storable
 
 DRAIN_SECONDS = 20.0
 """Seconds that work under way has to end when the host stops. The rest is handed back."""
@@ -98,6 +98,7 @@ class Upkeep:
                 found += [(name, one) async for one in every_unfinished(whole, [name])]
         for name, machine in await self._with_due(store, machines):
             found += [(name, one) for one in await _due(store, name, machine._now())]
+        found += await _accepted(whole, machines)
         random.shuffle(found)  # several hosts see the same list, and begin at different ends
         for key in dict.fromkeys(found):
             name, conversation_id = key
@@ -134,7 +135,7 @@ class Upkeep:
 
     async def _work(self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         try:
-            await work()
+            done = await work()
         except Exception as error:  # it stays due or unfinished
             self._failures[key] = self._failures.get(key, 0) + 1
             doublings = min(self._failures[key] - 1, _MOST_DOUBLINGS)
@@ -144,6 +145,8 @@ class Upkeep:
         else:
             self._failures.pop(key, None)
             self._wait_until.pop(key, None)
+            if done is not None:
+                self.wake()  # more may wait behind it, in its conversation or for its place
             if not any(name == key[0] for name, _ in self._failures):
                 self._failing.discard(key[0])
 
@@ -160,6 +163,20 @@ def _by_store(machines: Iterable[AsyncMachine]) -> Sequence[tuple[Store, dict[st
         _, named = found.setdefault(id(machine.store), (machine.store, {}))
         named[storable(machine.definition.name)] = machine
     return tuple(found.values())
+
+
+async def _accepted(
+    store: Store, machines: Mapping[str, AsyncMachine]
+) -> Sequence[tuple[str, str]]:
+    """Return the names of definitions and conversations that have an accepted message to answer."""
+    latest = max((machine._now() for machine in machines.values()), default=0.0)
+    if not await store.accepted(AcceptedQuery(now=latest, limit=1)):
+        return ()
+    found: list[tuple[str, str]] = []
+    for name, machine in machines.items():
+        query = AcceptedQuery(now=machine._now(), limit=_ROWS, definition=name)
+        found += [(name, row.conversation_id) for row in await store.accepted(query)]
+    return found
 
 
 async def _due(store: Store, definition: str, now: float) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The port to stores: documents of text go in, the same documents come out. This is version 2 of the contract.
+"""The port to stores: documents of text go in, the same documents come out. This is version 3 of the contract.
 
 A store knows nothing of machines. It keeps for each conversation:
 
@@ -7,9 +7,11 @@ A store knows nothing of machines. It keeps for each conversation:
 - the number of the record that answered each request id, for idempotency; one record may answer several,
 - the outbox: events that sinks have not acknowledged yet,
 - rows of the due table: time-outs and reminders,
-- the journal of the unfinished turn. A journal with a step 0 is open until its last entry closes it.
+- the journal of the unfinished turn. A journal with a step 0 is open until its last entry closes it,
+- messages that were accepted for it, and that a worker answers.
 
-Version 2 added `unfinished`. `adapted` lets a store of version 1 serve as before.
+Version 2 added `unfinished`. `adapted` lets a store of version 1 serve as before. Version 3 added `accept`, `accepted`,
+`mark_accepted`, `drop_accepted` and `LoadedWithJournal`. A store of an older version accepts no messages.
 
 It also keeps one copy of every definition that a conversation is pinned to.
 
@@ -35,7 +37,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
-from llm_fsm.errors import ConversationConflict, UnreadableError
+from llm_fsm.errors import ConversationConflict, StoreError, UnreadableError
 
 END_HANDLERS = "llm_fsm:end_conversation"
 """The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink has it."""
@@ -126,6 +128,17 @@ class Loaded(NamedTuple):
     version: int
     recorded: str | None = None
     definition_sha: str | None = None
+
+    @property
+    def has_journal(self) -> bool:
+        """True if the conversation has a journal with a step 0."""
+        return isinstance(self, LoadedWithJournal)
+
+
+class LoadedWithJournal(Loaded):
+    """A conversation as stored, which has a journal with a step 0."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,7 +480,7 @@ class OutboxQuery:
         )
 
 
-CONTRACT = 2
+CONTRACT = 3
 """The version of the contract that this module describes."""
 PARKED = "parked"
 CLOSING_KINDS = ("failed", "stopped", PARKED)
@@ -520,6 +533,77 @@ def _definition_in(first: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
+WAITING = "waiting"
+BEGUN_MESSAGE = "begun"
+CANCELLED_MESSAGE = "cancelled"
+REFUSED_MESSAGE = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedMessage:
+    """A message that was accepted for a conversation, and that no caller waits for.
+
+    Attributes:
+        conversation_id: The conversation, which need not exist yet.
+        request_id: The id of the message, unique in its conversation.
+        definition: The name of the definition of the workers that answer it.
+        text: The message as JSON text.
+        due: The time from which on it may be answered, in seconds since the epoch.
+        place: Its place in the order of acceptance. The store gives it; it grows within a conversation.
+        state: "waiting" or "begun"; "cancelled" or "refused" if it will never be answered.
+    """
+
+    conversation_id: str
+    request_id: str
+    definition: str
+    text: str
+    due: float
+    place: int = 0
+    state: str = WAITING
+
+    @property
+    def is_open(self) -> bool:
+        """True if it is still to be answered."""
+        return self.state in (WAITING, BEGUN_MESSAGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedQuery:
+    """The accepted messages to find.
+
+    Attributes:
+        now: Only messages that are due at this time, in seconds since the epoch; None: all.
+        limit: At most this many.
+        definition: Only messages for workers with this definition; None: all.
+        conversation_id: Only messages of this conversation; None: of all.
+        closed: True finds messages that will never be answered, too. It needs a `conversation_id`.
+    """
+
+    now: float | None = None
+    limit: int = 100
+    definition: str | None = None
+    conversation_id: str | None = None
+    closed: bool = False
+
+    def admits(self, message: AcceptedMessage) -> bool:
+        """Return true if a message matches. `limit` does not matter."""
+        return (
+            (self.closed or message.is_open)
+            and (self.now is None or message.due <= self.now)
+            and self.definition in (None, message.definition)
+            and self.conversation_id in (None, message.conversation_id)
+        )
+
+    def page(self, messages: Iterable[AcceptedMessage]) -> Sequence[AcceptedMessage]:
+        """Choose the messages that match, in order, for stores without indexes."""
+        found = sorted(filter(self.admits, messages), key=_due_and_place)
+        return tuple(found[: max(self.limit, 0)])
+
+
+def _due_and_place(message: AcceptedMessage) -> tuple[float, int]:
+    return message.due, message.place
+
+
 class Store(Protocol):
     """The methods that the engine needs of a store. All of them raise StoreError if the store cannot be used."""
 
@@ -531,7 +615,8 @@ class Store(Protocol):
             request_id: A request that may have been answered already.
 
         Returns:
-            The conversation, with the record that answered the request; None if the conversation is unknown.
+            The conversation, with the record that answered the request; None if the conversation is unknown. It is a
+            `LoadedWithJournal` if it has a journal with a step 0.
         """
 
     async def save(self, commit: Commit) -> None:
@@ -613,6 +698,50 @@ class Store(Protocol):
 
         Returns:
             Conversation ids, in order. The conversation need not have been saved yet.
+        """
+
+    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        """Keep a message durably, without the lock of its conversation. Its `place` and `state` do not matter.
+
+        Args:
+            message: The message.
+
+        Returns:
+            The message as it is kept. If its request id is kept already for its conversation, the one from before,
+            unchanged.
+        """
+
+    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        """Find accepted messages, without a look at conversations that have none.
+
+        Args:
+            query: The messages to find.
+
+        Returns:
+            The messages, in order of `due`, then of `place`.
+        """
+
+    async def mark_accepted(
+        self, conversation_id: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
+        """Change the state of an accepted message, if it is one of `before`, in one step.
+
+        Args:
+            conversation_id: The conversation.
+            request_id: The message.
+            state: The new state.
+            before: The states that it may have now.
+
+        Returns:
+            The state afterwards; None if there is no such message.
+        """
+
+    async def drop_accepted(self, conversation_id: str, request_id: str) -> None:
+        """Remove an accepted message, for example because it is answered. May be repeated.
+
+        Args:
+            conversation_id: The conversation.
+            request_id: The message.
         """
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
@@ -698,15 +827,15 @@ class Store(Protocol):
             conversation_id: The conversation.
 
         Returns:
-            False if there was no such conversation; its journal is removed all the same.
+            False if there was no such conversation; its journal and accepted messages are removed all the same.
         """
 
     async def close(self) -> None:
         """Free files and connections. The store cannot be used afterwards."""
 
 
-class _FirstContract:
-    """A store of contract 1: it finds no unfinished turns, so each waits for the next call, as before."""
+class _SecondContract:
+    """A store of contract 2: it has no accepted messages, and accepts none."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -714,20 +843,43 @@ class _FirstContract:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
+    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        raise StoreError(
+            f"a message for conversation {message.conversation_id!r} cannot be accepted: this store is one of an older "
+            "contract; use one with the methods of contract 3, or send the message"
+        )
+
+    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:  # noqa: ARG002
+        return ()
+
+    async def mark_accepted(self, *_: object, **__: object) -> str | None:
+        return None
+
+    async def drop_accepted(self, *_: object, **__: object) -> None:
+        return None
+
+
+class _FirstContract(_SecondContract):
+    """A store of contract 1: it finds no unfinished turns either, so each waits for the next call."""
+
     async def unfinished(self, *_: object, **__: object) -> Sequence[str]:
         return ()
 
 
 def adapted(store: Any) -> Store:
-    """Return a store with every method of contract 2.
+    """Return a store with every method of contract 3.
 
     Args:
-        store: A store of contract 1 or 2.
+        store: A store of contract 1, 2 or 3.
 
     Returns:
-        The store itself, or an adapter that finds no unfinished turns.
+        The store itself, or an adapter that finds nothing that the store cannot keep.
     """
-    found: Any = store if hasattr(store, "unfinished") else _FirstContract(store)
+    found: Any = store
+    if not hasattr(store, "unfinished"):
+        found = _FirstContract(store)
+    elif not hasattr(store, "accept"):
+        found = _SecondContract(store)
     made: Store = found
     return made
 

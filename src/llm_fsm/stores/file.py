@@ -10,6 +10,7 @@ A crash leaves the complete old or new state of a conversation. It has these fil
 |---|---|
 | `<hash>.json` | the commit: all that changes with a turn, replaced as a whole |
 | `<hash>.records` | one record a line, appended; lines after the commit's `bytes` were never committed |
+| `<hash>.accepted` | messages that a worker is to answer, replaced as a whole |
 | `<hash>.journal` | one step a line, appended; lines with another version than the commit's belong to a finished turn |
 
 `definitions/<hash>.json` are the definitions that conversations are pinned to.
@@ -20,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from heapq import nsmallest
 from itertools import islice
@@ -32,12 +33,16 @@ import msgspec
 
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import (
+    WAITING,
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
     Listed,
     ListQuery,
     Loaded,
+    LoadedWithJournal,
     OutboxQuery,
     Posted,
 )
@@ -105,6 +110,22 @@ class _FileStep(msgspec.Struct, array_like=True):
     """The id, in step 0. Lines of older versions end before it."""
 
 
+class _FileMessage(msgspec.Struct, array_like=True):
+    """An accepted message, without the id of its conversation."""
+
+    request_id: str
+    definition: str
+    text: str
+    due: float
+    place: int
+    state: str
+
+
+class _Messages(_Format, kw_only=True):
+    conversation_id: str
+    messages: list[_FileMessage]
+
+
 class FileStore(LocalStore["_Folder"]):
     """A `Store` in the folder `path`. Construction touches nothing. The folder is made on first use.
 
@@ -146,7 +167,11 @@ class _Folder:
         if head is None:
             return None
         recorded = None if request_id is None else self._recorded(name, head.bytes, request_id)
-        return Loaded(head.session, head.version, recorded, head.definition_sha)
+        has_journal = self._file(name, "journal").exists() and any(
+            known.step == 0 for known in self._steps(name)
+        )
+        kind = LoadedWithJournal if has_journal else Loaded
+        return kind(head.session, head.version, recorded, head.definition_sha)
 
     def save(self, commit: Commit) -> None:
         name, sha = commit.conversation_id, commit.definition_sha
@@ -218,6 +243,62 @@ class _Folder:
                     found[name] = steps
         return found
 
+    def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        name = message.conversation_id
+        with self._alone(name):
+            kept = self._messages(name)
+            known = next((one for one in kept if one.request_id == message.request_id), None)
+            if known is not None:
+                return _message_of(name, known)
+            place = 1 + max((one.place for one in kept), default=0)
+            fresh = _FileMessage(
+                message.request_id, message.definition, message.text, message.due, place, WAITING
+            )
+            self._keep_messages(name, [*kept, fresh])
+            return _message_of(name, fresh)
+
+    def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        if query.conversation_id is not None:
+            name = query.conversation_id
+            return query.page(_message_of(name, one) for one in self._messages(name))
+        found: list[AcceptedMessage] = []
+        for path in sorted(self._conversations.glob("*.accepted")):
+            with suppress(UnreadableError):  # one that is damaged must not hide the others
+                document = _document(path, _Messages)
+                if document is not None:
+                    found += [_message_of(document.conversation_id, one) for one in document.messages]
+        return query.page(found)
+
+    def mark_accepted(self, name: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+        with self._alone(name):
+            kept = self._messages(name)
+            known = next((one for one in kept if one.request_id == request_id), None)
+            if known is None:
+                return None
+            if known.state in before:
+                known.state = state
+                self._keep_messages(name, kept)
+            return known.state
+
+    def drop_accepted(self, name: str, request_id: str) -> None:
+        with self._alone(name):
+            kept = self._messages(name)
+            left = [one for one in kept if one.request_id != request_id]
+            if len(left) < len(kept):
+                self._keep_messages(name, left)
+
+    def _messages(self, name: str) -> list[_FileMessage]:
+        document = _document(self._file(name, "accepted"), _Messages)
+        return [] if document is None else document.messages
+
+    def _keep_messages(self, name: str, messages: list[_FileMessage]) -> None:
+        path = self._file(name, "accepted")
+        if not messages:
+            _remove(path)
+            return
+        beside = _Messages(format=FORMAT, conversation_id=name, messages=messages)
+        _replace(path, beside)
+
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         return query.page(self._listing(query))
 
@@ -270,7 +351,7 @@ class _Folder:
     def delete(self, name: str) -> bool:
         with self._alone(_DEFINITIONS), self._alone(name):
             head = self._head(name)
-            removed = [_remove(self._file(name, kind)) for kind in ("json", "records", "journal")]
+            removed = [_remove(self._file(name, kind)) for kind in ("json", "records", "journal", "accepted")]
             if any(removed):
                 _sync_folder(self._conversations)
             if head is not None:
@@ -365,6 +446,18 @@ class _Folder:
             self._locks.give(name)
 
 
+def _message_of(name: str, one: _FileMessage) -> AcceptedMessage:
+    return AcceptedMessage(
+        conversation_id=name,
+        request_id=one.request_id,
+        definition=one.definition,
+        text=one.text,
+        due=one.due,
+        place=one.place,
+        state=one.state,
+    )
+
+
 def _record_line(number: int, record: str, request_ids: Sequence[str]) -> _Record:
     request_id = request_ids[0] if request_ids else None
     return _Record(number, request_id, record, tuple(request_ids[1:]))
@@ -440,7 +533,7 @@ def _decoded(path: Path, text: bytes, kind: type[T]) -> T:
 
 def _replace(path: Path, document: _Format) -> None:
     """Write another file, then rename it, so that a crash leaves the old file or the new one."""
-    beside = path.with_suffix(".new")
+    beside = path.with_name(f"{path.name}.new")
     try:
         _write(beside, msgspec.json.encode(document), 0)
         os.replace(beside, path)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from llm_fsm.stores.base import (
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
@@ -71,6 +73,22 @@ class ForwardingStore(ABC):
     def _is_held(self, conversation_id: str) -> bool:  # noqa: ARG002
         """Return true if this process holds the lock of a conversation, as far as that is known at once."""
         return False
+
+    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        return await self._write(lambda kept: kept.accept(message))
+
+    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        if query.conversation_id is not None:
+            return await self._read(lambda kept: kept.accepted(query))
+        return await self._list(lambda kept: kept.accepted(query))
+
+    async def mark_accepted(
+        self, conversation_id: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
+        return await self._write(lambda kept: kept.mark_accepted(conversation_id, request_id, state, before))
+
+    async def drop_accepted(self, conversation_id: str, request_id: str) -> None:
+        await self._write(lambda kept: kept.drop_accepted(conversation_id, request_id))
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         return await self._list(lambda kept: kept.listed(query))

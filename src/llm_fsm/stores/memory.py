@@ -11,16 +11,20 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
+from itertools import chain, count, islice
 
 from llm_fsm.stores.base import (
+    WAITING,
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
     Listed,
     ListQuery,
     Loaded,
+    LoadedWithJournal,
     OutboxQuery,
     Posted,
 )
@@ -59,6 +63,8 @@ class MemoryStore:
         self._guard = threading.Lock()
         self._conversations: dict[str, _Conversation] = {}
         self._journals: dict[str, dict[int, str]] = {}
+        self._accepted: dict[str, dict[str, AcceptedMessage]] = {}
+        self._places = count(1)
         self._due: dict[str, tuple[str, Sequence[tuple[float, str]]]] = {}
         self._posting: dict[str, _Conversation] = {}
         self._paused: set[str] = set()
@@ -75,7 +81,8 @@ class MemoryStore:
                 return None
             number = None if request_id is None else found.answered.get(request_id)
             recorded = None if number is None else found.records[number - 1]
-            return Loaded(found.session, len(found.records), recorded, found.sha)
+            kind = LoadedWithJournal if 0 in self._journals.get(conversation_id, {}) else Loaded
+            return kind(found.session, len(found.records), recorded, found.sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
@@ -199,6 +206,43 @@ class MemoryStore:
             if query.admits(steps[0], steps[max(steps)]):
                 yield name
 
+    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        self._check_open()
+        with self._guard:
+            kept = self._accepted.setdefault(message.conversation_id, {})
+            if message.request_id not in kept:
+                fresh = replace(message, place=next(self._places), state=WAITING)
+                kept[message.request_id] = fresh
+            return kept[message.request_id]
+
+    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        self._check_open()
+        with self._guard:
+            if query.conversation_id is not None:
+                return query.page(self._accepted.get(query.conversation_id, {}).values())
+            kept = chain.from_iterable(each.values() for each in self._accepted.values())
+            return query.page(kept)
+
+    async def mark_accepted(
+        self, conversation_id: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
+        self._check_open()
+        with self._guard:
+            kept = self._accepted.get(conversation_id, {})
+            if request_id not in kept:
+                return None
+            if kept[request_id].state in before:
+                kept[request_id] = replace(kept[request_id], state=state)
+            return kept[request_id].state
+
+    async def drop_accepted(self, conversation_id: str, request_id: str) -> None:
+        self._check_open()
+        with self._guard:
+            kept = self._accepted.get(conversation_id, {})
+            kept.pop(request_id, None)
+            if not kept:
+                self._accepted.pop(conversation_id, None)
+
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()
         return self._queue.lock(conversation_id, timeout)
@@ -254,6 +298,7 @@ class MemoryStore:
             self._posting.pop(conversation_id, None)
             self._paused.discard(conversation_id)
             self._journals.pop(conversation_id, None)
+            self._accepted.pop(conversation_id, None)
             found = self._conversations.pop(conversation_id, None)
             if found is not None:
                 self._pin(found.sha, None)

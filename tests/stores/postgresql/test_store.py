@@ -119,7 +119,7 @@ async def test_a_newer_version_is_refused(postgresql_url, admin):
     admin("UPDATE contract SET version = 7")
     store = PostgreSQLStore(postgresql_url)
     assert (
-        "written by a newer version (schema 7; this one knows up to 4). Upgrade llm-fsm"
+        "written by a newer version (schema 7; this one knows up to 5). Upgrade llm-fsm"
         in await message_of(store.load("c"))
     )
     await store.close()

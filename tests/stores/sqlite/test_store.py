@@ -96,7 +96,7 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
-            assert db.execute("PRAGMA user_version").fetchone() == (6,)
+            assert db.execute("PRAGMA user_version").fetchone() == (7,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         names = ("synchronous", "foreign_keys")
         settings = await store._read(lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
@@ -122,11 +122,11 @@ async def test_a_newer_version_is_refused_and_left_alone(path):
     async with opened(path) as store:
         await store.save(turn(1))
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 7")
+        db.execute("PRAGMA user_version = 8")
     before = path.read_bytes()
     async with opened(path) as store:
         assert await message_of(store.load("c")) == (
-            f"{path}: written by a newer version (schema 7; this one knows up to 6): "
+            f"{path}: written by a newer version (schema 8; this one knows up to 7): "
             "upgrade llm-fsm or use another file"
         )
     assert path.read_bytes() == before

@@ -5,6 +5,8 @@
 | `turns` | one commit: its records, the session after it, what listings show, due rows and outbox |
 | `journal` | one step of the turn after version `version` |
 | `definitions` | a definition that conversations are pinned to |
+| `accepted` | a message that a worker is to answer |
+| `counters` | the last place of an accepted message |
 | `locks` | the writer of a conversation, and the end of its lease |
 
 The newest turn of a conversation is its current state. Sessions of older turns are emptied after a commit. A crash
@@ -17,21 +19,27 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from pymongo import ASCENDING, DESCENDING
+from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo import errors as faults
 
 from llm_fsm.stores.base import (
     ANY_PAUSE,
+    BEGUN_MESSAGE,
+    WAITING,
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
     Listed,
     ListQuery,
     Loaded,
+    LoadedWithJournal,
     Order,
     OutboxQuery,
     Posted,
@@ -58,18 +66,24 @@ class Documents:
         self._journal = database["journal"]
         self._definitions = database["definitions"]
         self._locks = database["locks"]
+        self._accepted = database["accepted"]
+        self._counters = database["counters"]
         self._prepared = False
 
     def load(self, name: str, request_id: str | None) -> Loaded | None:
         newest = self._newest(name)
         if newest is None:
             return None
-        return Loaded(
+        kind = LoadedWithJournal if self._has_journal(name, newest["number"]) else Loaded
+        return kind(
             session=newest["session"],
             version=newest["number"],
             recorded=None if request_id is None else self._recorded(name, request_id),
             definition_sha=newest["sha"],
         )
+
+    def _has_journal(self, name: str, version: int) -> bool:
+        return self._journal.find_one({"conversation": name, "version": version, "step": 0}) is not None
 
     def save(self, commit: Commit) -> None:
         self._prepare()
@@ -138,6 +152,41 @@ class Documents:
     def _is_locked(self, name: str) -> bool:
         """Return true if a writer whose lease goes on holds a conversation."""
         return self._locks.find_one({"_id": name, "until": {"$gte": time.time()}}) is not None
+
+    def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        self._prepare()
+        asked = {"conversation": message.conversation_id, "request_id": message.request_id}
+        known = self._accepted.find_one(asked)
+        if known is None:
+            counted = self._counters.find_one_and_update(
+                {"_id": "accepted"}, {"$inc": {"last": 1}}, upsert=True, return_document=ReturnDocument.AFTER
+            )
+            fresh = {"definition": message.definition, "text": message.text, "due": message.due}
+            fresh |= {"place": counted["last"], "state": WAITING}
+            with suppress(faults.DuplicateKeyError):  # another caller was faster
+                self._accepted.insert_one({**asked, **fresh})
+            known = self._accepted.find_one(asked)
+        return message if known is None else _message(known)
+
+    def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        asked: dict[str, Any] = {} if query.closed else {"state": {"$in": [WAITING, BEGUN_MESSAGE]}}
+        if query.now is not None:
+            asked["due"] = {"$lte": query.now}
+        if query.definition is not None:
+            asked["definition"] = query.definition
+        if query.conversation_id is not None:
+            asked["conversation"] = query.conversation_id
+        found = self._accepted.find(asked).sort([("due", ASCENDING), ("place", ASCENDING)])
+        return tuple(map(_message, islice(found, max(query.limit, 0))))
+
+    def mark_accepted(self, name: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+        asked = {"conversation": name, "request_id": request_id}
+        self._accepted.update_one({**asked, "state": {"$in": [*before]}}, {"$set": {"state": state}})
+        known = self._accepted.find_one(asked)
+        return None if known is None else str(known["state"])
+
+    def drop_accepted(self, name: str, request_id: str) -> None:
+        self._accepted.delete_one({"conversation": name, "request_id": request_id})
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         return tuple(islice(self._lines(query), max(query.limit, 0)))
@@ -213,6 +262,7 @@ class Documents:
             self._newest(name)
             self._drop_unused(newest["sha"])
         self._journal.delete_many({"conversation": name})
+        self._accepted.delete_many({"conversation": name})
         return newest is not None
 
     def take(self, name: str, holder: str, lease: float) -> bool:
@@ -251,6 +301,9 @@ class Documents:
         self._journal.create_index(step, unique=True)
         self._journal.create_index([("step", ASCENDING), ("conversation", ASCENDING)])
         self._locks.create_index([("holder", ASCENDING)])
+        message = [("conversation", ASCENDING), ("request_id", ASCENDING)]
+        self._accepted.create_index(message, unique=True)
+        self._accepted.create_index([("due", ASCENDING), ("place", ASCENDING)])
         self._prepared = True
 
     def _newest(self, name: str) -> Document | None:
@@ -303,6 +356,18 @@ class Documents:
     def _drop_unused(self, sha: str | None) -> None:
         if sha is not None and self._turns.find_one({"current": True, "sha": sha}) is None:
             self._definitions.delete_one({"_id": sha})
+
+
+def _message(found: Document) -> AcceptedMessage:
+    return AcceptedMessage(
+        conversation_id=found["conversation"],
+        request_id=found["request_id"],
+        definition=found["definition"],
+        text=found["text"],
+        due=found["due"],
+        place=found["place"],
+        state=found["state"],
+    )
 
 
 def _records_after(turns: Iterable[Document], after: int) -> Iterator[str]:

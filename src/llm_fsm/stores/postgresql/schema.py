@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from llm_fsm.errors import StoreError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _NAMESPACE = 0x4C46534D
 """Key of the advisory lock under which tables are made ("LFSM")."""
@@ -70,6 +70,14 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
         "CREATE INDEX journal_open ON journal (conversation) WHERE step = 0",
         """CREATE UNLOGGED TABLE living (
             holder int PRIMARY KEY, backend int NOT NULL, seen timestamptz NOT NULL)""",
+    ),
+    # A message may be accepted before its conversation exists, hence no foreign key.
+    4: (
+        """CREATE TABLE IF NOT EXISTS accepted (
+            conversation text COLLATE "C", request_id text COLLATE "C", definition text COLLATE "C" NOT NULL,
+            text text NOT NULL, due double precision NOT NULL, place bigserial, state text NOT NULL,
+            PRIMARY KEY (conversation, request_id))""",
+        "CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place) WHERE state IN ('waiting', 'begun')",
     ),
 }
 """Statements that upgrade tables from a version to the next one."""

@@ -7,7 +7,7 @@ transaction. A further query finds the reasons for refused commits.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
@@ -17,12 +17,15 @@ from psycopg import AsyncConnection, errors
 
 from llm_fsm.stores.base import (
     CLOSING,
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
     Listed,
     ListQuery,
     Loaded,
+    LoadedWithJournal,
     OutboxQuery,
     Posted,
 )
@@ -52,7 +55,8 @@ class JournalStep(NamedTuple):
     text: str
 
 
-_LOAD = """SELECT c.session, c.version, r.record, c.definition_sha
+_LOAD = """SELECT c.session, c.version, r.record, c.definition_sha,
+        EXISTS (SELECT 1 FROM journal j WHERE j.conversation = asked.id AND j.step = 0)
     FROM json_to_recordset(%s) AS asked (place int, id text, request_id text)
     LEFT JOIN conversations c USING (id)
     LEFT JOIN inbox i ON i.conversation = asked.id AND i.request_id = asked.request_id
@@ -147,7 +151,23 @@ _JOURNALS = """WITH alive AS MATERIALIZED (
     SELECT conversation, text, last FROM open WHERE (last ~ %(closing)s) = %(parked)s
     ORDER BY conversation LIMIT %(limit)s"""
 
-_DELETE = """WITH forgotten AS (DELETE FROM journal WHERE conversation = %s)
+_MESSAGE = "conversation, request_id, definition, text, due, place, state"
+
+_ACCEPT = """INSERT INTO accepted (conversation, request_id, definition, text, due, state)
+    VALUES (%(conversation_id)s, %(request_id)s, %(definition)s, %(text)s, %(due)s, 'waiting')
+    ON CONFLICT DO NOTHING RETURNING pg_notify(%(channel)s, '')"""
+
+_ACCEPTED = f"""SELECT {_MESSAGE} FROM accepted WHERE state IN ('waiting', 'begun')
+    AND due <= coalesce(%(now)s::float8, 'infinity') AND (%(definition)s::text IS NULL OR definition = %(definition)s)
+    ORDER BY due, place LIMIT greatest(%(limit)s, 0)"""
+
+_ACCEPTED_OF_ONE = f"""SELECT {_MESSAGE} FROM accepted WHERE conversation = %(conversation_id)s
+    AND (%(closed)s OR state IN ('waiting', 'begun')) AND due <= coalesce(%(now)s::float8, 'infinity')
+    AND (%(definition)s::text IS NULL OR definition = %(definition)s)
+    ORDER BY due, place LIMIT greatest(%(limit)s, 0)"""
+
+_DELETE = """WITH forgotten AS (DELETE FROM journal WHERE conversation = %s),
+    unaccepted AS (DELETE FROM accepted WHERE conversation = %s)
     DELETE FROM conversations WHERE id = %s"""
 
 _LOCK = """INSERT INTO locks AS held (conversation, holder) SELECT id, holder
@@ -200,7 +220,16 @@ _UNUSED = """DELETE FROM definitions d
 async def load(db: Connection, asked: Sequence[tuple[str, str | None]]) -> Sequence[Loaded | None]:
     wanted = _json({"place": place, "id": name, "request_id": request} for place, (name, request) in enumerate(asked))
     found = await (await db.execute(_LOAD, (wanted,))).fetchall()
-    return [None if row[0] is None else Loaded(*row) for row in found]
+    return [_loaded(*row) for row in found]
+
+
+def _loaded(
+    session: str | None, version: int, recorded: str | None, sha: str | None, has_journal: bool
+) -> Loaded | None:
+    if session is None:
+        return None
+    kind = LoadedWithJournal if has_journal else Loaded
+    return kind(session, version, recorded, sha)
 
 
 async def save(db: Connection, asked: Sequence[LockedRequest], again: bool) -> Sequence[Exception | None]:
@@ -386,6 +415,30 @@ class PostgresRows:
             after = rows[-1][0]
         return tuple(found[: max(query.limit, 0)])
 
+    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        (schema,) = await (await self._db.execute("SELECT current_schema()")).fetchone() or ("",)
+        await self._db.execute(_ACCEPT, {**asdict(message), "channel": channel(schema)})
+        query = f"SELECT {_MESSAGE} FROM accepted WHERE conversation = %s AND request_id = %s"
+        cursor = await self._db.execute(query.encode(), (message.conversation_id, message.request_id))
+        row = await cursor.fetchone()
+        return message if row is None else _message(row)  # None: it was removed just now
+
+    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        statement = _ACCEPTED if query.conversation_id is None else _ACCEPTED_OF_ONE
+        cursor = await self._db.execute(statement.encode(), asdict(query))
+        return tuple(map(_message, await cursor.fetchall()))
+
+    async def mark_accepted(self, name: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+        change = """UPDATE accepted SET state = %s
+            WHERE conversation = %s AND request_id = %s AND state = ANY(%s::text[])"""
+        await self._db.execute(change, (state, name, request_id, [*before]))
+        query = "SELECT state FROM accepted WHERE conversation = %s AND request_id = %s"
+        row = await (await self._db.execute(query, (name, request_id))).fetchone()
+        return None if row is None else row[0]
+
+    async def drop_accepted(self, name: str, request_id: str) -> None:
+        await self._db.execute("DELETE FROM accepted WHERE conversation = %s AND request_id = %s", (name, request_id))
+
     async def listed(self, query: ListQuery) -> Sequence[Listed]:
         statement, values = listing(query, _DIALECT)
         cursor = await self._db.execute(statement.encode(), values)
@@ -420,13 +473,31 @@ class PostgresRows:
         again = name in seen
         if await (await self._db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
             seen.add(name)
-        gone = await self._db.execute(_DELETE, (name, name))
+        gone = await self._db.execute(_DELETE, (name, name, name))
         await _drop_unused(self._db)
         return gone.rowcount > 0 or again
 
     async def acknowledge(self, posted: Posted) -> None:
         delete = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
         await self._db.execute(delete, (posted.conversation_id, posted.sink, posted.number, posted.index))
+
+
+def channel(schema: str) -> str:
+    """Return the channel on which the server tells that a message was accepted."""
+    return f"{schema}_accepted"[:63]
+
+
+def _message(row: Sequence[Any]) -> AcceptedMessage:
+    name, request_id, definition, text, due, place, state = row
+    return AcceptedMessage(
+        conversation_id=name,
+        request_id=request_id,
+        definition=definition,
+        text=text,
+        due=due,
+        place=place,
+        state=state,
+    )
 
 
 async def _drop_unused(db: Connection) -> None:

@@ -9,6 +9,8 @@ Keys, under a prefix that a cluster keeps in one slot:
 | `j:<id>`, `o:<id>` | journal, step to result; outbox, rows in order |
 | `all`, `out`, `due` | ids in order; those with an outbox; due rows by time |
 | `waiting` | ids in order of those that wait for an answer |
+| `a:<id>`, `ap:<id>`, `as:<id>` | accepted messages by request id: the message, its place, its state |
+| `accepted`, `place` | accepted messages to answer, by time; the last place |
 | `journals` | ids in order of those with a journal |
 | `m:<label>` | the conversations with a label |
 | `defs`, `p:<sha>` | definitions; the conversations pinned to one |
@@ -146,8 +148,71 @@ local P, id, request = ARGV[1], ARGV[2], ARGV[3]
 local found = redis.call('HMGET', P .. 'c:' .. id, 'session', 'version', 'sha')
 local number = request ~= '' and redis.call('HGET', P .. 'i:' .. id, request)
 local record = number and redis.call('LINDEX', P .. 'r:' .. id, tonumber(number) - 1)
-return {found[1], found[2], found[3], record}
+return {found[1], found[2], found[3], record, redis.call('HEXISTS', P .. 'j:' .. id, '0')}
 """
+
+_MESSAGE = """
+local function name_of(id, request)
+  return #id .. ':' .. id .. request
+end
+local function found(id, request)
+  local text = redis.call('HGET', P .. 'a:' .. id, request)
+  if not text then return nil end
+  return {text, redis.call('HGET', P .. 'ap:' .. id, request), redis.call('HGET', P .. 'as:' .. id, request)}
+end
+"""
+
+ACCEPT = (
+    "local P, id, request, due, text = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]"
+    + _MESSAGE
+    + """
+if redis.call('HSETNX', P .. 'a:' .. id, request, text) == 1 then
+  redis.call('HSET', P .. 'ap:' .. id, request, redis.call('INCR', P .. 'place'))
+  redis.call('HSET', P .. 'as:' .. id, request, 'waiting')
+  redis.call('ZADD', P .. 'accepted', due, name_of(id, request))
+  redis.pcall('PUBLISH', P .. 'wake', '')
+end
+return found(id, request)
+"""
+)
+
+ACCEPTED = (
+    "local P, rows = ARGV[1], {}"
+    + _MESSAGE
+    + """
+for place = 2, #ARGV, 2 do
+  rows[#rows + 1] = found(ARGV[place], ARGV[place + 1])
+end
+return rows
+"""
+)
+"""Accepted messages, by pairs of an id and a request id."""
+
+MARK_ACCEPTED = (
+    "local P, id, request, state = ARGV[1], ARGV[2], ARGV[3], ARGV[4]"
+    + _MESSAGE
+    + """
+local now = redis.call('HGET', P .. 'as:' .. id, request)
+for place = 5, #ARGV do
+  if now == ARGV[place] then
+    redis.call('HSET', P .. 'as:' .. id, request, state)
+    if state ~= 'waiting' and state ~= 'begun' then redis.call('ZREM', P .. 'accepted', name_of(id, request)) end
+    return state
+  end
+end
+return now
+"""
+)
+
+DROP_ACCEPTED = (
+    "local P, id, request = ARGV[1], ARGV[2], ARGV[3]"
+    + _MESSAGE
+    + """
+redis.call('ZREM', P .. 'accepted', name_of(id, request))
+for _, kind in ipairs({'a:', 'ap:', 'as:'}) do redis.call('HDEL', P .. kind .. id, request) end
+return 1
+"""
+)
 
 LOCK = """
 local P, id, holder, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -185,10 +250,13 @@ DELETE = (
     + _PIN
     + """
 local found = redis.call('EXISTS', P .. 'c:' .. id)
+for _, request in ipairs(redis.call('HKEYS', P .. 'a:' .. id)) do
+  redis.call('ZREM', P .. 'accepted', #id .. ':' .. id .. request)
+end
 undue(id)
 label(id, 'SREM')
 unpin(id, redis.call('HGET', P .. 'c:' .. id, 'sha'))
-for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:'}) do redis.call('DEL', P .. kind .. id) end
+for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:', 'a:', 'ap:', 'as:'}) do redis.call('DEL', P .. kind .. id) end
 redis.call('ZREM', P .. 'all', id)
 redis.call('ZREM', P .. 'out', id)
 redis.call('ZREM', P .. 'waiting', id)
@@ -223,6 +291,8 @@ try('SADD', key .. 'set', 1)
 try('SREM', key .. 'set', 1)
 try('ZADD', key .. 'sorted', 0, 1)
 try('ZREM', key .. 'sorted', 1)
+try('INCR', key .. 'count')
+try('DEL', key .. 'count')
 for _, kind in ipairs({'text', 'hash', 'list', 'set', 'sorted'}) do redis.call('DEL', key .. kind) end
 return fault or 1
 """

@@ -13,17 +13,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import (
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
     Listed,
     ListQuery,
     Loaded,
+    LoadedWithJournal,
     OutboxQuery,
     Posted,
     just_before,
@@ -74,11 +78,12 @@ class RedisStore(PerLoop[RedisLink]):
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         answer = await self._do(scripts.LOAD, conversation_id, request_id or "")
-        session, version, sha, record = answer.value
+        session, version, sha, record, left = answer.value
         if session is None:
             return None
         with sound(self.place, ValueError, TypeError):
-            return Loaded(session=session, version=int(version), recorded=record, definition_sha=sha)
+            kind = LoadedWithJournal if left else Loaded
+            return kind(session, int(version), record, sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
@@ -143,6 +148,62 @@ class RedisStore(PerLoop[RedisLink]):
             found += [name for name, first, last in answer.value if query.admits(first, last)]
             start = f"({names[-1]}"
         return tuple(found[: max(limit, 0)])
+
+    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        name, request_id = message.conversation_id, message.request_id
+        text = json.dumps(
+            [name, request_id, message.definition, message.text, message.due], ensure_ascii=False
+        )
+        answer = await self._write(scripts.ACCEPT, name, request_id, repr(float(message.due)), text)
+        return self._message(answer.value)
+
+    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        if query.conversation_id is not None:
+            name = query.conversation_id
+            requests = await self._ask("HKEYS", self._key("a", name))
+            return query.page(await self._messages([(name, request_id) for request_id in requests]))
+        latest = "+inf" if query.now is None else repr(float(query.now))
+        found: list[AcceptedMessage] = []
+        start = 0
+        while len(found) < query.limit:
+            command = ("ZRANGEBYSCORE", f"{self.prefix}accepted", "-inf", latest, "LIMIT", start, _PAGE)
+            names = await self._ask(*command)
+            if not names:
+                break
+            kept = await self._messages([_named(name) for name in names])
+            found += [message for message in kept if query.admits(message)]
+            start += len(names)
+        return query.page(found)
+
+    async def _messages(self, names: Sequence[tuple[str, str]]) -> Sequence[AcceptedMessage]:
+        if not names:
+            return ()
+        answer = await self._do(scripts.ACCEPTED, *chain.from_iterable(names))
+        return [self._message(row) for row in answer.value]
+
+    def _message(self, row: Sequence[str]) -> AcceptedMessage:
+        with sound(self.place, ValueError, TypeError):
+            written, place, state = row
+            name, request_id, definition, text, due = json.loads(written)
+            return AcceptedMessage(
+                conversation_id=name,
+                request_id=request_id,
+                definition=definition,
+                text=text,
+                due=due,
+                place=int(place),
+                state=state,
+            )
+
+    async def mark_accepted(
+        self, conversation_id: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
+        answer = await self._write(scripts.MARK_ACCEPTED, conversation_id, request_id, state, *before)
+        found: str | None = answer.value
+        return found
+
+    async def drop_accepted(self, conversation_id: str, request_id: str) -> None:
+        await self._write(scripts.DROP_ACCEPTED, conversation_id, request_id)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         if query.order != "id":
@@ -281,6 +342,13 @@ class RedisStore(PerLoop[RedisLink]):
 
     def _new_parts(self) -> RedisLink:
         return RedisLink(self._url, self.place, self.prefix, self.timeout, self.lease)
+
+
+def _named(name: str) -> tuple[str, str]:
+    """Return the conversation and the request id of a member of `accepted`: bytes of the id, `:`, both ids."""
+    size, _, both = name.partition(":")
+    written = both.encode()
+    return written[: int(size)].decode(), written[int(size) :].decode()
 
 
 def _labels(metadata: Mapping[str, str]) -> list[str]:

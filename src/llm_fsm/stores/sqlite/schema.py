@@ -19,7 +19,7 @@ from llm_fsm.stores.locks.file_locks import make_folder
 from llm_fsm.stores.sqlite.errors import is_busy
 
 MEMORY = ":memory:"
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
 
 _STEPS: Mapping[int, tuple[str, ...]] = {
@@ -59,6 +59,14 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
         """UPDATE conversations SET paused = json_extract(session, '$.pause.kind')
             WHERE ended = 0 AND json_extract(session, '$.pause.kind') IS NOT NULL""",
         "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
+    ),
+    # A message may be accepted before its conversation exists, hence no foreign key.
+    6: (
+        """CREATE TABLE IF NOT EXISTS accepted (
+            place INTEGER PRIMARY KEY AUTOINCREMENT, conversation TEXT NOT NULL, request_id TEXT NOT NULL,
+            definition TEXT NOT NULL, text TEXT NOT NULL, due REAL NOT NULL, state TEXT NOT NULL,
+            UNIQUE (conversation, request_id))""",
+        "CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place) WHERE state IN ('waiting', 'begun')",
     ),
 }
 """Statements that upgrade a file from a version to the next one."""

@@ -9,7 +9,7 @@ of rows that is a power of two, so few statements exist.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from operator import attrgetter
@@ -18,12 +18,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from llm_fsm.stores.base import (
+    AcceptedMessage,
+    AcceptedQuery,
     Commit,
     DueRow,
     JournalQuery,
     Listed,
     ListQuery,
     Loaded,
+    LoadedWithJournal,
     OutboxQuery,
     Posted,
 )
@@ -37,7 +40,8 @@ _MOST = 64
 _LOAD = """WITH asked AS (
         SELECT key AS place, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS request
         FROM json_each(?))
-    SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha))
+    SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha,
+        EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id AND step = 0)))
     FROM asked JOIN conversations c ON c.id = asked.id
     LEFT JOIN inbox i ON i.conversation = c.id AND i.request_id = asked.request
     LEFT JOIN records r ON r.conversation = c.id AND r.number = i.number"""
@@ -94,6 +98,8 @@ _JOURNALS = """WITH RECURSIVE names (id) AS (
     FROM names CROSS JOIN journal first ON first.conversation = names.id AND first.step = 0"""
 """It jumps from one journal to the next, so it needs no index beside the table's own, which every turn would write."""
 
+_ACCEPTED = "SELECT conversation, request_id, definition, text, due, place, state FROM accepted"
+
 Row = tuple[Any, ...]
 
 
@@ -113,6 +119,19 @@ class _Found(NamedTuple):
     has_journal: bool
 
 
+def _accepted(row: Row) -> AcceptedMessage:
+    name, request_id, definition, text, due, place, state = row
+    return AcceptedMessage(
+        conversation_id=name,
+        request_id=request_id,
+        definition=definition,
+        text=text,
+        due=due,
+        place=place,
+        state=state,
+    )
+
+
 def each(works: Sequence[Callable[[SqliteRows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
     """Serve requests one by one."""
     return [work(SqliteRows(db)) for work in works]
@@ -120,7 +139,10 @@ def each(works: Sequence[Callable[[SqliteRows], Any]], db: sqlite3.Connection) -
 
 def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Sequence[Loaded | None]:
     """See `Store.load`, for pairs of a conversation id and a request id."""
-    found = {place: Loaded(*row) for place, *row in _answers(db, _LOAD, asked)}
+    found: dict[int, Loaded] = {}
+    for place, session, version, recorded, sha, has_journal in _answers(db, _LOAD, asked):
+        kind = LoadedWithJournal if has_journal else Loaded
+        found[place] = kind(session, version, recorded, sha)
     return [found.get(place) for place in range(len(asked))]
 
 
@@ -283,6 +305,37 @@ class SqliteRows:
         cursor.close()
         return tuple(found)
 
+    def accept(self, message: AcceptedMessage) -> AcceptedMessage:
+        insert = """INSERT INTO accepted (conversation, request_id, definition, text, due, state)
+            VALUES (:conversation_id, :request_id, :definition, :text, :due, 'waiting') ON CONFLICT DO NOTHING"""
+        self.db.execute(insert, asdict(message))
+        query = f"{_ACCEPTED} WHERE conversation = ? AND request_id = ?"
+        row = self.db.execute(query, (message.conversation_id, message.request_id)).fetchone()
+        return _accepted(row)
+
+    def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
+        wanted = [
+            *_if(query.now, "due <= :now"),
+            *_if(query.definition, "definition = :definition"),
+            *_if(query.conversation_id, "conversation = :conversation_id"),
+        ]
+        if not query.closed:
+            wanted.append("state IN ('waiting', 'begun')")
+        found = f"{_where(_ACCEPTED, wanted)} ORDER BY due, place LIMIT max(:limit, 0)"
+        return tuple(map(_accepted, self.db.execute(found, asdict(query))))
+
+    def mark_accepted(self, conversation_id: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+        change = """UPDATE accepted SET state = ? WHERE conversation = ? AND request_id = ?
+            AND state IN (SELECT value FROM json_each(?))"""
+        known = msgspec.json.encode([*before]).decode()
+        self.db.execute(change, (state, conversation_id, request_id, known))
+        query = "SELECT state FROM accepted WHERE conversation = ? AND request_id = ?"
+        row = self.db.execute(query, (conversation_id, request_id)).fetchone()
+        return None if row is None else row[0]
+
+    def drop_accepted(self, conversation_id: str, request_id: str) -> None:
+        self.db.execute("DELETE FROM accepted WHERE conversation = ? AND request_id = ?", (conversation_id, request_id))
+
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         rows = self.db.execute(*listing(query, _DIALECT))
         return tuple(
@@ -315,6 +368,7 @@ class SqliteRows:
 
     def delete(self, conversation_id: str) -> bool:
         self.forget_journal(conversation_id)
+        self.db.execute("DELETE FROM accepted WHERE conversation = ?", (conversation_id,))
         gone = self.db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
         if gone:
             self.db.execute(_DROP_UNUSED)
