@@ -549,7 +549,7 @@ class AcceptedMessage:
         definition: The name of the definition of the workers that answer it.
         text: The message as JSON text.
         due: The time from which on it may be answered, in seconds since the epoch.
-        place: Its place in the order of acceptance. The store gives it; it grows within a conversation.
+        place: Its place in the order of acceptance. The store gives it, growing.
         state: "waiting" or "begun"; "cancelled" or "refused" if it will never be answered.
     """
 
@@ -615,8 +615,8 @@ class Store(Protocol):
             request_id: A request that may have been answered already.
 
         Returns:
-            The conversation, with the record that answered the request; None if the conversation is unknown. It is a
-            `LoadedWithJournal` if it has a journal with a step 0.
+            The conversation, with the record that answered the request; None if the conversation is
+            unknown. It is a `LoadedWithJournal` if it has a journal with a step 0.
         """
 
     async def save(self, commit: Commit) -> None:
@@ -701,14 +701,16 @@ class Store(Protocol):
         """
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
-        """Keep a message durably, without the lock of its conversation. Its `place` and `state` do not matter.
+        """Keep a message durably, without the lock of its conversation.
+
+        Its `place` and `state` do not matter.
 
         Args:
             message: The message.
 
         Returns:
-            The message as it is kept. If its request id is kept already for its conversation, the one from before,
-            unchanged.
+            The message as it is kept. If its request id is kept already for its conversation, the one
+            from before, unchanged.
         """
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
@@ -827,7 +829,8 @@ class Store(Protocol):
             conversation_id: The conversation.
 
         Returns:
-            False if there was no such conversation; its journal and accepted messages are removed all the same.
+            False if there was no such conversation; its journal and accepted messages are removed
+            all the same.
         """
 
     async def close(self) -> None:
@@ -845,8 +848,8 @@ class _SecondContract:
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         raise StoreError(
-            f"a message for conversation {message.conversation_id!r} cannot be accepted: this store is one of an older "
-            "contract; use one with the methods of contract 3, or send the message"
+            f"a message for conversation {message.conversation_id!r} cannot be accepted: this store is "
+            "one of an older contract; use one with the methods of contract 3, or send the message"
         )
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:  # noqa: ARG002
@@ -860,7 +863,7 @@ class _SecondContract:
 
 
 class _FirstContract(_SecondContract):
-    """A store of contract 1: it finds no unfinished turns either, so each waits for the next call."""
+    """A store of contract 1: it finds no unfinished turns either."""
 
     async def unfinished(self, *_: object, **__: object) -> Sequence[str]:
         return ()

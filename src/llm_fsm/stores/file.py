@@ -266,10 +266,13 @@ class _Folder:
             with suppress(UnreadableError):  # one that is damaged must not hide the others
                 document = _document(path, _Messages)
                 if document is not None:
-                    found += [_message_of(document.conversation_id, one) for one in document.messages]
+                    name = document.conversation_id
+                    found += [_message_of(name, one) for one in document.messages]
         return query.page(found)
 
-    def mark_accepted(self, name: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+    def mark_accepted(
+        self, name: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
         with self._alone(name):
             kept = self._messages(name)
             known = next((one for one in kept if one.request_id == request_id), None)
@@ -351,7 +354,8 @@ class _Folder:
     def delete(self, name: str) -> bool:
         with self._alone(_DEFINITIONS), self._alone(name):
             head = self._head(name)
-            removed = [_remove(self._file(name, kind)) for kind in ("json", "records", "journal", "accepted")]
+            kinds = ("json", "records", "journal", "accepted")
+            removed = [_remove(self._file(name, kind)) for kind in kinds]
             if any(removed):
                 _sync_folder(self._conversations)
             if head is not None:

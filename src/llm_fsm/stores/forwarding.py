@@ -85,7 +85,9 @@ class ForwardingStore(ABC):
     async def mark_accepted(
         self, conversation_id: str, request_id: str, state: str, before: Collection[str]
     ) -> str | None:
-        return await self._write(lambda kept: kept.mark_accepted(conversation_id, request_id, state, before))
+        return await self._write(
+            lambda kept: kept.mark_accepted(conversation_id, request_id, state, before)
+        )
 
     async def drop_accepted(self, conversation_id: str, request_id: str) -> None:
         await self._write(lambda kept: kept.drop_accepted(conversation_id, request_id))

@@ -83,7 +83,8 @@ class Documents:
         )
 
     def _has_journal(self, name: str, version: int) -> bool:
-        return self._journal.find_one({"conversation": name, "version": version, "step": 0}) is not None
+        first = {"conversation": name, "version": version, "step": 0}
+        return self._journal.find_one(first) is not None
 
     def save(self, commit: Commit) -> None:
         self._prepare()
@@ -159,7 +160,10 @@ class Documents:
         known = self._accepted.find_one(asked)
         if known is None:
             counted = self._counters.find_one_and_update(
-                {"_id": "accepted"}, {"$inc": {"last": 1}}, upsert=True, return_document=ReturnDocument.AFTER
+                {"_id": "accepted"},
+                {"$inc": {"last": 1}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
             )
             fresh = {"definition": message.definition, "text": message.text, "due": message.due}
             fresh |= {"place": counted["last"], "state": WAITING}
@@ -179,9 +183,12 @@ class Documents:
         found = self._accepted.find(asked).sort([("due", ASCENDING), ("place", ASCENDING)])
         return tuple(map(_message, islice(found, max(query.limit, 0))))
 
-    def mark_accepted(self, name: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+    def mark_accepted(
+        self, name: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
         asked = {"conversation": name, "request_id": request_id}
-        self._accepted.update_one({**asked, "state": {"$in": [*before]}}, {"$set": {"state": state}})
+        changing = {**asked, "state": {"$in": [*before]}}
+        self._accepted.update_one(changing, {"$set": {"state": state}})
         known = self._accepted.find_one(asked)
         return None if known is None else str(known["state"])
 

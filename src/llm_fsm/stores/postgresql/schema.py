@@ -74,10 +74,12 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
     # A message may be accepted before its conversation exists, hence no foreign key.
     4: (
         """CREATE TABLE IF NOT EXISTS accepted (
-            conversation text COLLATE "C", request_id text COLLATE "C", definition text COLLATE "C" NOT NULL,
-            text text NOT NULL, due double precision NOT NULL, place bigserial, state text NOT NULL,
+            conversation text COLLATE "C", request_id text COLLATE "C",
+            definition text COLLATE "C" NOT NULL, text text NOT NULL,
+            due double precision NOT NULL, place bigserial, state text NOT NULL,
             PRIMARY KEY (conversation, request_id))""",
-        "CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place) WHERE state IN ('waiting', 'begun')",
+        """CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place)
+            WHERE state IN ('waiting', 'begun')""",
     ),
 }
 """Statements that upgrade tables from a version to the next one."""

@@ -158,11 +158,13 @@ _ACCEPT = """INSERT INTO accepted (conversation, request_id, definition, text, d
     ON CONFLICT DO NOTHING RETURNING pg_notify(%(channel)s, '')"""
 
 _ACCEPTED = f"""SELECT {_MESSAGE} FROM accepted WHERE state IN ('waiting', 'begun')
-    AND due <= coalesce(%(now)s::float8, 'infinity') AND (%(definition)s::text IS NULL OR definition = %(definition)s)
+    AND due <= coalesce(%(now)s::float8, 'infinity')
+    AND (%(definition)s::text IS NULL OR definition = %(definition)s)
     ORDER BY due, place LIMIT greatest(%(limit)s, 0)"""
 
 _ACCEPTED_OF_ONE = f"""SELECT {_MESSAGE} FROM accepted WHERE conversation = %(conversation_id)s
-    AND (%(closed)s OR state IN ('waiting', 'begun')) AND due <= coalesce(%(now)s::float8, 'infinity')
+    AND (%(closed)s OR state IN ('waiting', 'begun'))
+    AND due <= coalesce(%(now)s::float8, 'infinity')
     AND (%(definition)s::text IS NULL OR definition = %(definition)s)
     ORDER BY due, place LIMIT greatest(%(limit)s, 0)"""
 
@@ -419,8 +421,8 @@ class PostgresRows:
         (schema,) = await (await self._db.execute("SELECT current_schema()")).fetchone() or ("",)
         await self._db.execute(_ACCEPT, {**asdict(message), "channel": channel(schema)})
         query = f"SELECT {_MESSAGE} FROM accepted WHERE conversation = %s AND request_id = %s"
-        cursor = await self._db.execute(query.encode(), (message.conversation_id, message.request_id))
-        row = await cursor.fetchone()
+        named = (message.conversation_id, message.request_id)
+        row = await (await self._db.execute(query.encode(), named)).fetchone()
         return message if row is None else _message(row)  # None: it was removed just now
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
@@ -428,7 +430,9 @@ class PostgresRows:
         cursor = await self._db.execute(statement.encode(), asdict(query))
         return tuple(map(_message, await cursor.fetchall()))
 
-    async def mark_accepted(self, name: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+    async def mark_accepted(
+        self, name: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
         change = """UPDATE accepted SET state = %s
             WHERE conversation = %s AND request_id = %s AND state = ANY(%s::text[])"""
         await self._db.execute(change, (state, name, request_id, [*before]))
@@ -437,7 +441,8 @@ class PostgresRows:
         return None if row is None else row[0]
 
     async def drop_accepted(self, name: str, request_id: str) -> None:
-        await self._db.execute("DELETE FROM accepted WHERE conversation = %s AND request_id = %s", (name, request_id))
+        delete = "DELETE FROM accepted WHERE conversation = %s AND request_id = %s"
+        await self._db.execute(delete, (name, request_id))
 
     async def listed(self, query: ListQuery) -> Sequence[Listed]:
         statement, values = listing(query, _DIALECT)

@@ -158,7 +158,8 @@ end
 local function found(id, request)
   local text = redis.call('HGET', P .. 'a:' .. id, request)
   if not text then return nil end
-  return {text, redis.call('HGET', P .. 'ap:' .. id, request), redis.call('HGET', P .. 'as:' .. id, request)}
+  local place = redis.call('HGET', P .. 'ap:' .. id, request)
+  return {text, place, redis.call('HGET', P .. 'as:' .. id, request)}
 end
 """
 
@@ -196,7 +197,9 @@ local now = redis.call('HGET', P .. 'as:' .. id, request)
 for place = 5, #ARGV do
   if now == ARGV[place] then
     redis.call('HSET', P .. 'as:' .. id, request, state)
-    if state ~= 'waiting' and state ~= 'begun' then redis.call('ZREM', P .. 'accepted', name_of(id, request)) end
+    if state ~= 'waiting' and state ~= 'begun' then
+      redis.call('ZREM', P .. 'accepted', name_of(id, request))
+    end
     return state
   end
 end
@@ -256,7 +259,9 @@ end
 undue(id)
 label(id, 'SREM')
 unpin(id, redis.call('HGET', P .. 'c:' .. id, 'sha'))
-for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:', 'a:', 'ap:', 'as:'}) do redis.call('DEL', P .. kind .. id) end
+for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:', 'a:', 'ap:', 'as:'}) do
+  redis.call('DEL', P .. kind .. id)
+end
 redis.call('ZREM', P .. 'all', id)
 redis.call('ZREM', P .. 'out', id)
 redis.call('ZREM', P .. 'waiting', id)

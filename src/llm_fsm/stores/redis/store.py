@@ -166,8 +166,8 @@ class RedisStore(PerLoop[RedisLink]):
         found: list[AcceptedMessage] = []
         start = 0
         while len(found) < query.limit:
-            command = ("ZRANGEBYSCORE", f"{self.prefix}accepted", "-inf", latest, "LIMIT", start, _PAGE)
-            names = await self._ask(*command)
+            key = f"{self.prefix}accepted"
+            names = await self._ask("ZRANGEBYSCORE", key, "-inf", latest, "LIMIT", start, _PAGE)
             if not names:
                 break
             kept = await self._messages([_named(name) for name in names])
@@ -198,7 +198,8 @@ class RedisStore(PerLoop[RedisLink]):
     async def mark_accepted(
         self, conversation_id: str, request_id: str, state: str, before: Collection[str]
     ) -> str | None:
-        answer = await self._write(scripts.MARK_ACCEPTED, conversation_id, request_id, state, *before)
+        asked = (conversation_id, request_id, state, *before)
+        answer = await self._write(scripts.MARK_ACCEPTED, *asked)
         found: str | None = answer.value
         return found
 
@@ -345,7 +346,10 @@ class RedisStore(PerLoop[RedisLink]):
 
 
 def _named(name: str) -> tuple[str, str]:
-    """Return the conversation and the request id of a member of `accepted`: bytes of the id, `:`, both ids."""
+    """Return the conversation and the request id of a member of `accepted`.
+
+    A member is the number of the id's bytes, `:`, and both ids.
+    """
     size, _, both = name.partition(":")
     written = both.encode()
     return written[: int(size)].decode(), written[int(size) :].decode()

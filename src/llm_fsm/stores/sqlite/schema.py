@@ -63,10 +63,12 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
     # A message may be accepted before its conversation exists, hence no foreign key.
     6: (
         """CREATE TABLE IF NOT EXISTS accepted (
-            place INTEGER PRIMARY KEY AUTOINCREMENT, conversation TEXT NOT NULL, request_id TEXT NOT NULL,
+            place INTEGER PRIMARY KEY AUTOINCREMENT,
+            conversation TEXT NOT NULL, request_id TEXT NOT NULL,
             definition TEXT NOT NULL, text TEXT NOT NULL, due REAL NOT NULL, state TEXT NOT NULL,
             UNIQUE (conversation, request_id))""",
-        "CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place) WHERE state IN ('waiting', 'begun')",
+        """CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place)
+            WHERE state IN ('waiting', 'begun')""",
     ),
 }
 """Statements that upgrade a file from a version to the next one."""

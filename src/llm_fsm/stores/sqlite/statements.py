@@ -40,7 +40,8 @@ _MOST = 64
 _LOAD = """WITH asked AS (
         SELECT key AS place, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS request
         FROM json_each(?))
-    SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha,
+    SELECT json_group_array(json_array(
+        asked.place, c.session, c.version, r.record, c.definition_sha,
         EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id AND step = 0)))
     FROM asked JOIN conversations c ON c.id = asked.id
     LEFT JOIN inbox i ON i.conversation = c.id AND i.request_id = asked.request
@@ -307,7 +308,8 @@ class SqliteRows:
 
     def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         insert = """INSERT INTO accepted (conversation, request_id, definition, text, due, state)
-            VALUES (:conversation_id, :request_id, :definition, :text, :due, 'waiting') ON CONFLICT DO NOTHING"""
+            VALUES (:conversation_id, :request_id, :definition, :text, :due, 'waiting')
+            ON CONFLICT DO NOTHING"""
         self.db.execute(insert, asdict(message))
         query = f"{_ACCEPTED} WHERE conversation = ? AND request_id = ?"
         row = self.db.execute(query, (message.conversation_id, message.request_id)).fetchone()
@@ -324,7 +326,9 @@ class SqliteRows:
         found = f"{_where(_ACCEPTED, wanted)} ORDER BY due, place LIMIT max(:limit, 0)"
         return tuple(map(_accepted, self.db.execute(found, asdict(query))))
 
-    def mark_accepted(self, conversation_id: str, request_id: str, state: str, before: Collection[str]) -> str | None:
+    def mark_accepted(
+        self, conversation_id: str, request_id: str, state: str, before: Collection[str]
+    ) -> str | None:
         change = """UPDATE accepted SET state = ? WHERE conversation = ? AND request_id = ?
             AND state IN (SELECT value FROM json_each(?))"""
         known = msgspec.json.encode([*before]).decode()
@@ -334,7 +338,8 @@ class SqliteRows:
         return None if row is None else row[0]
 
     def drop_accepted(self, conversation_id: str, request_id: str) -> None:
-        self.db.execute("DELETE FROM accepted WHERE conversation = ? AND request_id = ?", (conversation_id, request_id))
+        delete = "DELETE FROM accepted WHERE conversation = ? AND request_id = ?"
+        self.db.execute(delete, (conversation_id, request_id))
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         rows = self.db.execute(*listing(query, _DIALECT))

@@ -120,7 +120,7 @@ async def hostile_ids_are_accepted_as_they_are(store: Store) -> None:
 
 
 async def a_load_says_if_there_is_a_journal(store: Store) -> None:
-    """A conversation with a step 0 is loaded as `LoadedWithJournal`, until a save empties the journal."""
+    """A conversation with a step 0 is loaded as `LoadedWithJournal`, until a save."""
     await store.save(turn("c", 1))
     expect("none", await _has_journal(store), False)
     await store.journal("c", 0, "{}")
