@@ -274,7 +274,7 @@ async def test_a_closed_memory_store_is_a_store_error():
 def test_a_commit_answers_each_request_once():
     whole = Commit(conversation_id="c", expected=0, session="{}", record="{}", earlier=(("{}", "r"), ("{}", None)))
     assert [number for number, *_ in whole.numbered] == [1, 2, 3]
-    with pytest.raises(ConversationConflict, match="one request id; give each record its own"):
+    with pytest.raises(ConversationConflict, match="the same request id; give each record its own"):
         replace(whole, request_id="r")
     with pytest.raises(ValueError, match="does not exist yet"):
         replace(whole, expected=1)

@@ -185,7 +185,7 @@ async def result(
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(
-                f"message {request_id!r} of conversation {conversation!r} is not answered yet; ask "
+                f"message {request_id!r} of conversation {conversation!r} is not answered yet. Ask "
                 "again, and see that a worker with its definition runs on this store"
             )
         await asyncio.sleep(min(pause, left))
@@ -261,8 +261,8 @@ async def _answer(store: Store, conversation: str, request_id: str) -> Turn | No
     is_durable, is_parked = await _journal(store, conversation, request_id)
     if is_parked:
         raise TurnParked(
-            f"message {request_id!r} of conversation {conversation!r} ended too many processes, so "
-            "its turn is parked; see to the cause, then retry it with llm-fsm conversations retry"
+            f"message {request_id!r} of conversation {conversation!r} is parked, because its "
+            "turn ended too many processes. See to the cause, then run: llm-fsm conversations retry"
         )
     if kept is not None or is_durable:
         return None
@@ -326,7 +326,7 @@ def _seconds(moment: datetime | float) -> float:
     is_number = isinstance(moment, int | float) and not isinstance(moment, bool)
     if not is_number or not math.isfinite(moment):
         raise ValueError(
-            "not_before is a datetime with a time zone, or a number of seconds since the epoch, "
+            "not_before is a datetime with a time zone, or seconds since the epoch, "
             f"not {moment!r:.80}"
         )
     return float(moment)

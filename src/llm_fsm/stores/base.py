@@ -849,7 +849,7 @@ class _SecondContract:
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         raise StoreError(
             f"a message for conversation {message.conversation_id!r} cannot be accepted: this store is "
-            "one of an older contract; use one with the methods of contract 3, or send the message"
+            "one of an older contract. Use one with the methods of contract 3, or send the message"
         )
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:  # noqa: ARG002
