@@ -285,7 +285,7 @@ async def test_a_message_that_ends_each_process_is_parked_and_holds_later_ones_u
         hanging = Hanging()
         store = await killed_in(hanging, echo(store, Echo(hanging)).run_due(), store)
     assert await echo(store).run_due() == ()
-    with pytest.raises(TurnParked, match=r"'m1' .* is parked"):
+    with pytest.raises(TurnParked, match=r"'m1' .* parked"):
         await result("c", "m1", 5.0, store=store)
     seen = await health(store=store, definition="echo")
     assert (seen.parked, seen.waiting) == (1, 2)
