@@ -247,7 +247,7 @@ def test_a_conversation_that_has_ended_is_not_resumed(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "the model `offline`"),
+        ([], "The model `offline`"),
         (["--model", "oflline"], "did you mean 'offline'?"),
         (["--model", "openai/gpt-4o-mini"], "set OPENAI_API_KEY"),
         (["--model", "openai/gpt-4o-mini"], "offline"),
