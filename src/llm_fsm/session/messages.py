@@ -204,6 +204,8 @@ class PlainTurn(Struct, frozen=True, kw_only=True):
     choices: tuple[TransitionView, ...]
     refused: tuple[str, ...] = ()
     """The reasons for which earlier replies to the same message were not accepted."""
+    broken: tuple[str, ...] = ()
+    """The rules for values that these replies broke, in the definition's words."""
     task: bool = False
     """A task asks: the reply is its output in plain words."""
     patterns: tuple[str, ...] = ()

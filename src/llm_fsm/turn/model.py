@@ -244,10 +244,17 @@ def turn_view(
         writable=schemas,
         choices=choices,
         refused=refused,
+        broken=_broken_rules(machine, session) if refused else (),
         task=task,
         patterns=machine.named_patterns,
         language=machine.definition.language,
     )
+
+
+def _broken_rules(machine: CompiledMachine, session: Session) -> tuple[str, ...]:
+    """Return the rules of `x-valid` that refused a value, in the order of the refusals."""
+    rules = [reason for _, reason in session.notes if machine.keys.is_rule(reason)]
+    return tuple(dict.fromkeys(rules))
 
 
 def _left_open(target: CompiledState) -> TransitionView:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_fsm import Machine
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.offline.extract import read_update
@@ -481,3 +482,33 @@ async def test_a_task_gets_plain_words_and_no_calls():
     assert "Find the cheapest flight" in reply.text
     assert "no language model" in reply.text
     assert reply.tool_calls == ()
+
+
+def test_a_value_that_breaks_a_rule_beside_a_move_is_asked_again_with_the_rule() -> None:
+    rule = {"description": "The day is in 2099", "logic": {">": [{"var": "day"}, "2099"]}}
+    definition = {
+        "name": "card",
+        "initial_state": "order",
+        "context_schema": {
+            "properties": {
+                "email": EMAIL,
+                "day": {**DATE, "x-valid": [rule]},
+            }
+        },
+        "states": {
+            "order": {
+                "purpose": "Which address, and which day?",
+                "required_context_keys": ["email", "day"],
+                "transitions": [
+                    {"target_state": "done", "conditions": [{"requires_context_keys": ["email", "day"]}]}
+                ],
+            },
+            "done": {"reply": "Thank you."},
+        },
+    }
+    with Machine.from_dict(definition, model="offline", store="memory") as machine:
+        chat = machine.start()
+        turn = chat.send("ada@example.org on 2020-01-01")
+        assert turn.state == "order"
+        assert turn.text.startswith("The day is in 2099.")
+        assert chat.send("2099-05-01").text == "Thank you."

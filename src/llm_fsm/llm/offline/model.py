@@ -72,8 +72,8 @@ def answer(view: PlainTurn) -> dict[str, Any]:
         words = wording.opening(view.own_words, view.wanted, language)
         return _reply(view.state, {}, words or ("Please go on." if english else "…"))
     if view.refused:
-        notice = "That is not possible now" if english else ""
-        words = wording.join(notice, wording.request(view.wanted, language) or view.own_words)
+        notices = view.broken or (("That is not possible now",) if english else ())
+        words = wording.join(*notices, wording.request(view.wanted, language) or view.own_words)
         return _reply(view.state, {}, words)
     update = read_update(view, _blocking_keys(view))
     if not update and (pattern := _pattern(view)) is not None:
