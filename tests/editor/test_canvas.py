@@ -171,7 +171,7 @@ def test_broken_machine_shows_its_finding_and_undo_mends_it(browser: Browser, ad
         field.fill("nowhere")
         field.press("Enter")
         expect(page.get_by_role("complementary").get_by_text("nowhere").first).to_be_visible()
-        expect(page.get_by_role("button", name="1 errors")).to_be_visible()
+        expect(page.get_by_role("button", name="1 error")).to_be_visible()
         view(page, "Canvas")
         expect(state(page, "nowhere")).to_be_visible()
         page.get_by_role("button", name="Undo").click()

@@ -121,5 +121,5 @@ def test_text_that_is_no_json_opens_at_the_fault(browser: Browser, address: str,
     order.write_text('{"name": "order",\n "states": {]}', encoding="utf-8")
     with opened(browser, address, "order.json") as page:
         expect(page.get_by_label("Text of the definition")).to_be_focused()
-        expect(page.get_by_text("1 errors")).to_be_visible()
+        expect(page.get_by_text("1 error")).to_be_visible()
         expect(page.locator(".cm-lintRange-error")).to_have_count(1)
