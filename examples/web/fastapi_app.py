@@ -18,6 +18,7 @@ answer, and the machine does not move twice. LLM_FSM_STORE names another place f
 """
 
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -130,7 +131,11 @@ def create_app(machine: AsyncMachine | None = None) -> FastAPI:
 
     async def explain(_: Request, error: Exception) -> JSONResponse:
         status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-        return JSONResponse({"detail": str(error)}, status_code=status)
+        detail = str(error)
+        if status == 503:  # it may name an address of yours, which is for your log and not for a browser
+            logging.getLogger(__name__).error("%s", detail)
+            detail = "not available at the moment; send the same message again"
+        return JSONResponse({"detail": detail}, status_code=status)
 
     for kind in STATUS:
         app.add_exception_handler(kind, explain)
