@@ -121,13 +121,14 @@ def chat(
 ) -> None:
     """Talk to a machine in the terminal or through a pipe.
 
-    FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped input is
-    one message a line. Only replies go to standard output, separated by blank lines. If the conversation waits for
-    an answer, such as an approval, you are asked. A piped line must be the answer as JSON.
-    --tools runs the Python file that it names: name only your own.
+    FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped
+    input is one message a line. Only replies go to standard output, separated by blank lines. If
+    the conversation waits for an answer, such as an approval, you are asked. A piped line must be
+    the answer as JSON. --tools runs the Python file that it names: name only your own.
 
-    Exit codes: 0 the input or the conversation ended. 1 a task was exhausted, or the definition is at fault.
-    2 usage. 3 model or provider. 4 store. 5 paused: it waits for an answer. 130 interrupted.
+    Exit codes: 0 the input or the conversation ended. 1 a task was exhausted, or the definition is
+    at fault. 2 usage. 3 model or provider. 4 store. 5 paused: it waits for an answer. 130
+    interrupted.
     """
     if file is not None and fsm is not None:
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)

@@ -60,10 +60,10 @@ def convert(
 ) -> None:
     """Read Mermaid, XState and older definitions; write those, DOT and SCXML.
 
-    FILE is a definition, the name of a shipped one, a Mermaid state diagram or an XState machine as JSON. - is
-    standard input. Also read: versions 3.x and 4.x, a workflow of version 2.0, and {"states": {"a": ["b"]}}. Every
-    definition that comes out can be loaded. If `validate` finds errors in it, they are reported, and the exit code
-    is 1.
+    FILE is a definition, the name of a shipped one, a Mermaid state diagram or an XState machine as
+    JSON. - is standard input. Also read: versions 3.x and 4.x, a workflow of version 2.0, and
+    {"states": {"a": ["b"]}}. Every definition that comes out can be loaded. If `validate` finds
+    errors in it, they are reported, and the exit code is 1.
     """
     file = file_of(file)
     text = documents.text_of(file)

@@ -57,9 +57,10 @@ class Live:
 def diff(context: click.Context, *, old: str, new: str, form: str, db: str | None, exit_code: bool) -> None:
     """Say what a change of a definition means, also for running conversations.
 
-    Each change from OLD to NEW is safe, needs a map, or strands conversations. With a map, a conversation resumes
-    after a name or value is mended. A stranded one has no transition left. Definitions that both call by one name are
-    compared, too. Each is a file, or the name of a shipped definition.
+    Each change from OLD to NEW is safe, needs a map, or strands conversations. With a map, a
+    conversation resumes after a name or value is mended. A stranded one has no transition left.
+    Definitions that both call by one name are compared, too. Each is a file, or the name of a
+    shipped definition.
     """
     first, second = file_of(old), file_of(new)
     before, after = _definition(first), _definition(second)

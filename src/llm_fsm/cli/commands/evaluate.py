@@ -157,13 +157,15 @@ def evaluate(
 ) -> None:
     """Measure how well a real model plays a definition.
 
-    PATH is a file of conversation tests, a dialogue with labels, or a folder of *.test.json files. Steps with
-    expectations and `turns` with labels are played with the model. After a wrong turn the conversation continues from
-    the right answer. Simulated `users` are played, too.
+    PATH is a file of conversation tests, a dialogue with labels, or a folder of *.test.json files.
+    Steps with expectations and `turns` with labels are played with the model. After a wrong turn
+    the conversation continues from the right answer. Simulated `users` are played, too.
 
-    A turn is right if its state and its new values are right, nothing is invented, and nothing is lost.
+    A turn is right if its state and its new values are right, nothing is invented, and nothing is
+    lost.
 
-    Exit codes: 0 measured. 1 below --threshold. 2 usage, or a file that cannot be used. 3 the model cannot be used.
+    Exit codes: 0 measured. 1 below --threshold. 2 usage, or a file that cannot be used. 3 the model
+    cannot be used.
     """
     ways = [
         Way(model=model, definition=definition, prompt=prompt)

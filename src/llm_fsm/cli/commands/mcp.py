@@ -49,10 +49,12 @@ def mcp(
 ) -> None:
     """Serve definitions to an assistant over MCP, on standard input and output.
 
-    PATH is a definition file, a folder of them, or the name of a shipped definition. Without it all shipped ones are
-    served. An assistant also gets tools to check, explain, play and draw definitions. `serve` does the same over HTTP.
+    PATH is a definition file, a folder of them, or the name of a shipped definition. Without it all
+    shipped ones are served. An assistant also gets tools to check, explain, play and draw
+    definitions. `serve` does the same over HTTP.
 
-    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model or provider. 4 store. 130 interrupted.
+    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model or provider. 4 store. 130
+    interrupted.
     """
     missing = [name for name in ("mcp", "fastapi", "sse_starlette") if find_spec(name) is None]
     if missing:

@@ -28,9 +28,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 def new(name: str, folder: str, template: str | None) -> None:
     """Start a definition with a test and a CI file.
 
-    Makes a folder NAME with a definition, conversations that `llm-fsm test` plays, and a workflow for GitHub that
-    checks both. The definition is a booking that reads its answers back and takes corrections. It books only on a
-    clear yes. A user can leave it or ask for a person at any time. Nothing is overwritten.
+    Makes a folder NAME with a definition, conversations that `llm-fsm test` plays, and a workflow
+    for GitHub that checks both. The definition is a booking that reads its answers back and takes
+    corrections. It books only on a clear yes. A user can leave it or ask for a person at any time.
+    Nothing is overwritten.
     """
     if _NAME.fullmatch(name) is None:
         raise click.UsageError(

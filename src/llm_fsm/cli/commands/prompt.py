@@ -81,12 +81,13 @@ def prompt(
 ) -> None:
     """Show what the model reads in a state, and what it takes.
 
-    FILE is a definition file, or the name of a shipped definition. A definition that FILE calls is not shown: give
-    its own file. Tokens are estimated: messages, reply schema and the tools that --tools and --mcp bring. With
-    --budget, standard error names each prompt that takes more. Prompts of tasks depend on their input, and are not
-    shown.
+    FILE is a definition file, or the name of a shipped definition. A definition that FILE calls is
+    not shown: give its own file. Tokens are estimated: messages, reply schema and the tools that
+    --tools and --mcp bring. With --budget, standard error names each prompt that takes more.
+    Prompts of tasks depend on their input, and are not shown.
 
-    Exit codes: 0 fine. 1 over the budget, or the definition is at fault. 2 usage. 3 an MCP server cannot be used.
+    Exit codes: 0 fine. 1 over the budget, or the definition is at fault. 2 usage. 3 an MCP server
+    cannot be used.
     """
     path = choice.located(file, definition_paths())
     program = _program(path, whole=whole)

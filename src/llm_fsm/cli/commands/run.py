@@ -266,15 +266,16 @@ def run(
 ) -> None:
     """Run a machine without a user and show what it does.
 
-    FILE is a definition file, or the name of a shipped definition. On a terminal you watch its states, tool calls
-    and key results. Through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C pauses
-    the run, and --resume ID or --last resumes it. --tools runs the Python file that it names: name only your own.
+    FILE is a definition file, or the name of a shipped definition. On a terminal you watch its
+    states, tool calls and key results. Through a pipe every event is one line of JSON, and the last
+    line is the outcome. Ctrl-C pauses the run, and --resume ID or --last resumes it. --tools runs
+    the Python file that it names: name only your own.
 
     --batch plays a file of inputs, also of conversations. The same command resumes after a
     kill. On several machines with one --db it shares the work.
 
-    Exit codes: 0 passed. 1 failed, exhausted or limited, or the definition is at fault. 2 usage. 3 model, provider or
-    Temporal. 4 store. 5 paused. 130 interrupted.
+    Exit codes: 0 passed. 1 failed, exhausted or limited, or the definition is at fault. 2 usage. 3
+    model, provider or Temporal. 4 store. 5 paused. 130 interrupted.
     """
     if (file is None) is (fsm is None):
         raise click.UsageError("name a definition FILE, once", ctx)

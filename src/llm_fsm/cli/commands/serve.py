@@ -147,11 +147,12 @@ def serve(
 ) -> None:
     """Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.
 
-    PATH is a definition file, a folder of them, or the name of a shipped definition. Without it all shipped ones are
-    served. Any address but that of this machine needs tokens, or --no-auth, which lets anybody talk. --tools runs the
-    Python file that it names: name only your own.
+    PATH is a definition file, a folder of them, or the name of a shipped definition. Without it all
+    shipped ones are served. Any address but that of this machine needs tokens, or --no-auth, which
+    lets anybody talk. --tools runs the Python file that it names: name only your own.
 
-    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4 store. 130 interrupted.
+    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4
+    store. 130 interrupted.
     """
     _check_installed()
     if add_token is not None:

@@ -107,8 +107,8 @@ def show(
 ) -> None:
     """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG. Or tell its procedure in plain words.
 
-    FILE is a definition, the name of a shipped one, or - for standard input. One with errors is drawn as far as it
-    goes, the errors are told, and the exit code is 1.
+    FILE is a definition, the name of a shipped one, or - for standard input. One with errors is
+    drawn as far as it goes, the errors are told, and the exit code is 1.
     """
     if coverage is not None and findings:
         raise click.UsageError("--coverage and --findings mark the same places: give one of them", context)

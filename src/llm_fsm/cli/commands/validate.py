@@ -95,12 +95,13 @@ def validate(
 ) -> None:
     """Check definition files and report everything that is wrong.
 
-    PATH is a file, a pattern such as "bots/**/*.json", the name of a shipped definition, or - for standard input. It
-    may also be a folder, for every definition below it. In a folder, JSON files that cannot be read are reported, too.
-    Settings come from [tool.llm-fsm.lint] in the nearest pyproject.toml, and from "x-lint" in a file.
+    PATH is a file, a pattern such as "bots/**/*.json", the name of a shipped definition, or - for
+    standard input. It may also be a folder, for every definition below it. In a folder, JSON files
+    that cannot be read are reported, too. Settings come from [tool.llm-fsm.lint] in the nearest
+    pyproject.toml, and from "x-lint" in a file.
 
-    Exit codes: 0 clean. 1 a finding at or above --fail-on, or a file that is no definition. 2 a file that cannot be
-    read.
+    Exit codes: 0 clean. 1 a finding at or above --fail-on, or a file that is no definition. 2 a
+    file that cannot be read.
     """
     if explain is not None or listed:
         console.text(_catalogue() if explain is None else _explained(explain))

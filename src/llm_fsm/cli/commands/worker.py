@@ -74,14 +74,17 @@ def worker(
 ) -> None:
     """Finish turns and fire time-outs of stored conversations, without a server.
 
-    PATH is a definition file, a folder of them, or the name of a shipped definition. The worker finishes turns that a
-    dead process left, and does what is due: time-outs, reminders, runs, sinks. Start as many as you like on one store.
-    SIGTERM ends it: what runs has 20 seconds to finish, and other workers take the rest. --tools runs the Python file
-    that it names: name only your own.
+    PATH is a definition file, a folder of them, or the name of a shipped definition. The worker
+    finishes turns that a dead process left, and does what is due: time-outs, reminders, runs,
+    sinks. Start as many as you like on one store. SIGTERM ends it: what runs has 20 seconds to
+    finish, and other workers take the rest. --tools runs the Python file that it names: name only
+    your own.
 
-    With --temporal it also takes batches, runs and messages from Temporal. It waits for a server that is away.
+    With --temporal it also takes batches, runs and messages from Temporal. It waits for a server
+    that is away.
 
-    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4 store. 130 interrupted.
+    Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4
+    store. 130 interrupted.
     """
     if db == "memory":
         raise click.UsageError("nobody else sees --db memory: name the store of the conversations", ctx)

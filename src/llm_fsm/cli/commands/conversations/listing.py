@@ -203,9 +203,9 @@ def delete(
 ) -> None:
     """Delete a conversation, or all that match, and everything about them.
 
-    The beginning of an ID will do if no other begins so. --label deletes what began with a label, such as all of one
-    person; --before what was not used since. --temporal deletes the workflows of the conversations, too, which hold
-    messages.
+    The beginning of an ID will do if no other begins so. --label deletes what began with a label,
+    such as all of one person; --before what was not used since. --temporal deletes the workflows of
+    the conversations, too, which hold messages.
     """
     query = filter_of(labels, before)
     if (conversation_id is None) is (query is None):

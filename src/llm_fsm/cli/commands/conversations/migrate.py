@@ -57,8 +57,8 @@ class MigrationResult:
 def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: str | None) -> None:
     """Carry conversations over to a changed FILE, or say how.
 
-    It is only done with --apply. What cannot be carried over stays with the definition that it was begun with, and
-    goes on there.
+    It is only done with --apply. What cannot be carried over stays with the definition that it was
+    begun with, and goes on there.
     """
     path = choice.located(file, definition_paths())
     definition = choice.opened(path)

@@ -52,9 +52,9 @@ def replay(
 ) -> None:
     """Play conversations again on FILE: which go another way?
 
-    It is told where each does so first. Messages, replies of the model and results of tools are those on record;
-    nothing is stored. Without an ID all conversations of FILE's machine are played. Exit code 1 when one goes another
-    way.
+    It is told where each does so first. Messages, replies of the model and results of tools are
+    those on record; nothing is stored. Without an ID all conversations of FILE's machine are
+    played. Exit code 1 when one goes another way.
     """
     path = choice.located(file, definition_paths())
     machine = AsyncMachine(choice.opened(path), model="offline", store="memory", file=path)

@@ -116,8 +116,8 @@ def _day(moment: float) -> str:
 def stats(*, db: str | None, definition: str | None, since: datetime | None, idle: float, as_json: bool) -> None:
     """Count turns, model calls, tokens and cost per state and per day; drop-outs, misses and refusals.
 
-    A turn counts for the state that received its message. An open conversation without a turn for --idle hours counts
-    as dropped in its current state.
+    A turn counts for the state that received its message. An open conversation without a turn for
+    --idle hours counts as dropped in its current state.
     """
     store = open_existing(db)
     start = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()

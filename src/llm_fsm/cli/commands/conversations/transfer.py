@@ -51,8 +51,9 @@ def export_(
 ) -> None:
     """Print conversations as JSON, one a line.
 
-    Without an ID and a filter all of them. They can be imported again. Dots take the place of secret values, unless
-    you ask for them. One that is damaged is named and left out. Exit code 4 then.
+    Without an ID and a filter all of them. They can be imported again. Dots take the place of
+    secret values, unless you ask for them. One that is damaged is named and left out. Exit code 4
+    then.
     """
     query = filter_of(labels, before)
     if query is not None and conversation_ids:

@@ -130,19 +130,20 @@ def test(
 ) -> None:
     """Run conversation tests and report failures.
 
-    PATH is a *.test.json file or a folder; the default is the current folder. FILE::NAME is a single case. The replies
-    of the model are in the files, or were recorded with --record, so no model is needed.
+    PATH is a *.test.json file or a folder; the default is the current folder. FILE::NAME is a
+    single case. The replies of the model are in the files, or were recorded with --record, so no
+    model is needed.
 
-    pytest runs the tests and takes all its options, for example -k EXPR, -x, -v, --lf and --junitxml=FILE. If
-    pytest-xdist is installed, -n N runs them in several processes. To run again whenever a file changes, use
-    pytest-watcher.
+    pytest runs the tests and takes all its options, for example -k EXPR, -x, -v, --lf and
+    --junitxml=FILE. If pytest-xdist is installed, -n N runs them in several processes. To run again
+    whenever a file changes, use pytest-watcher.
 
     \b
     Example:
       llm-fsm test bots -k "booking and not slow" -x
 
-    Exit codes: 0 passed. 1 failed, or a file that cannot be used. 2 interrupted. 3 internal error. 4 usage.
-    5 no tests found.
+    Exit codes: 0 passed. 1 failed, or a file that cannot be used. 2 interrupted. 3 internal error.
+    4 usage. 5 no tests found.
     """
     given = _given(ctx)
     _check(ctx, given)
