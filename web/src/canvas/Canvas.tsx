@@ -410,9 +410,10 @@ function Picture({ frame, setLaying }: PictureProps) {
     if (Object.keys(measured).length > 0) setSizes((now) => ({ ...now, ...measured }));
     if (Object.keys(dragged).length > 0) setMoving((now) => ({ ...now, ...dragged }));
     if (Object.keys(keyed).length > 0) moved(keyed);
-    pick(changes);
+    if (boxing.current) pick(changes);
   }, []);
   const dragging = useRef(false);
+  const boxing = useRef(false);
 
   const onSelection = useCallback(
     ({ nodes, edges }: { nodes: Node[]; edges: Edge[] }) => {
@@ -452,7 +453,15 @@ function Picture({ frame, setLaying }: PictureProps) {
       }}
       onSelectionChange={onSelection}
       onNodeClick={(event, node) => {
-        if (!isMany(event)) select(node.id === EVERYWHERE ? [] : [node.id]);
+        if (node.id === EVERYWHERE) select([]);
+        else if (isMany(event)) toggle(node.id);
+        else select([node.id]);
+      }}
+      onSelectionStart={() => {
+        boxing.current = true;
+      }}
+      onSelectionEnd={() => {
+        boxing.current = false;
       }}
       onNodeDoubleClick={() => openPanel("details")}
       onEdgeClick={(_event, edge) => select([edge.id])}
@@ -527,7 +536,12 @@ function isInView(at: Point, zoom: number): boolean {
 const isMany = (event: { shiftKey: boolean; ctrlKey: boolean; metaKey: boolean }): boolean =>
   event.shiftKey || event.ctrlKey || event.metaKey;
 
-/** Take the selection that React Flow proposes, such as that of a box. */
+function toggle(id: string): void {
+  const { selected } = getState();
+  select(selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id]);
+}
+
+/** Take the selection that React Flow proposes for a box. */
 function pick(changes: readonly NodeChange<Shown>[]): void {
   const chosen = new Set(getState().selected);
   for (const one of changes) {
