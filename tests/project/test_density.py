@@ -42,7 +42,7 @@ LIMITS = {
     "lint": Limits(46_900, 4.9, long=35),
     "llm": Limits(20_600, 5.2, long=360),
     "records": Limits(5_800, 4.1, long=10),
-    "server": Limits(26_900, 4.7, long=455),
+    "server": Limits(27_500, 4.7, long=455),
     "session": Limits(18_100, 4.8, long=45),
     "statechart": Limits(3_700, 4.7, long=70),
     "stores": Limits(22_200, 4.6, long=400),
@@ -52,7 +52,7 @@ LIMITS = {
     "turn": Limits(46_000, 5.2, long=430),
     "workflow": Limits(7_400, 4.9, long=125),
 }
-WHOLE = Limits(362_000, 4.8, long=2_710)
+WHOLE = Limits(362_600, 4.8, long=2_710)
 
 
 @pytest.fixture(scope="module")

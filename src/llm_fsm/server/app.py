@@ -189,7 +189,15 @@ def create_app(
     return app
 
 
-_EXPOSED = ("Location", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Conversation-Id", "X-Request-Id")
+_EXPOSED = (
+    "Location",
+    "Mcp-Session-Id",
+    "Preference-Applied",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Conversation-Id",
+    "X-Request-Id",
+)
 """Headers of answers that a page of another origin may read."""
 
 

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm.records.explain import explain_turn
-from llm_fsm.server import views
+from llm_fsm.server import accepted, views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served
@@ -68,6 +68,7 @@ class MessageRequest(RequestBody):
     text: str = Field(max_length=100_000)
     picked: bool = False
     question: str = Field(default="", max_length=300)
+    not_before: accepted.NotBefore
 
 
 def _said(wish: MessageRequest) -> str | Choice:
@@ -132,7 +133,16 @@ _KEY_PARAMETER = {
     "schema": {"type": "string"},
 }
 """Like `Key`, for headers that are read directly, which halves the framework's work before a turn."""
+_PREFER_PARAMETER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "description": f"`{accepted.ASYNC}`: the message is kept and answered later. "
+    "It needs an Idempotency-Key.",
+    "schema": {"type": "string"},
+}
 ConversationId = Annotated[PathText, Path(min_length=1, max_length=600)]
+RequestId = Annotated[PathText, Path(min_length=1, max_length=600)]
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "A problem document (RFC 9457)",
@@ -141,6 +151,25 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 _STREAM = stream_of("TurnEvent")
 _TURN: dict[int | str, dict[str, Any]] = {200: {"model": views.TurnView, "content": _STREAM}}
+
+
+def _header(description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+_ACCEPTED: dict[str, Any] = {
+    "model": views.AcceptedView,
+    "description": "The message is kept, and a worker answers it",
+    "headers": {
+        "Location": _header("The address of its turn"),
+        "Preference-Applied": _header(accepted.ASYNC),
+    },
+}
+_WAITING: dict[str, Any] = {
+    "model": views.AcceptedView,
+    "description": "The message is not answered yet",
+    "headers": {"Retry-After": _header("Seconds after which to look again")},
+}
 
 
 def wants_stream(request: Request) -> bool:
@@ -364,12 +393,17 @@ class RestRoutes:
 
         @router.post(
             "/conversations/{conversation_id}/messages", tags=tag, summary="Send a message",
-            response_model=views.TurnView, responses=_TURN,
+            response_model=views.TurnView, responses={**_TURN, 202: _ACCEPTED},
             description="With Accept: text/event-stream the turn comes as events: delta, state, context, tool, paused "
-            "…, and last turn, or error. A client that lost the stream sends the same again with Last-Event-ID.",
-            openapi_extra={"parameters": [_KEY_PARAMETER]},
+            "…, and last turn, or error. A client that lost the stream sends the same again with "
+            f"Last-Event-ID. With Prefer: {accepted.ASYNC}, and without a stream, the message is "
+            "accepted and answered later.",
+            openapi_extra={"parameters": [_KEY_PARAMETER, _PREFER_PARAMETER]},
         )  # fmt: skip
         async def send_message(request: Request, conversation_id: ConversationId, wish: MessageRequest) -> Response:
+            if accepted.is_async(request.headers.getlist("prefer")) and not wants_stream(request):
+                return await self._accept(request, conversation_id, wish)
+            accepted.refuse_time(wish.not_before)
             served = await service.find(caller_of(request), conversation_id)
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
@@ -415,6 +449,45 @@ class RestRoutes:
             if account is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")
             return await self._json(served, views.explained(account))
+
+        @router.get(
+            "/conversations/{conversation_id}/messages/{request_id}", tags=tag,
+            summary="Read the turn of a message", response_model=views.TurnView,
+            responses={202: _WAITING},
+        )  # fmt: skip
+        async def read_message(
+            request: Request, conversation_id: ConversationId, request_id: RequestId
+        ) -> Response:
+            served = await service.find(caller_of(request), conversation_id, fresh=True)
+            turn = await accepted.turn_of(served, request_id)
+            if turn is None:
+                headers = {"Retry-After": str(accepted.RETRY_SECONDS)}
+                document = views.accepted_of(served, request_id, answered=False)
+                return Json(document, 202, headers=headers)
+            return await self._json(served, views.turn_of(served, turn))
+
+        @router.delete(
+            "/conversations/{conversation_id}/messages/{request_id}", status_code=204, tags=tag,
+            summary="Cancel an accepted message before its turn begins",
+        )  # fmt: skip
+        async def cancel_message(
+            request: Request, conversation_id: ConversationId, request_id: RequestId
+        ) -> Response:
+            served = await service.find(caller_of(request), conversation_id, fresh=True)
+            await accepted.withdraw(served, request_id)
+            return Response(status_code=204)
+
+    async def _accept(
+        self, request: Request, conversation_id: str, wish: MessageRequest
+    ) -> Response:
+        """Keep a message, let the work without a caller begin, and say where its turn will be."""
+        key = accepted.checked_id(key_of(request.headers.get("idempotency-key")))
+        served = await self.service.find(caller_of(request), conversation_id, fresh=True)
+        answered = await accepted.accept(served, _said(wish), key, wish.not_before)
+        self.service.wake()
+        place = _place(request, "conversations", served.id, "messages", key)
+        headers = {**place, "Preference-Applied": accepted.ASYNC}
+        return Json(views.accepted_of(served, key, answered=answered), 202, headers=headers)
 
     # -- runs
 
@@ -579,6 +652,7 @@ class RestRoutes:
             yield sse(data, event="turn", event_id=f"{RUN}:{number}")
 
 
-def _place(request: Request, kind: str, name: str) -> dict[str, str]:
+def _place(request: Request, *segments: str) -> dict[str, str]:
     """Return the URL of a new resource, also in a mounted application."""
-    return {"Location": f"{request.scope.get('root_path', '')}/{kind}/{quote(name, safe='')}"}
+    path = "/".join(quote(segment, safe="") for segment in segments)
+    return {"Location": f"{request.scope.get('root_path', '')}/{path}"}

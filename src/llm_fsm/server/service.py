@@ -65,6 +65,13 @@ class Service:
         self.forgets: list[Callable[[Served], Awaitable[None]]] = []
         """Functions that forget a conversation which is about to be deleted."""
         self.ending = Ending(limits.shutdown_seconds)
+        self.wakes: list[Callable[[], None]] = []
+        """Functions that begin a look for work without a caller; none: no such work is done here."""
+
+    def wake(self) -> None:
+        """Look for work without a caller at once, such as a message that was just accepted."""
+        for wake in self.wakes:
+            wake()
 
     @property
     def is_closing(self) -> bool:

@@ -27,11 +27,13 @@ async def upkeep(
     keeper = Upkeep(service.machines.every, every=due_seconds or 1.0, report=report)
     if due_seconds is not None:
         tasks.append(asyncio.create_task(_keep(service, keeper)))
+        service.wakes.append(keeper.wake)
     if changed is not None:
         tasks.append(asyncio.create_task(_reload(service, changed)))
     try:
         yield
     finally:
+        service.wakes.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -88,6 +88,14 @@ class TurnView(BaseModel):
     choices: list[ChoiceView]
 
 
+class AcceptedView(BaseModel):
+    """A message that was accepted. `answered`: true if its turn is there already."""
+
+    conversation_id: str
+    request_id: str
+    answered: bool
+
+
 class ConversationView(BaseModel):
     """A conversation in its current state. Times are seconds since the epoch."""
 
@@ -274,6 +282,11 @@ def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
         "usage": asdict(turn.usage),
         "choices": choices_of(turn.choices),
     }
+
+
+def accepted_of(served: Served, request_id: str, *, answered: bool) -> dict[str, Any]:
+    """Return an accepted message."""
+    return {"conversation_id": served.id, "request_id": request_id, "answered": answered}
 
 
 def open_pause_of(served: Served, pause: OpenPause) -> dict[str, Any]:
