@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
+from dead_processes import Hanging, killed_in
 from llm_fsm import AsyncMachine
+from llm_fsm.durable import submit
 from llm_fsm.engine.upkeep import Upkeep
 from llm_fsm.server import create_app
 from llm_fsm.server.accepted import is_async
 from llm_fsm.server.tokens import ALL_RIGHTS, Tokens, add_token
 from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
 from served import served
@@ -179,6 +183,47 @@ def test_a_conversation_that_is_over_takes_no_message() -> None:
         assert "begin a new one" in detail(accept(client, "m2"), 410, "ended")
         assert accept(client, "m1", "Ada").json()["answered"] is True
         assert "has ended" in detail(answered(client, f"{MESSAGES}/late"), 409, "conflict")
+
+
+def test_a_parked_message_says_who_must_act() -> None:
+    store: Any = MemoryStore()
+    asyncio.run(submit("echo", "c", "hello", "m1", store=store))
+    for _ in range(4):
+        store = asyncio.run(killed(Hanging(), store))
+    asyncio.run(echo(store=store).run_due())  # parks it
+    with client_of(echo(store=store), due_seconds=None) as client:
+        words = detail(client.get(f"{MESSAGES}/m1"), 409, "conflict")
+        assert "llm-fsm conversations retry" in words
+        assert "is over" in detail(client.delete(f"{MESSAGES}/m1"), 409, "conflict")
+
+
+async def killed(hanging: Hanging, store: Any) -> Any:
+    """The store after a process was killed in the turn of an accepted message."""
+
+    class Asked(Echo):
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            await hanging.hang()
+            raise AssertionError
+
+    return await killed_in(hanging, echo(Asked(), store).run_due(), store)
+
+
+def test_the_openapi_document_has_the_answers_of_accepted_messages() -> None:
+    with client_of(echo(), due_seconds=None) as client:
+        document = client.get("/openapi.json").json()
+        paths = document["paths"]
+        path = "/conversations/{conversation_id}/messages"
+        sent = paths[path]["post"]
+        read = paths[f"{path}/{{request_id}}"]["get"]
+        assert {"Prefer", "Idempotency-Key"} <= {one["name"] for one in sent["parameters"]}
+        assert set(sent["responses"]["202"]["headers"]) == {"Location", "Preference-Applied"}
+        got = accept(client)
+        waits = client.get(got.headers["location"])
+        for answer, operation in ((got, sent), (waits, read)):
+            schema = operation["responses"]["202"]["content"]["application/json"]["schema"]
+            whole = {**schema, "components": document["components"]}
+            jsonschema_rs.validate(whole, answer.json())
+        assert "204" in paths[f"{path}/{{request_id}}"]["delete"]["responses"]
 
 
 def test_a_message_waits_for_its_time() -> None:

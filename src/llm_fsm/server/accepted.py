@@ -20,6 +20,7 @@ ASYNC = "respond-async"
 RETRY_SECONDS = 1
 """Seconds after which a client looks again for the turn."""
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
+_NO_MOMENT = "give a date and time with an offset, such as 2026-11-27T18:00:00+01:00"
 _DOTS = (".", "..")
 """Ids that are no part of an address: clients take them for folders."""
 
@@ -28,11 +29,11 @@ def _moment(given: object) -> object:
     """Read a date and time. Raises ValueError: numbers are refused, because they name no unit."""
     if given is None:
         return None
+    text = given if isinstance(given, str) else ""
     try:
-        return datetime.fromisoformat(str(given).upper() if isinstance(given, str) else "")
+        return datetime.fromisoformat(text.upper())  # RFC 3339 allows a small `t` and `z`
     except ValueError:
-        example = "2026-11-27T18:00:00+01:00"
-        raise ValueError(f"give a date and time with an offset, such as {example}") from None
+        raise ValueError(_NO_MOMENT) from None
 
 
 NotBefore = Annotated[
