@@ -44,7 +44,6 @@ ERROR = "error"
 """An attempt ended with an error, or was handed back. The process lived, so it is no death."""
 MARKS = frozenset({FAILED, STOPPED, ATTEMPT, ERROR, PARKED})
 """Kinds of entries about the turn as a whole. They hold no result."""
-_TALK = frozenset({"model", BEGUN}) | MARKS
 
 
 LOGGER = "llm_fsm.turns"
@@ -307,11 +306,6 @@ class Journal:
     async def _write(self, entry: Entry) -> None:
         step, self._step = self._step, self._step + 1
         await self._store.journal(self._id, step, in_unicode({**entry, "step": step}))
-
-
-def acts(kind: str) -> bool:
-    """Return true if entries of this kind record an act, not text."""
-    return kind not in _TALK
 
 
 def check_not_parked(conversation_id: str, entries: Sequence[Entry]) -> None:
