@@ -185,6 +185,14 @@ class TextBody(_Shape):
     text: str = Field(max_length=MAX_TEXT)
 
 
+class RenamedName(_Shape):
+    """A state or a context key that was renamed."""
+
+    kind: Literal["state", "key"]
+    name: str
+    to: str
+
+
 class SaveBody(_Shape):
     """A text to save."""
 
@@ -194,6 +202,8 @@ class SaveBody(_Shape):
     """The SHA-256 of the version that it began from; None: the file must not exist yet."""
     overwrite: bool = False
     """True writes whatever is on disk, after the author saw both versions."""
+    renamings: list[RenamedName] = Field(default=[], max_length=10_000)
+    """The renamings since the last save, in order, which the tests of the definition follow."""
 
 
 class SavedFile(_Shape):
@@ -204,6 +214,8 @@ class SavedFile(_Shape):
     modified: float
     unchanged: bool = False
     """True if the file had these bytes already."""
+    tests: list[str] = []
+    """The files of tests that followed a renaming."""
 
 
 class FileConflict(_Shape):

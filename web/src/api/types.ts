@@ -563,6 +563,12 @@ export interface RenameState {
   "to": string;
 }
 
+export interface RenamedName {
+  "kind": "state" | "key";
+  "name": string;
+  "to": string;
+}
+
 export interface ReplayAnswer {
   "same": boolean;
   "first": FirstDifference | null;
@@ -607,6 +613,7 @@ export interface SaveBody {
   "text": string;
   "base"?: string | null;
   "overwrite"?: boolean;
+  "renamings"?: Array<RenamedName>;
 }
 
 export interface SaveTestBody {
@@ -619,6 +626,7 @@ export interface SavedFile {
   "sha256": string;
   "modified": number;
   "unchanged": boolean;
+  "tests": Array<string>;
 }
 
 export interface SavedTest {

@@ -1,4 +1,6 @@
 // Unsaved texts in local storage. They survive a crash of the page and of the server.
+import type { RenamedName } from "../api/types";
+
 const PLACE = "llm-fsm-draft:";
 const WINDOW_PLACE = "llm-fsm-window";
 
@@ -6,6 +8,8 @@ export interface KeptDraft {
   readonly key: string;
   readonly text: string;
   readonly at: number;
+  /** The renamings since the last save. */
+  readonly renamings: readonly RenamedName[];
 }
 
 /** Each window has a draft of its own, so that two windows on one file do not take each other's. */
@@ -19,9 +23,15 @@ function windowName(): string {
 
 const placeOf = (path: string): string => `${PLACE}${JSON.stringify(path)}:`;
 
-export function keepDraft(path: string, text: string, base: string | null): void {
+export function keepDraft(
+  path: string,
+  text: string,
+  base: string | null,
+  renamings: readonly RenamedName[],
+): void {
   try {
-    localStorage.setItem(placeOf(path) + windowName(), JSON.stringify({ text, base, at: Date.now() }));
+    const draft = { text, base, at: Date.now(), renamings };
+    localStorage.setItem(placeOf(path) + windowName(), JSON.stringify(draft));
   } catch {
     // The storage is full or forbidden: the page still asks before it is left.
   }
@@ -41,8 +51,9 @@ export function forget(draft: KeptDraft): void {
 
 function read(key: string): KeptDraft | null {
   try {
-    const kept = JSON.parse(localStorage.getItem(key) ?? "") as { text: unknown; at: unknown };
-    return { key, text: String(kept.text), at: Number(kept.at) };
+    const kept = JSON.parse(localStorage.getItem(key) ?? "") as Partial<KeptDraft>;
+    const renamings = kept.renamings ?? []; // drafts of older versions have none
+    return { key, text: String(kept.text), at: Number(kept.at), renamings };
   } catch {
     return null;
   }

@@ -14,6 +14,8 @@ export interface Version {
   readonly checked: T.CheckedText;
   readonly positions: Positions;
   readonly folded: readonly string[];
+  /** All renamings since the file was opened, which its tests follow when it is saved. */
+  readonly renamings: readonly T.RenamedName[];
   readonly label: string;
   /** True for a file that was opened, but not yet checked: its graph comes first. */
   readonly isUnchecked?: boolean;
@@ -31,6 +33,8 @@ export interface StudioState {
   readonly writable: boolean;
   readonly base: string | null;
   readonly savedText: string;
+  /** The renamings that the tests on disk have followed. */
+  readonly savedRenamings: readonly T.RenamedName[];
   readonly versions: readonly Version[];
   readonly at: number;
   readonly view: View;
@@ -71,6 +75,7 @@ let state: StudioState = {
   writable: true,
   base: null,
   savedText: "",
+  savedRenamings: [],
   versions: [],
   at: 0,
   view: isNarrow() ? "outline" : "canvas",
@@ -137,7 +142,7 @@ function record(version: Version, merges = false): void {
 function afterChange(): void {
   const version = present();
   if (state.path === null || version === null) return;
-  if (isUnsaved()) keepDraft(state.path, version.text, state.base);
+  if (isUnsaved()) keepDraft(state.path, version.text, state.base, unsavedRenamings(version));
   else dropDraft(state.path);
 }
 
@@ -253,6 +258,7 @@ async function makeGesture(
       checked: { ...patched.checked, graph },
       positions: moved ? positions : now.positions,
       folded: now.folded,
+      renamings: [...now.renamings, ...renamingsOf(gestures)],
       label,
     });
     if (moved) keepLayout(present()!);
@@ -264,6 +270,28 @@ async function makeGesture(
   } finally {
     change({ busy: false });
   }
+}
+
+const SCHEMA_KEY = /^\/context_schema\/properties\/([^/]+)$/;
+
+function renamingsOf(gestures: readonly T.OneGesture["gesture"][]): T.RenamedName[] {
+  return gestures.flatMap((one): T.RenamedName[] => {
+    if (one.do === "rename_state") return [{ kind: "state", name: one.id, to: one.to }];
+    const key = one.do === "rename_key" ? SCHEMA_KEY.exec(one.pointer)?.[1] : undefined;
+    if (one.do !== "rename_key" || key === undefined) return [];
+    const name = key.replace(/~1/g, "/").replace(/~0/g, "~");
+    return [{ kind: "key", name, to: one.to }];
+  });
+}
+
+/** Return the renamings that lead from the saved version to another one: those undone backwards, then the new ones. */
+function unsavedRenamings(version: Version): T.RenamedName[] {
+  const saved = state.savedRenamings;
+  let same = 0;
+  while (same < saved.length && saved[same] === version.renamings[same]) same += 1;
+  const undone = saved.slice(same).reverse();
+  const back = undone.map(({ kind, name, to }) => ({ kind, name: to, to: name }));
+  return [...back, ...version.renamings.slice(same)];
 }
 
 function renamed(positions: Positions, renames: Readonly<Record<string, string>>): Positions {
@@ -329,6 +357,7 @@ export async function openFile(path: string, view?: View): Promise<void> {
       checked: opened.checked,
       positions: opened.layout.positions ?? {},
       folded: opened.layout.folded ?? [],
+      renamings: [],
       label: "Opened",
       isUnchecked: opened.checked.kind === "definition",
     };
@@ -338,6 +367,7 @@ export async function openFile(path: string, view?: View): Promise<void> {
       writable: opened.writable,
       base: opened.sha256,
       savedText: opened.text,
+      savedRenamings: [],
       versions: [version],
       at: 0,
       selected: [],
@@ -369,7 +399,8 @@ export function takeDraft(): void {
   const { draft } = state;
   change({ draft: null });
   forget(draft);
-  record({ ...now, text: draft.text, label: "Draft taken up" });
+  const renamings = [...state.savedRenamings, ...draft.renamings];
+  record({ ...now, text: draft.text, renamings, label: "Draft taken up" });
   void checkNow();
 }
 
@@ -385,12 +416,15 @@ export async function save(overwrite = false): Promise<void> {
   change({ busy: true });
   try {
     const base = state.base;
-    const saved = await api.save({ path, text: version.text, base, overwrite });
+    const renamings = unsavedRenamings(version);
+    const saved = await api.save({ path, text: version.text, base, overwrite, renamings });
+    const also = saved.tests.length > 0 ? `, and ${saved.tests.join(", ")}` : "";
     change({
       base: saved.sha256,
       savedText: version.text,
+      savedRenamings: version.renamings,
       conflict: null,
-      notice: `Saved ${path}`,
+      notice: `Saved ${path}${also}`,
       problem: "",
     });
     afterChange();
@@ -412,7 +446,8 @@ export function takeDisk(): void {
   const found = state.conflict;
   if (!now || found === null || found.text === null) return;
   change({ savedText: found.text, base: found.sha256, conflict: null });
-  record({ ...now, text: found.text, label: "Version from disk taken" });
+  const renamings = state.savedRenamings;
+  record({ ...now, text: found.text, renamings, label: "Version from disk taken" });
   void checkNow();
 }
 

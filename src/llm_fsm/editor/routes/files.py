@@ -10,6 +10,7 @@ from llm_fsm.documents.patch import PatchError
 from llm_fsm.editor.checked import check_written, kind_of_value
 from llm_fsm.editor.edits import edits_between
 from llm_fsm.editor.folder import layout_path
+from llm_fsm.editor.followers import save
 from llm_fsm.editor.gestures import perform
 from llm_fsm.editor.layouts import layout_text, read_layout
 from llm_fsm.editor.models import (
@@ -71,11 +72,11 @@ def router(studio: Studio) -> APIRouter:
 
     @made.put("/file")
     def save_file(body: SaveBody) -> SavedFile:
-        """Save a text, finished or not. 409 with `conflict` if the file is another one now."""
-        found, is_new = folder.write(body.path, body.text, base=body.base, overwrite=body.overwrite)
-        return SavedFile(
-            path=body.path, sha256=found.sha256, modified=found.modified, unchanged=not is_new
-        )
+        """Save a text, finished or not, and the tests that follow its renamings.
+
+        409 with `conflict` if the file is another one now.
+        """
+        return save(folder, body)
 
     @made.put("/layout")
     def save_layout(body: LayoutBody) -> Layout:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import Enum
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -37,6 +38,20 @@ BEGINNING = 1893456000.0
 """The time at which a case begins by default: 2030-01-01T00:00:00Z."""
 
 
+class Naming(Enum):
+    """What a field names in the definition, so that a renaming there can reach it.
+
+    A text or a list of texts holds names; of an object, the keys are names.
+    """
+
+    STATE = "state"
+    KEY = "key"
+    RULE = "rule"
+    """JsonLogic, which names keys, and states that it compares with the current one."""
+    POINTER = "pointer"
+    """A JSON pointer into the definition."""
+
+
 def _listed(value: object) -> object:
     """Read a single item as a list of one."""
     if isinstance(value, list):
@@ -58,7 +73,12 @@ def wrong(reason: str) -> PydanticCustomError:
 
 
 Texts = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])]
-Rule = Annotated[JsonValue, BeforeValidator(_rule)]
+Rule = Annotated[JsonValue, BeforeValidator(_rule), Naming.RULE]
+NamedKeys = Annotated[JsonObject, Naming.KEY]
+"""Values by context keys."""
+NamedKey = Annotated[str, Naming.KEY]
+NamedState = Annotated[str, Naming.STATE]
+NamedStates = Annotated[Texts, Naming.STATE]
 
 
 class Written(BaseModel):
@@ -68,6 +88,10 @@ class Written(BaseModel):
 
     short: ClassVar[str] = ""
     """The key that a value which is not an object is given to."""
+    exact: ClassVar[str] = ""
+    """The key that a value with other keys than these is given to, unchanged."""
+    others: ClassVar[Mapping[str, Naming]] = {}
+    """Keys beside the fields that name something of the definition."""
 
     @model_validator(mode="before")
     @classmethod
@@ -148,7 +172,7 @@ class FunctionResultFixture(Written):
     """For a check: true if it passed."""
     reason: str = ""
     """For a check: the reason why it failed."""
-    set: JsonObject = Field(default_factory=dict)
+    set: NamedKeys = Field(default_factory=dict)
     """For `execute`: context keys that it sets; null deletes."""
     ask: str | None = None
     """For `execute`: it asks a person this question, and the answer is its output."""
@@ -170,11 +194,11 @@ class HandlerFixture(Written):
 
     at: PointName = "post_transition"
     """The point at which it runs."""
-    state: Texts | None = None
+    state: NamedStates | None = None
     """Only in these states; at post_transition: when one of them is entered."""
     when: Rule = None
     """Only when this JsonLogic rule over the context and the system names is truthy."""
-    set: JsonObject = Field(default_factory=dict)
+    set: NamedKeys = Field(default_factory=dict)
     """Context keys that it sets; null deletes."""
     text: str | None = None
     """At post_processing and error: the text to say instead."""
@@ -201,6 +225,28 @@ class CallScripted(Written):
     """Its arguments: an object, or a text that is sent unchanged."""
 
 
+class WrittenAs(NamedTuple):
+    """The shape that a value of any form may have. It is not checked; its names are found by it."""
+
+    shape: type[Written]
+
+
+class WrittenMove(Written):
+    """The move of a reply, as a model writes it."""
+
+    target_state: NamedState | None = None
+    """The target state."""
+    context_update: NamedKeys = Field(default_factory=dict)
+    """Context keys that it sets."""
+
+
+class WholeReply(WrittenMove):
+    """A reply as a model writes it. Other keys of it name nothing of the definition."""
+
+    transition: WrittenMove | None = None
+    """The move."""
+
+
 class CaseReply(Written):
     """One reply of the model. A text is sent unchanged, an object without any of these keys as its
     JSON.
@@ -208,11 +254,13 @@ class CaseReply(Written):
     A key that is one of these but for a typo is an error; with `raw` it can be sent.
     """
 
-    to: str | None = None
+    exact: ClassVar[str] = "raw"
+
+    to: NamedState | None = None
     """The target state; without it the conversation stays where it is."""
-    set: JsonObject = Field(default_factory=dict)
+    set: NamedKeys = Field(default_factory=dict)
     """Context keys that it sets."""
-    clear: list[str] = Field(default_factory=list)
+    clear: list[NamedKey] = Field(default_factory=list)
     """Context keys that it clears."""
     message: str = ""
     """The message to the user."""
@@ -222,7 +270,7 @@ class CaseReply(Written):
     """The tools that it calls instead of replying. `calls` is an older name of this key."""
     fault: FaultName | None = None
     """The failure that replaces the reply: the provider fails, or the reply is empty or cut off."""
-    raw: JsonValue = None
+    raw: Annotated[JsonValue, WrittenAs(WholeReply)] = None
     """The exact reply: a text, or any value, sent as JSON."""
 
     @model_validator(mode="before")
@@ -261,6 +309,17 @@ class CaseReply(Written):
         return nearest(key, cls.known_keys()) is not None
 
 
+EVENT_NAMES: Mapping[str, Naming] = {
+    "state": Naming.STATE,
+    "previous": Naming.STATE,
+    "target": Naming.STATE,
+    "key": Naming.KEY,
+    "keys": Naming.KEY,
+    "values": Naming.KEY,
+    "removed": Naming.KEY,
+    "transition": Naming.POINTER,
+}
+"""Fields of events that name something of the definition."""
 _EVENT_FIELDS = frozenset({"type"}).union(*(kind.__struct_fields__ for kind in EVENTS.values()))
 
 
@@ -317,6 +376,7 @@ class EventExpected(Written):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
     short: ClassVar[str] = "type"
+    others: ClassVar[Mapping[str, Naming]] = EVENT_NAMES
 
     type: str
     """The type of the event, such as MoveRefused; the other keys are fields of it."""
@@ -364,25 +424,25 @@ class Expect(Written):
 
     short: ClassVar[str] = "state"
 
-    state: Texts | None = None
+    state: NamedStates | None = None
     """The state of the conversation, or a list of allowed states."""
     moved: bool | None = None
     """True if a transition was made."""
-    path: list[str] | None = None
+    path: list[NamedState] | None = None
     """The states entered in this step, in order; [] when none was."""
-    context: JsonObject = Field(default_factory=dict)
+    context: NamedKeys = Field(default_factory=dict)
     """Context keys with the values that they must have, among others; null: it is not set."""
-    context_exact: JsonObject | None = None
+    context_exact: NamedKeys | None = None
     """The whole context."""
-    absent: Texts = Field(default_factory=list)
+    absent: Annotated[Texts, Naming.KEY] = Field(default_factory=list)
     """Context keys that must not be set."""
     logic: Rule = None
     """A JsonLogic rule over the context and the system names that must be truthy."""
-    open: list[str] | None = None
+    open: list[NamedState] | None = None
     """All states and repair patterns that the next reply may name, in the order of the prompt."""
-    missing: list[str] | None = None
+    missing: list[NamedKey] | None = None
     """All keys that this state collects and that are not known yet, in order."""
-    shown: list[str] | None = None
+    shown: list[NamedKey] | None = None
     """All keys whose values the next prompt shows, in any order."""
     text: WordsExpected | None = None
     """The text of the turn: a text or texts that it must contain, or an object."""
@@ -495,9 +555,9 @@ class LabelledTurn(Written):
 
     say: str
     """The user's message."""
-    state: Texts | None = None
+    state: NamedStates | None = None
     """The state after it, or a list of allowed states."""
-    values: JsonObject = Field(default_factory=dict)
+    values: NamedKeys = Field(default_factory=dict)
     """The keys that must be known from this turn on, with their values. null: the key must not be
     set. {"like": "…"}: a text in which this regular expression (RE2) is found; case is ignored.
     {"maybe": …}: if the key is set, it has this value.
@@ -514,9 +574,9 @@ def script(step: Start | CaseStep) -> tuple[CaseReply, ...]:
 class Case(Written):
     """One conversation and what is expected of it."""
 
-    context: JsonObject = Field(default_factory=dict)
+    context: NamedKeys = Field(default_factory=dict)
     """The context at the start."""
-    state: str | None = None
+    state: NamedState | None = None
     """The state to begin in; without it the definition's own."""
     greet: bool | None = None
     """True to begin with a greeting; by default if there is a `start`."""
@@ -595,9 +655,9 @@ class User(Written):
     """A criterion that a model must find fulfilled, instead of `success` or besides."""
     max_turns: Annotated[int, Field(ge=1, le=200)] = 12
     """Messages after which the user gives up."""
-    context: JsonObject = Field(default_factory=dict)
+    context: NamedKeys = Field(default_factory=dict)
     """The context at the start."""
-    state: str | None = None
+    state: NamedState | None = None
     """The state to begin in."""
 
 
