@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from dead_processes import Hanging
 from llm_fsm import AsyncMachine
+from llm_fsm.durable import submit
+from llm_fsm.engine import upkeep
 from llm_fsm.engine.upkeep import Upkeep
 from llm_fsm.errors import StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -36,6 +39,8 @@ class Counted(MemoryStore):
     async def due(self, *given, **named):
         self.asked.append("due")
         return await super().due(*given, **named)
+
+    listen = None  # it tells nobody of messages, as most stores
 
     async def accepted(self, query):
         self.asked.append("accepted")
@@ -221,3 +226,148 @@ async def test_a_run_that_begins_just_now_is_left_to_its_caller():
     await keeper.look()
     await keeper.stop()
     assert len(await store.records("c")) == 2
+
+
+@asynccontextmanager
+async def kept(machine, **options):
+    """An upkeep that runs while this is entered."""
+    keeper = Upkeep(lambda: [machine], **options)
+    looking = asyncio.create_task(keeper.run())
+    try:
+        yield keeper
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        await keeper.stop()
+
+
+async def answered(store, name="c"):
+    async def is_done():
+        return len(await store.records(name)) > 1
+
+    await until(is_done)
+
+
+async def test_an_accepted_message_wakes_a_worker():
+    store = MemoryStore()
+    async with kept(order(store), every=3600):
+        await asyncio.sleep(0.1)
+        await submit("order", "c", "hello", "r1", store=store)
+        await answered(store)
+    assert store._listeners == []
+
+
+async def test_a_message_that_another_thread_accepts_wakes_a_worker():
+    store = MemoryStore()
+    async with kept(order(store), every=3600):
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(asyncio.run, submit("order", "c", "hello", "r1", store=store))
+        await answered(store)
+
+
+async def test_a_store_that_tells_nobody_is_looked_at_all_the_same():
+    store, said = Counted(), []
+    async with kept(order(store), every=0.05, report=lambda what, error: said.append(what)):
+        await submit("order", "c", "hello", "r1", store=store)
+        await answered(store)
+    assert said == []
+
+
+class Deaf(MemoryStore):
+    """One that cannot listen at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.tries = 0
+
+    async def listen(self, wake):
+        self.tries += 1
+        if self.tries < 3:
+            raise StoreError("no listener can connect")
+        await super().listen(wake)
+
+
+async def test_a_listener_that_fails_is_reported_once_and_ends_no_look(monkeypatch):
+    monkeypatch.setattr(upkeep, "_LISTEN_AGAIN", 0.05)
+    store, said = Deaf(), []
+    async with kept(order(store), every=0.05, report=lambda what, error: said.append(str(error))):
+        await submit("order", "c", "hello", "r1", store=store)
+        await answered(store)
+
+        async def listens():
+            return len(store._listeners) == 1
+
+        await until(listens)
+    assert said == ["no listener can connect"]
+    assert store.tries == 3
+
+
+class Telling(Counted):
+    listen = MemoryStore.listen
+
+
+async def test_a_burst_of_messages_leads_to_few_looks():
+    store = Telling()
+    machine = order(store)
+    async with kept(machine, every=3600):
+        await asyncio.sleep(0.1)
+        store.asked.clear()
+        began = time.monotonic()
+        for number in range(1000):
+            later = time.time() + 3600
+            await submit("order", "c", "hello", f"r{number}", later, store=store)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        most = (time.monotonic() - began) / upkeep._BETWEEN_LOOKS + 2
+        looks = store.asked.count("unfinished")
+    assert 1 <= looks <= most
+
+
+async def test_one_store_has_one_listener_however_many_machines_and_looks_there_are():
+    store = MemoryStore()
+    machines = [order(store, name=f"order {number}") for number in range(5)]
+    keeper = Upkeep(lambda: machines, every=0.03)
+    looking = asyncio.create_task(keeper.run())
+    await asyncio.sleep(0.3)
+    assert len(store._listeners) == 1
+    machines.clear()
+
+    async def nobody_listens():
+        return not store._listeners
+
+    await until(nobody_listens)
+    looking.cancel()
+    await keeper.stop()
+
+
+async def once_cancelled():
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(3600)
+
+
+class LosesInLook(MemoryStore):
+    """One with a driver that loses the first cancellation of a look."""
+
+    async def outbox(self, query):
+        await once_cancelled()
+        return await super().outbox(query)
+
+
+class LosesInListener(MemoryStore):
+    """One with a driver that loses the first cancellation of a listener."""
+
+    async def listen(self, wake):
+        await once_cancelled()
+        await super().listen(wake)
+
+
+@pytest.mark.parametrize("kind", [LosesInLook, LosesInListener])
+async def test_a_driver_that_loses_a_cancellation_does_not_keep_a_worker_alive(kind):
+    store = kind()
+    keeper = Upkeep(lambda: [order(store)], every=3600)
+    looking = asyncio.create_task(keeper.run())
+    await asyncio.sleep(0.1)
+    looking.cancel()
+    done, _ = await asyncio.wait([looking], timeout=5)
+    assert done
+    assert looking.cancelled()

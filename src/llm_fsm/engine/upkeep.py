@@ -2,6 +2,7 @@
 
 `llm-fsm worker` and `llm-fsm serve` run it. Any number of them may look at one store: the lock of a
 conversation decides who does its work. A look reads what is open or due, and no idle conversation.
+A store that can tell of an accepted message causes a look at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.stores.base import AcceptedQuery, OutboxQuery, Store, adapted, every_unfinished, storable
+from llm_fsm.stores.base import (
+    AcceptedQuery,
+    Listen,
+    OutboxQuery,
+    Store,
+    adapted,
+    every_unfinished,
+    listener_of,
+    storable,
+)
 
 DRAIN_SECONDS = 20.0
 """Seconds that work under way has to end when the host stops. The rest is handed back."""
@@ -23,6 +33,14 @@ _BEGUN_BEFORE = 1.0
 _ROWS = 1000
 _LOOKS_TO_WAIT = 5
 _MOST_DOUBLINGS = 6
+_BETWEEN_LOOKS = 0.02
+"""The least seconds between two looks.
+
+Else a stream of messages would make each worker read the store all the time.
+"""
+_CANCEL_AGAIN = 0.1
+_LISTEN_AGAIN = 1.0
+"""Seconds, give or take a fifth, until a listener that failed begins again."""
 
 Report = Callable[[str, BaseException], None]
 """Receives a sentence and an error."""
@@ -56,25 +74,72 @@ class Upkeep:
         self._failing: set[str] = set()
         self._woken = asyncio.Event()
         self._crowded = False
+        self._stores: dict[int, Store] = {}
+        self._listeners: dict[int, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
         """Look again at once."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Look, at intervals, until this is cancelled. Then call `stop`."""
+        """Look, at intervals and when woken, until this is cancelled. Then call `stop`."""
+        try:
+            while True:
+                self._woken.clear()
+                await self.look()
+                if _is_cancelled():
+                    raise asyncio.CancelledError
+                await self._listen()
+                await self._rest()
+        finally:
+            self._stores = {}
+            await self._listen()
+
+    async def _rest(self) -> None:
+        """Wait for the time of the next look, or until this is woken."""
+        pause = self._every * random.uniform(0.8, 1.2)  # so that several do not look together
+        least = min(pause, _BETWEEN_LOOKS)
+        await asyncio.sleep(least)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause - least):
+                await self._woken.wait()
+
+    async def _listen(self) -> None:
+        """Begin to listen to the stores of the last look, and end the listeners of all others."""
+        for key, store in self._stores.items():
+            listen = listener_of(store)
+            if listen is not None and key not in self._listeners:
+                self._listeners[key] = asyncio.create_task(self._hear(listen))
+        left = self._listeners.keys() - self._stores.keys()
+        gone = {self._listeners.pop(key) for key in left}
+        while gone:  # again and again, because a driver may lose a cancellation, see `_is_cancelled`
+            for task in gone:
+                task.cancel()
+            _, gone = await asyncio.wait(gone, timeout=_CANCEL_AGAIN)
+
+    async def _hear(self, listen: Listen) -> None:
+        """Listen to one store. What it misses while it cannot, a look finds."""
+        key = f"listen {id(listen)}"
+
+        def hear() -> None:
+            self._failing.discard(key)
+            self.wake()
+
         while True:
-            self._woken.clear()
-            await self.look()
-            pause = self._every * random.uniform(0.8, 1.2)  # so that several do not look together
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), pause)
+            try:
+                await listen(hear)
+            except Exception as error:
+                said = "an accepted message waits for the next look, because nothing tells of it"
+                self._complain(key, said, error)
+            await asyncio.sleep(_LISTEN_AGAIN * random.uniform(0.8, 1.2))
 
     async def look(self) -> None:
         """Look once, and begin what is found. An error is reported, and the next look tries again."""
         self._crowded = False
         try:
-            for store, machines in _by_store(self._machines()):
+            groups = _by_store(self._machines())
+            self._stores = {id(store): store for store, _ in groups}
+            for store, machines in groups:
                 await self._look_at(store, machines)
         except Exception as error:
             self._complain("the store", "the look for unfinished and due turns failed", error)
@@ -154,6 +219,15 @@ class Upkeep:
         if what not in self._failing and self._report is not None:
             self._report(said, error)
         self._failing.add(what)
+
+
+def _is_cancelled() -> bool:
+    """Return true if the task was asked to end.
+
+    `asyncio.wait_for` of Python 3.11, which redis-py uses, goes on if what it waits for ends at the same moment.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _by_store(machines: Iterable[AsyncMachine]) -> Sequence[tuple[Store, dict[str, AsyncMachine]]]:

@@ -32,7 +32,15 @@ import hashlib
 import heapq
 import json
 import re
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
@@ -885,6 +893,30 @@ def adapted(store: Any) -> Store:
         found = _SecondContract(store)
     made: Store = found
     return made
+
+
+Wake = Callable[[], None]
+"""Tells a worker to look again. It returns at once, and may be called as often as you like."""
+Listen = Callable[[Wake], Coroutine[Any, Any, None]]
+"""The method `listen` of a store. A store need not have it.
+
+It calls `wake` when it begins to listen, and after each accepted message of any process. It never
+returns. If it cannot listen, or listens no longer, it raises StoreError. It may lose a call, because
+a worker looks at intervals, too.
+"""
+
+
+def listener_of(store: Any) -> Listen | None:
+    """Find the method by which a store tells that a message was accepted.
+
+    Args:
+        store: The store, of any contract.
+
+    Returns:
+        Its `listen`; None if it tells nobody.
+    """
+    found: Listen | None = getattr(store, "listen", None)
+    return found
 
 
 async def every_unfinished(

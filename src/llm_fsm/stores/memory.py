@@ -6,13 +6,16 @@ Everything is lost with the process.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, count, islice
+from typing import Any
 
 from llm_fsm.stores.base import (
     WAITING,
@@ -27,6 +30,7 @@ from llm_fsm.stores.base import (
     LoadedWithJournal,
     OutboxQuery,
     Posted,
+    Wake,
 )
 from llm_fsm.stores.errors import (
     answered_already,
@@ -65,6 +69,7 @@ class MemoryStore:
         self._journals: dict[str, dict[int, str]] = {}
         self._accepted: dict[str, dict[str, AcceptedMessage]] = {}
         self._places = count(1)
+        self._listeners: list[Callable[[], Any]] = []
         self._due: dict[str, tuple[str, Sequence[tuple[float, str]]]] = {}
         self._posting: dict[str, _Conversation] = {}
         self._paused: set[str] = set()
@@ -213,7 +218,26 @@ class MemoryStore:
             if message.request_id not in kept:
                 fresh = replace(message, place=next(self._places), state=WAITING)
                 kept[message.request_id] = fresh
+                self._tell()
             return kept[message.request_id]
+
+    def _tell(self) -> None:
+        for tell in self._listeners:
+            with suppress(RuntimeError):  # its event loop is closed
+                tell()
+
+    async def listen(self, wake: Wake) -> None:
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        tell = partial(loop.call_soon_threadsafe, wake)
+        with self._guard:
+            self._listeners.append(tell)
+        wake()
+        try:
+            await loop.create_future()
+        finally:
+            with self._guard:
+                self._listeners.remove(tell)
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
         self._check_open()

@@ -9,6 +9,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from awake import answered, until, worker
+from llm_fsm.durable import submit
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, ListQuery
 from llm_fsm.stores.postgresql import PostgreSQLStore
@@ -171,7 +173,10 @@ async def test_database_or_role_that_takes_no_more_connections_is_retryable(post
             await store.load("c")
             await store.save(turn(1))
 
-    wanted = "the server takes no more connections (a process needs three). Raise max_connections or the limit of the"
+    wanted = (
+        "the server takes no more connections (a process needs three, a worker four). "
+        "Raise max_connections or the limit of the"
+    )
     assert wanted in await message_of(use(), retryable=True)
     for kind in ("DATABASE", "ROLE"):
         admin(f"ALTER {kind} {own} CONNECTION LIMIT -1")
@@ -445,3 +450,56 @@ def test_event_loop_that_cannot_watch_sockets_is_named_with_a_way_out():
         pytest.raises(ConfigurationError, match=r"cannot be used with Poor, .*loop_factory=asyncio\.SelectorEventLoop"),
     ):
         runner.run(use())
+
+
+async def listeners(admin):
+    """Return the backends that listen for the schema of the test."""
+    found = "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND query LIKE 'LISTEN %%'"
+    return [pid for (pid,) in await asyncio.to_thread(admin, found, admin.schema)]
+
+
+async def one_listener(admin, other_than=None):
+    async def is_there():
+        return await listeners(admin) not in ([], [other_than])
+
+    await until(is_there)
+    (pid,) = await listeners(admin)
+    return pid
+
+
+async def test_a_message_that_another_process_accepts_wakes_a_worker(postgresql_url, admin):
+    store = PostgreSQLStore(f"{postgresql_url}&application_name={admin.schema}")
+    other = PostgreSQLStore(postgresql_url)
+    async with worker(store, every=3600):
+        await one_listener(admin)
+        await submit("order", "c", "hello", "r1", store=other)
+        await answered(store, "c")
+    await other.close()
+    await store.close()
+
+    async def nobody_listens():
+        return await listeners(admin) == []
+
+    await until(nobody_listens)
+
+
+async def test_a_worker_that_lost_its_listener_looks_at_intervals_and_listens_again(postgresql_url, admin):
+    store, said = PostgreSQLStore(f"{postgresql_url}&application_name={admin.schema}"), []
+    async with worker(store, every=0.2, said=said):
+        first = await one_listener(admin)
+        assert admin("SELECT pg_terminate_backend(%s)", first) == [(True,)]
+        await submit("order", "a", "hello", "r1", store=store)
+        await answered(store, "a")
+        await one_listener(admin, first)
+    assert said == ["an accepted message waits for the next look, because nothing tells of it"]
+    await store.close()
+
+
+async def test_a_listener_that_came_back_wakes_a_worker_for_what_it_missed(postgresql_url, admin):
+    store = PostgreSQLStore(f"{postgresql_url}&application_name={admin.schema}")
+    async with worker(store, every=3600):
+        first = await one_listener(admin)
+        admin("SELECT pg_terminate_backend(%s)", first)
+        await submit("order", "a", "hello", "r1", store=store)
+        await answered(store, "a")
+    await store.close()

@@ -12,9 +12,11 @@ from dataclasses import replace
 import pytest
 
 import services
+from awake import answered, until, worker
+from llm_fsm.durable import submit
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
-from llm_fsm.stores.redis import RedisStore, scripts
+from llm_fsm.stores.redis import RedisStore, connection, scripts
 from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio
@@ -158,12 +160,12 @@ ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
         (("--min-replicas-to-write", "1"), "the server has fewer replicas than it must have to write", True),
         (
             ("--user", "default", "on", "nopass", "~other:*", "+@all"),
-            "the server does not let this user do that: grant it the commands and keys of llm-fsm",
+            "the server does not let this user do that: grant it the commands, keys and channels of llm-fsm",
             False,
         ),
         (
             ("--user", "default", "on", "nopass", "~*", "+@all", "-hset"),
-            "the server does not let this user do that: grant it the commands and keys of llm-fsm",
+            "the server does not let this user do that: grant it the commands, keys and channels of llm-fsm",
             False,
         ),
     ],
@@ -333,3 +335,63 @@ async def test_what_another_program_wrote_into_a_conversation_is_damage(redis_ur
     cli(redis_url, command, prefix_of(redis_url) + key, *values)
     assert "what the server keeps of a conversation is damaged" in await message_of(use(store))
     await store.close()
+
+
+async def one_listener(url, other_than=None):
+    """Wait for a subscription to the channel of the test, and return the id of its connection."""
+
+    async def is_there():
+        return subscriptions(url) == 1 and listener(url) != other_than
+
+    await until(is_there)
+    return listener(url)
+
+
+def subscriptions(url):
+    return int(cli(url, "PUBSUB", "NUMSUB", f"{prefix_of(url)}wake").split()[-1])
+
+
+def listener(url):
+    """Return the id of the newest connection that listens."""
+    found = re.findall(r"(?m)^id=(\d+)", cli(url, "CLIENT", "LIST", "TYPE", "pubsub"))
+    return found[-1] if found else None
+
+
+async def test_a_message_that_another_process_accepts_wakes_a_worker(redis_url):
+    store, other = RedisStore(redis_url), RedisStore(redis_url)
+    async with worker(store, every=3600):
+        await one_listener(redis_url)
+        await submit("order", "c", "hello", "r1", store=other)
+        await answered(store, "c")
+    assert subscriptions(redis_url) == 0
+    await other.close()
+    await store.close()
+
+
+async def test_a_worker_that_lost_its_listener_looks_at_intervals_and_listens_again(redis_url):
+    store, said = RedisStore(redis_url), []
+    async with worker(store, every=0.2, said=said):
+        first = await one_listener(redis_url)
+        assert cli(redis_url, "CLIENT", "KILL", "ID", first) == "1"
+        await submit("order", "a", "hello", "r1", store=store)
+        await answered(store, "a")
+        await one_listener(redis_url, first)
+    assert said == ["an accepted message waits for the next look, because nothing tells of it"]
+    await store.close()
+
+
+async def test_a_server_that_answers_no_probe_is_no_longer_listened_to(monkeypatch):
+    monkeypatch.setattr(connection, "_PROBE_SECONDS", 0.1)
+    woken = []
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis") as server:
+        store = RedisStore(server.url, timeout=0.5)
+        listening = asyncio.create_task(store.listen(lambda: woken.append(1)))
+        await asyncio.sleep(0.5)
+        assert woken == [1]
+        assert not listening.done()
+        server.freeze()
+        assert "did not answer within" in await message_of(listening, retryable=True)
+        server.thaw()
+        await store.close()

@@ -12,8 +12,8 @@ _PASSING = ("40", "08", "57")
 """Classes of codes of passing faults: a transaction undone, a connection broken, an operator's intervention."""
 TABLE = (
     DriverFault(
-        "the server takes no more connections (a process needs three). Raise max_connections or the limit of the role "
-        "or database, or end some and try again",
+        "the server takes no more connections (a process needs three, a worker four). Raise max_connections "
+        "or the limit of the role or database, or end some and try again",
         True,
         ("53300",),
         (

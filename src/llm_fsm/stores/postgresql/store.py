@@ -1,7 +1,8 @@
 """Conversations in a PostgreSQL database (psycopg 3; server 12 or newer).
 
-A process has three connections: one reads, one writes, one holds locks. Simultaneous requests of many conversations go
-to the server in one statement. Every turn is part of one transaction that is on the disk before `save` returns.
+A process has three connections: one reads, one writes, one holds locks. A worker listens
+on a fourth. Simultaneous requests of many conversations go to the server in one statement. Every
+turn is part of one transaction that is on the disk before `save` returns.
 
 A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. It says
 so every five seconds. Whoever waits for one that stood still for fifteen ends its connection. So locks end with their
@@ -21,10 +22,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from psycopg import ProgrammingError, conninfo
+import psycopg
+from psycopg import ProgrammingError, conninfo, sql
 
 from llm_fsm.errors import ConfigurationError, StoreError
-from llm_fsm.stores.base import Commit, Loaded
+from llm_fsm.stores.base import Commit, Loaded, Wake
 from llm_fsm.stores.batching import BatchQueue, rounds
 from llm_fsm.stores.errors import Unreachable
 from llm_fsm.stores.forwarding import ForwardingStore
@@ -32,13 +34,18 @@ from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, ManagedConnection, check_loop
-from llm_fsm.stores.postgresql.errors import place_of
+from llm_fsm.stores.postgresql.errors import place_of, unreachable
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
 from llm_fsm.stores.postgresql.statements import FROZEN_SECONDS, JournalStep, LockedRequest
 from llm_fsm.stores.registry import seconds, taken, with_defaults
 
 BEAT_SECONDS = 5.0
 """Seconds between two signs of life of a process that holds locks."""
+_PROBE_SECONDS = 30.0
+"""Seconds of silence after which a listener asks the server.
+
+A dead network ends no connection that only waits.
+"""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -91,6 +98,9 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
         holder = self._held.get(conversation_id)
         await self._write(lambda kept: kept.forget_journal(conversation_id, holder))
 
+    async def listen(self, wake: Wake) -> None:
+        await self._own().listen(wake)
+
     async def delete(self, conversation_id: str) -> bool:
         seen: set[str] = set()
         return bool(await self._write(lambda kept: kept.delete(conversation_id, seen)))
@@ -118,10 +128,11 @@ class _LoopParts:
         self._looked_for_frozen = self._said_alive = 0.0
         self.reads, self.writes, self.locks = BatchQueue(), BatchQueue(), BatchQueue()
         self._ready = asyncio.Lock()
-        make = partial(ManagedConnection, url, place=place, schema=schema, seconds=timeout)
-        self.reading = make(welcome=self._welcome)
-        self.writing = make(welcome=self._welcome)
-        self.locking = make(welcome=self._welcome_holder)
+        self._timeout = timeout
+        self._make = partial(ManagedConnection, url, place=place, schema=schema, seconds=timeout)
+        self.reading = self._make(welcome=self._welcome)
+        self.writing = self._make(welcome=self._welcome)
+        self.locking = self._make(welcome=self._welcome_holder)
 
     async def _welcome(self, db: Connection) -> None:
         async with self._ready:
@@ -144,6 +155,27 @@ class _LoopParts:
     async def beat(self, asked: Sequence[Any]) -> Sequence[Any]:
         await self.locking.call(self._say_alive)
         return [None for _ in asked]
+
+    async def listen(self, wake: Wake) -> None:
+        """Call `wake` for each accepted message, on a connection of its own, until it is lost."""
+        line = self._make(welcome=self._welcome)
+        named = sql.Identifier(rows.channel(self.schema))
+        begin = sql.SQL("LISTEN {}").format(named)
+
+        async def listening(db: Connection) -> Connection:
+            await db.execute(begin)
+            return db
+
+        try:
+            while True:  # each round is a probe, which begins again on a new connection
+                db = await line.call(listening)
+                wake()
+                async for _ in db.notifies(timeout=_PROBE_SECONDS):
+                    wake()
+        except psycopg.Error as error:
+            raise unreachable(self.place, error, self._timeout) from error
+        finally:
+            line.drop()
 
     async def load(self, asked: Sequence[Any]) -> Sequence[Any]:
         return await self.reading.call(lambda db: rows.load(db, asked))

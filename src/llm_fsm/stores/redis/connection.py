@@ -11,15 +11,22 @@ from typing import Any, NamedTuple
 
 from redis import exceptions as faults
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.base import Wake
 from llm_fsm.stores.errors import silent
 from llm_fsm.stores.redis import scripts
 from llm_fsm.stores.redis.errors import fault, is_replica, warn
 
 _CONNECTIONS = 32
+_PROBE_SECONDS = 30.0
+"""Seconds of silence after which a listener asks the server.
+
+A dead network ends no connection that only waits.
+"""
 
 
 class RedisReply(NamedTuple):
@@ -38,7 +45,7 @@ class RedisLink:
 
     def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
         self.place, self.prefix, self.lease = place, prefix, lease
-        self._timeout = timeout
+        self._url, self._timeout = url, timeout
         self.client = Redis(connection_pool=pool_of(url, timeout))
         self.holder = ""
         self._names = map(f"{uuid.uuid4().hex}:{{}}".format, itertools.count(1))
@@ -112,6 +119,36 @@ class RedisLink:
             await self._unlock(name, holder)
         except StoreError:
             self._doubt(name, holder)
+
+    async def listen(self, wake: Wake) -> None:
+        """Call `wake` for each accepted message, on a connection of its own, until it is lost."""
+        client = Redis(connection_pool=pool_of(self._url, self._timeout))
+        heard = client.pubsub()
+        try:
+            await heard.subscribe(f"{self.prefix}wake")
+            await self._hear(heard, wake)
+        except faults.TimeoutError as error:
+            raise silent(self.place, self._timeout) from error
+        except (faults.RedisError, OSError) as error:
+            raise fault(self.place, error) from error
+        finally:
+            await heard.aclose()  # type: ignore[no-untyped-call]
+            await client.connection_pool.disconnect()
+
+    async def _hear(self, heard: PubSub, wake: Wake) -> None:
+        probed = False
+        while True:
+            patience = self._timeout if probed else _PROBE_SECONDS
+            message = await heard.get_message(timeout=patience)
+            if message is not None:
+                probed = False
+                if message["type"] in ("subscribe", "message"):  # some may be lost before the first
+                    wake()
+            elif probed:
+                raise silent(self.place, self._timeout)
+            else:
+                await heard.ping()
+                probed = True
 
     async def close(self) -> None:
         if self._renewing is not None:

@@ -20,7 +20,7 @@ TABLE = (
         patterns=("WRONGPASS", "invalid username-password"),
     ),
     DriverFault(
-        "the server does not let this user do that: grant it the commands and keys of llm-fsm",
+        "the server does not let this user do that: grant it the commands, keys and channels of llm-fsm",
         patterns=("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys"),
     ),
     DriverFault(

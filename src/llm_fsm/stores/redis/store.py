@@ -30,6 +30,7 @@ from llm_fsm.stores.base import (
     LoadedWithJournal,
     OutboxQuery,
     Posted,
+    Wake,
     just_before,
 )
 from llm_fsm.stores.errors import (
@@ -156,6 +157,9 @@ class RedisStore(PerLoop[RedisLink]):
         )
         answer = await self._write(scripts.ACCEPT, name, request_id, repr(float(message.due)), text)
         return self._message(answer.value)
+
+    async def listen(self, wake: Wake) -> None:
+        await self._own().listen(wake)
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
         if query.conversation_id is not None:
