@@ -161,3 +161,16 @@ def test_graph_comes_without_waiting_for_the_findings(page):
     assert whole["findings"]
     assert early["findings"] == []
     assert [one["id"] for one in early["graph"]["nodes"]] == [one["id"] for one in whole["graph"]["nodes"]]
+
+
+def test_a_picture_has_the_beginning_of_a_long_text(page):
+    long = "x" * 2_000
+    rule = {"logic": {"==": [{"var": "city"}, long]}}
+    way = {"target_state": "t", "description": long, "conditions": [rule]}
+    states = {"s": {"purpose": long, "reply": long, "transitions": [way]}, "t": {"description": long}}
+    text = json.dumps({"name": "a", "initial_state": "s", "states": states})
+    graph = page.post("/check", {"path": "a.json", "text": text})["graph"]
+    assert [len(node["purpose"]) for node in graph["nodes"]] == [300, 300]
+    [edge] = graph["edges"]
+    assert len(edge["label"]) == len(edge["words"]) == 300
+    assert page.post("/check", {"path": "a.json", "text": text})["value"]["states"] == states

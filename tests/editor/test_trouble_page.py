@@ -227,3 +227,20 @@ def test_names_with_markup_other_scripts_and_signs_are_names(browser: Browser, a
         assert page.locator("img, b[onclick]").count() == 0
     kept = json.loads(greeting.with_name("odd.json").read_text(encoding="utf-8"))
     assert list(kept["states"]) == [*NAMES[:-1], f"{MARKUP} 🚀", "end"]
+
+
+def test_a_file_of_five_megabytes_is_drawn_and_edited(browser: Browser, address: str, greeting: Path) -> None:
+    document = json.loads(greeting.read_text(encoding="utf-8"))
+    document["states"]["goodbye"]["reply"] = "x" * 5_000_000
+    write(greeting, json.dumps(document, indent=1))
+    with opened(browser, address, "greeting.json") as page:
+        expect(page.get_by_role("group", name="State goodbye,")).to_be_visible(timeout=30_000)
+        view(page, "Outline")
+        page.get_by_role("list", name="States").get_by_role("button").filter(has_text="hello").first.click()
+        page.get_by_label("purpose").fill("Who are you?")
+        page.keyboard.press("Tab")
+        expect(page.get_by_text("Change purpose")).to_be_visible(timeout=30_000)
+        save(page)
+        expect(page.get_by_text("Saved greeting.json")).to_be_visible(timeout=30_000)
+    document["states"]["hello"]["purpose"] = "Who are you?"
+    assert json.loads(greeting.read_text(encoding="utf-8")) == document

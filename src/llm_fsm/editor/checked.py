@@ -36,8 +36,6 @@ from llm_fsm.workflow.schema import validate_workflow_json
 _RANK = {"error": 0, "warning": 1, "info": 2}
 _STAYS = frozenset({"raise", "continue"})
 """Values of `on_exhausted` that name no state."""
-_MOST_WORDS = 300
-"""Characters of a state's words in a picture. A reply of megabytes would make the canvas slow."""
 _MAX_FIXED = 200_000
 """Characters of a text whose corrections are tried: each one checks the text again."""
 
@@ -265,8 +263,8 @@ def _node(document: Document, name: str, placed: Placed, path: str, folder: Fold
         kind=kind_of(document, name),
         pointer=placed.pointer,
         initial=name == document.initial,
-        purpose=(placed.text("purpose") or placed.text("description"))[:_MOST_WORDS],
-        reply=placed.text("reply")[:_MOST_WORDS],
+        purpose=placed.text("purpose") or placed.text("description"),
+        reply=placed.text("reply"),
         keys=_texts(placed, "required_context_keys"),
         tools=_texts(placed, "tools"),
         key_results=[one.text("name") for one in placed.items("key_results")],

@@ -6,14 +6,24 @@ Lines and columns count from 1, columns in characters. Pointers are JSON pointer
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
 """A conversation's definition, a workflow of version 2.0, conversation tests, positions, or another JSON file."""
 ExportForm = Literal["python", "json", "mermaid", "svg", "png", "dot", "procedure"]
 MAX_TEXT = 10_000_000
+_MOST_WORDS = 300
+"""Characters of a text in a picture. A text of megabytes would make the canvas slow."""
+
+
+def _beginning(text: str) -> str:
+    return text[:_MOST_WORDS]
+
+
+PictureWords = Annotated[str, AfterValidator(_beginning)]
+"""A text as pictures show it: its beginning."""
 
 
 class _Shape(BaseModel):
@@ -93,11 +103,11 @@ class GraphNode(_Shape):
     """converse, decide, task, subflow, wait, final, or `unknown`: a target that does not exist."""
     pointer: str
     initial: bool = False
-    purpose: str = ""
-    reply: str = ""
+    purpose: PictureWords = ""
+    reply: PictureWords = ""
     keys: list[str] = []
     tools: list[str] = []
-    key_results: list[str] = []
+    key_results: list[PictureWords] = []
     flow: str | None = None
     """The file that a subflow calls, below the folder."""
     flow_exists: bool = False
@@ -113,9 +123,9 @@ class GraphEdge(_Shape):
     source: str | None
     target: str
     pointer: str
-    label: str = ""
+    label: PictureWords = ""
     """The description, or the name of a branch of a workflow."""
-    words: str = ""
+    words: PictureWords = ""
     """The conditions in words; empty if there are none."""
     how: Literal["picked", "auto", "timeout", "exhausted"] = "picked"
     returns: bool = False
