@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from studio_page import opened
 
 ROOT = Path(__file__).parents[2]
-GREETING = {"message": "Good evening! For how many may I reserve?"}
+GREETING = "Good evening! For how many guests may I reserve?"
 PARTY = {
     "transition": {
         "target_state": "moment",
@@ -22,7 +22,7 @@ PARTY = {
     "message": "Four, gladly. On which day?",
 }
 GROUP = {"transition": {"target_state": "moment", "context_update": {}}, "message": "And the day?"}
-REPLIES = [GREETING, PARTY, GROUP, GROUP]
+REPLIES = [PARTY, GROUP, GROUP]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def said(page: Page) -> Locator:
 def talked(page: Page) -> None:
     """Hold a conversation of two turns with scripted replies."""
     begin(page, "scripted")
-    expect(page.get_by_text(GREETING["message"])).to_be_visible()
+    expect(said(page).get_by_text(GREETING)).to_be_visible()
     say(page, "A table for four, I am Ana Silva")
     expect(page.get_by_text("Four, gladly.")).to_be_visible()
     say(page, "Tomorrow perhaps")
