@@ -1,4 +1,4 @@
-"""What goes wrong around the page: it says so in words, nothing typed is lost, and nothing is run."""
+"""Trouble around the page: it is said in words, nothing typed is lost, and nothing is run."""
 
 import json
 import os

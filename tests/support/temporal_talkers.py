@@ -81,7 +81,7 @@ def _size(ledger: Path) -> int:
 
 
 async def faults(store: Any, answered: dict[str, int], reminded: Iterable[str]) -> list[str]:
-    """What was lost, doubled or out of order, in words."""
+    """Say in words which turns were lost, doubled or out of order."""
     found: list[str] = []
     for name, count in answered.items():
         events = await _events(store, name)

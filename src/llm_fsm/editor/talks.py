@@ -40,7 +40,7 @@ _BY: Mapping[str, str] = {"due": "time", "end": "update", "heard": "update", "mi
 
 @dataclasses.dataclass(kw_only=True)
 class LiveTalk:
-    """What lets a conversation go on: a machine on its text, its model, and the conversation."""
+    """The parts that continue a conversation: a machine on its text, its model, and the conversation."""
 
     machine: AsyncMachine
     llm: WatchedModel

@@ -1,4 +1,4 @@
-"""What gives work to the workers: messages, and the chunks of a batch."""
+"""The client: it gives messages and the chunks of a batch to the workers."""
 
 from __future__ import annotations
 

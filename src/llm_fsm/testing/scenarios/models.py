@@ -39,7 +39,7 @@ BEGINNING = 1893456000.0
 
 
 class Naming(Enum):
-    """What a field names in the definition, so that a renaming there can reach it.
+    """The kind of name in a field, so that a renaming in the definition can reach it.
 
     A text or a list of texts holds names; of an object, the keys are names.
     """
