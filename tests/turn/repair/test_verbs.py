@@ -1123,7 +1123,7 @@ def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
         assert (name in enum(done)) is (name != "silence")
     system, user = (message.content for message in done.requests[0].messages)
     assert "\ncancel: the user wants to stop this\n" in system
-    assert "only if it does not, you may name one of <open_patterns> that fits." in system
+    assert "only if not, you may name one of <open_patterns> that fits." in system
     assert "clarify, repeat, skip, back, restart, handover, cannot_handle</open_patterns>" in user
     off = say(machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?"))
     assert off.of(ev.MoveRefused)[0].by == "unknown"

@@ -138,7 +138,7 @@ async def _has_journal(store: Store) -> bool | None:
 
 
 async def accepted_messages_are_shared(store: Store, other: Store) -> None:
-    """A message that one store accepts is found by another on the same place, and marked by one of both."""
+    """A message that one store accepts is found and marked by another one on the same place."""
     await store.accept(message("c", "r"))
     expect("there", await found(other, AcceptedQuery(now=2.0)), [("c", "r")])
     marks = [
