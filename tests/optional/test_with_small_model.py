@@ -40,7 +40,7 @@ FRUIT: dict[str, Any] = {
         "end": {"reply": "Thank you."},
     },
 }
-MESSAGES = ("Pears, please", "Seven of them", "That is all")
+MESSAGES = ("Pears, please", "Seven, please", "That is all")
 
 
 @pytest.fixture(scope="module")
