@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from studio_page import opened
 
@@ -88,6 +88,31 @@ def test_a_turn_says_why(browser: Browser, address: str, reservation: Path) -> N
         expect(changed).to_contain_text("“Ana Silva”")
         why.get_by_text("Prompt and reply").click()
         expect(why.get_by_role("region", name="Reply")).to_contain_text("context_update")
+
+
+def test_words_entered_while_an_answer_arrives_are_sent_after_it(
+    browser: Browser, address: str, reservation: Path
+) -> None:
+    with opened(browser, address, "reservation.json") as page:
+        begin(page, "scripted")
+        expect(said(page).get_by_text(GREETING)).to_be_visible()
+        held: list[Route] = []
+
+        def hold_the_first(route: Route) -> None:
+            if held:
+                route.continue_()
+            else:
+                held.append(route)
+
+        page.route("**/messages", hold_the_first)
+        say(page, "A table for four, I am Ana Silva")
+        expect(said(page).get_by_text("A table for four, I am Ana Silva")).to_be_visible()
+        say(page, "Tomorrow perhaps")
+        expect(page.get_by_text("Your message is sent after this answer.")).to_be_visible()
+        held[0].continue_()
+        expect(page.get_by_text("And the day?")).to_be_visible()
+        expect(said(page).filter(has_text="Tomorrow perhaps")).to_have_count(1)
+        expect(page.get_by_label("Your message")).to_have_value("")
 
 
 def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(browser: Browser, address: str, reservation: Path) -> None:

@@ -288,17 +288,29 @@ function Inspection({ found }: { found: TurnInspection }) {
 function Entry() {
   const { talk, isBusy } = useTalk();
   const [text, setText] = useState("");
-  if (!talk) return null;
-  if (talk.paused) return <Pause key={talk.turns.length} paused={talk.paused} />;
-  const say = (event: Event) => {
-    event.preventDefault();
-    if (!text.trim() || isBusy) return;
+  // Words that are entered while an answer still arrives are sent after it.
+  const [isWaiting, setWaiting] = useState(false);
+  const isPaused = Boolean(talk?.paused);
+  useEffect(() => {
+    if (!isWaiting || isBusy || isPaused) return;
+    setWaiting(false);
     const words = text;
+    if (!words.trim()) return;
     setText("");
     // Words that were not answered come back, unless other ones are typed by now.
     void send({ text: words }, words).then((isDone) => {
       if (!isDone) setText((now) => now || words);
     });
+  }, [isWaiting, isBusy, isPaused]);
+  if (!talk) return null;
+  if (talk.paused) return <Pause key={talk.turns.length} paused={talk.paused} />;
+  const say = (event: Event) => {
+    event.preventDefault();
+    setWaiting(true);
+  };
+  const type = (words: string) => {
+    setText(words);
+    setWaiting(false);
   };
   return (
     <>
@@ -322,16 +334,19 @@ function Entry() {
           <textarea
             rows={1}
             value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
+            onInput={(event) => type(event.currentTarget.value)}
             onKeyDown={(event) => {
               if (event.key === "Enter" && !event.shiftKey && !event.isComposing) say(event);
             }}
           />
         </label>
-        <button class="main" disabled={isBusy}>
-          Send
-        </button>
+        <button class="main">Send</button>
       </form>
+      {isWaiting && (
+        <p role="status" class="quiet">
+          Your message is sent after this answer.
+        </p>
+      )}
     </>
   );
 }
