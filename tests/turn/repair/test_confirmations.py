@@ -33,6 +33,8 @@ KNOWN: dict[str, dict[str, Any]] = {
     "support_desk": {"topic": "other", "problem": "It does not open.", "email": "ada@example.com"},
 }  # fmt: skip
 """Answers with which the last question of a definition can be agreed to."""
+ELSEWHERE: dict[tuple[str, str], dict[str, Any]] = {("reservation", "group"): {"guests": 12}}
+"""Answers with which a state that is not the last one keeps the conversation."""
 LAST = {"appointment": "confirm", "order": "confirm", "quiz": "review", "registration": "review",
         "reservation": "confirm", "returns": "confirm", "support_desk": "ticket"}  # fmt: skip
 PROMISE = "Of course, that is done!"
@@ -61,7 +63,8 @@ def _waits_for_yes(made: CompiledMachine, state: CompiledState) -> bool:
 
 
 def at(name: str, state: str) -> Session:
-    begun = start(program(name), state=state, context=KNOWN.get(name, {})).session
+    known = KNOWN.get(name, {}) | ELSEWHERE.get((name, state), {})
+    begun = start(program(name), state=state, context=known).session
     return say(program(name), begun, "hello", reply(state, "So far, so good.")).session
 
 
