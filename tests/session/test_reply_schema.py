@@ -225,3 +225,11 @@ def test_keys_of_the_current_state_come_first_with_the_changes_of_their_lists() 
     found = narrowed(schema, ("a", "b"), (), ("guests",))
     update = found.schema["properties"]["context_update"]["properties"]
     assert list(update) == ["guests", "+guests", "-guests", "name", "phone"]
+
+
+def test_no_more_keys_can_be_taken_back_than_there_are_values() -> None:
+    keys = {name: {"type": "string"} for name in ("name", "phone")}
+    schema = reply_schema(targets=("a", "b"), keys=keys, reasoning="none", name="", facts=False)
+    found = narrowed(schema, ("a", "b"), ("name", "phone"))
+    taken_back = found.schema["properties"]["context_update"]["properties"]["_clear"]
+    assert (taken_back["items"]["enum"], taken_back["maxItems"]) == (["name", "phone"], 2)

@@ -342,8 +342,12 @@ def _narrowed(
     if form == "object" and not clearable:
         del update["properties"]["_clear"]
     elif form == "object":
-        names = {"type": "string", "enum": list(clearable)}
-        update["properties"]["_clear"]["items"] = names
+        # A grammar cannot forbid repetition, so the list is as long as the keys are many.
+        update["properties"]["_clear"] = {
+            "type": "array",
+            "items": {"type": "string", "enum": list(clearable)},
+            "maxItems": min(len(clearable), MOST_ITEMS),
+        }
     if form == "object" and asked:
         update["properties"] = _in_order(update["properties"], asked)
     _bound_lists(whole)
