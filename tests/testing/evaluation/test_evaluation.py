@@ -91,6 +91,43 @@ def test_after_a_wrong_turn_the_conversation_goes_on_from_the_right_answer() -> 
     assert found.unforced == 0
 
 
+ROUTED: dict[str, Any] = {
+    **BOOKING,
+    "states": {
+        **BOOKING["states"],
+        "name": {
+            "purpose": "What is your name?",
+            "required_context_keys": ["name"],
+            "transitions": [{"target_state": "route", "conditions": [{"requires_context_keys": ["name"]}]}],
+        },
+        "route": {
+            "kind": "decide",
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["guests"]}]},
+                {"target_state": "guests", "priority": 200},
+            ],
+        },
+    },
+}
+
+
+def test_the_right_answer_may_name_a_state_on_the_way_to_the_one_of_the_label() -> None:
+    turns: list[dict[str, Any]] = [
+        {"say": "I am Ada, for four", "state": "done", "values": {"name": {"like": "^ada$"}, "guests": 4}},
+    ]
+    found = dialogue([reply("name", "What?")], turns, file={"definition": ROUTED})
+    assert (found.unforced, [turn.right for turn in found.turns]) == (0, [False])
+
+
+def test_a_wrong_turn_that_no_reply_could_have_made_right_is_counted() -> None:
+    turns: list[dict[str, Any]] = [
+        {"say": "Ada", "state": "done", "values": {"name": "Ada"}},
+        {"say": "go on", "state": "guests"},
+    ]
+    found = dialogue([reply("name", "What?"), reply("guests", "How many?")], turns)
+    assert (found.unforced, [turn.right for turn in found.turns]) == (1, [False, True])
+
+
 def test_a_free_dialogue_goes_on_from_where_the_model_led_it() -> None:
     replies = [reply("name", "What?"), reply("name", "", guests=4)]
     found = dialogue(replies, forced=False)

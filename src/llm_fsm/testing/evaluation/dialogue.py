@@ -20,6 +20,8 @@ from llm_fsm.testing.scenarios.scripted_model import Plain
 
 _TRIES = 3
 """Times that the right answer is offered after a wrong turn: the machine may ask once more."""
+_AROUND = ".,;:!?\"'()"
+"""Punctuation around words that is no part of a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +93,8 @@ class DialoguePlayer:
             turns.append(turn)
             told(turn)
             if self._forced and turn.judged and not turn.right:
-                machine.llm = ScriptedLLM([_right_reply(label, run.chat)] * _TRIES)
-                forced = await self._force(run, run.chat, label, known)
+                unforced += not await self._force(run, run.chat, label, known)
                 machine.llm = self._llm
-                unforced += not forced
             if run.chat.ended:
                 break
         await machine.delete(run.id)
@@ -108,13 +108,20 @@ class DialoguePlayer:
         """Put the right answer in place of the last turn. Return false if that is not possible."""
         if label.step.kind != "say":
             return False
+        everything = len(known) + 1
+        met: dict[str, int] = {}
         try:
             await chat.undo()
+            for target in _targets(label, chat):
+                met[target] = await _answered(run, chat, label, known, target)
+                if met[target] == everything:
+                    return True
+                await chat.undo()
+            nearest = max(met, key=lambda target: met[target])
+            await _answered(run, chat, label, known, nearest)
         except (LLMFSMError, ValueError):
             return False
-        after = await _taken(run, chat, label)
-        placed = not label.states or after.state in label.states
-        return placed and all(fits(after.context.get(key), wanted) for key, wanted in known.items())
+        return False
 
     async def close(self) -> None:
         """Free the machine."""
@@ -138,15 +145,35 @@ async def _taken(run: CaseRunner, chat: AsyncConversation, label: Label) -> Step
     return StepOutcome(text=text, state=chat.state, context=dict(chat.context), events=events)
 
 
-def _right_reply(label: Label, chat: AsyncConversation) -> dict[str, Any]:
-    """Return the reply that the labels ask for."""
+def _targets(label: Label, chat: AsyncConversation) -> tuple[str, ...]:
+    """Return what the right reply may name: the state of the label, or a state on the way to it."""
+    first = label.states or (chat.state,)
+    return tuple(dict.fromkeys((*first, *chat.ahead.open, chat.state)))
+
+
+async def _answered(
+    run: CaseRunner, chat: AsyncConversation, label: Label, known: Mapping[str, Any], target: str
+) -> int:
+    """Let a reply that names a target answer the step, and count what is right then: state and values."""
+    right = _right_reply(label, known, chat, target)
+    run.machine.llm = ScriptedLLM([right] * _TRIES)
+    after = await _taken(run, chat, label)
+    placed = not label.states or after.state in label.states
+    return placed + sum(fits(after.context.get(key), wanted) for key, wanted in known.items())
+
+
+def _right_reply(
+    label: Label, known: Mapping[str, Any], chat: AsyncConversation, target: str
+) -> dict[str, Any]:
+    """Return a reply with every value that must be known now and is not."""
     said = label.step.say or ""
-    values = {
-        key: _sample(wanted, said) for key, wanted in label.values.items() if wanted is not None
+    missing = {
+        key: wanted for key, wanted in known.items() if not fits(chat.context.get(key), wanted)
     }
-    unset = [key for key, wanted in label.values.items() if wanted is None]
-    gone = [key for key in unset if key in chat.context]
-    target = label.states[0] if label.states else chat.state
+    values = {key: _sample(wanted, said) for key, wanted in missing.items() if wanted is not None}
+    gone = [key for key, wanted in missing.items() if wanted is None]
+    for key, value in values.items():
+        gone += _surplus_parts(key, chat.context.get(key), value)
     found = reply(target, "All right.", **values)
     update = found["transition"]["context_update"]
     # A key that asks for a quote refuses a value without one, and the whole message is a quote.
@@ -156,8 +183,28 @@ def _right_reply(label: Label, chat: AsyncConversation) -> dict[str, Any]:
     return found
 
 
+def _surplus_parts(key: str, value: Any, wanted: Any) -> list[str]:
+    """Return the parts of an object that are known and should not be, as `_clear` names them."""
+    if not isinstance(value, dict) or not isinstance(wanted, dict):
+        return []
+    return [f"{key}.{part}" for part in value if part not in wanted]
+
+
 def _sample(wanted: Any, said: str) -> Any:
-    """Return a value that a label allows: itself, or for a pattern the user's message if it fits."""
+    """Return a value that a label allows: itself, or for a pattern the words of the user that fit."""
+    if isinstance(wanted, dict) and set(wanted) == {"maybe"}:
+        return _sample(wanted["maybe"], said)
     if isinstance(wanted, dict) and set(wanted) == {"like"}:
-        return said if fits(said, wanted) else str(wanted["like"]).strip("^$")
+        return _fitting_words(wanted, said) or str(wanted["like"]).strip("^$")
     return wanted
+
+
+def _fitting_words(wanted: Mapping[str, Any], said: str) -> str | None:
+    """Return the fewest words in a row that fit a pattern, without punctuation around them."""
+    words = said.split()
+    for length in range(1, len(words) + 1):
+        for start in range(len(words) - length + 1):
+            part = " ".join(words[start : start + length]).strip(_AROUND)
+            if fits(part, wanted):
+                return part
+    return None
