@@ -9,7 +9,7 @@ from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import form_of
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.prices import cost_of
-from llm_fsm.llm.providers import ALIASES, PROVIDERS, direct, key_of
+from llm_fsm.llm.providers import ALIASES, PROVIDERS, Provider, direct, key_of
 from llm_fsm.llm.registry import resolve, resolve_all
 from llm_fsm.llm.router import Router
 from llm_fsm.testing import ScriptedLLM, serve_scripted
@@ -94,7 +94,7 @@ async def test_a_state_s_model_without_a_key_is_an_error_of_the_model():
 @pytest.mark.parametrize("name", [*PROVIDERS, *ALIASES, "anthropic"])
 def test_a_reply_takes_the_form_that_the_provider_s_schemas_take(name):
     provider = direct(name)
-    expected = "object" if provider is not None and provider.optional_keys else "list"
+    expected = "list" if provider is None else provider.reply_form
     models = [resolve(f"{name}/m", api_key="k", environ={}), resolve(f"litellm:{name}/m", api_key="k", environ={})]
     assert {form_of(model, None) for model in models} == {expected}
 
@@ -107,8 +107,8 @@ NEAR = ["http://127.0.0.1:1/v1", "http://localhost:8000/v1", "http://10.0.0.3/v1
 
 
 @pytest.mark.parametrize("address", NEAR)
-def test_a_server_of_the_own_network_gets_optional_keys(address):
-    assert form_of(resolve("m", base_url=address, environ={}), None) == "object"
+def test_a_server_of_the_own_network_takes_either_form(address):
+    assert form_of(resolve("m", base_url=address, environ={}), None) == "either"
     assert form_of(object(), None) == "list"
 
 
@@ -131,3 +131,16 @@ def test_the_page_of_models_lists_every_provider_as_it_is():
         provider = PROVIDERS[name]
         assert (address, key) == (provider.base_url, provider.keys[0] if provider.keys else "none")
         assert (form.partition(",")[0], keys == "optional") == (provider.first_mode, provider.optional_keys)
+
+
+@pytest.mark.parametrize(
+    ("provider", "form"),
+    [
+        (Provider(optional_keys=True), "object"),
+        (Provider(optional_keys=True, narrow=True), "either"),
+        (Provider(narrow=True), "list"),
+        (Provider(), "list"),
+    ],
+)
+def test_a_provider_whose_schemas_demand_every_key_takes_a_list(provider, form):
+    assert provider.reply_form == form

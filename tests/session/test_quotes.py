@@ -12,7 +12,7 @@ from llm_fsm.cli.terminal.explain import lines
 from llm_fsm.records.explain import explain
 from llm_fsm.session import events as ev
 from llm_fsm.session.quotes import find_digits, find_quote, proof
-from llm_fsm.session.reply_schema import reply_schema, updates
+from llm_fsm.session.reply_schema import asked_form, reply_schema, updates
 from llm_fsm.testing import ScriptedLLM, calls
 from machines import machine, reply, say, start
 
@@ -109,6 +109,13 @@ def test_the_list_form_has_the_quote_beside_the_value() -> None:
     items = schema.schema["properties"]["context_update"]["items"]["anyOf"]
     with_quote = [item["properties"]["key"]["enum"] for item in items if "quote" in item["required"]]
     assert with_quote == [["name"]]
+
+
+def test_a_model_that_takes_either_form_is_asked_for_a_list_where_a_value_needs_its_quote() -> None:
+    plain = machine(STATES, context_schema={"properties": {"note": KEYS["note"]}})
+    forms = [made.question("who", "either").schema for made in (MADE, plain)]
+    assert [schema and schema.form for schema in forms] == ["list", "object"]
+    assert [asked_form(taken, quotes=True) for taken in ("object", "list")] == ["object", "list"]
 
 
 def test_only_machines_with_such_keys_tell_of_quotes() -> None:

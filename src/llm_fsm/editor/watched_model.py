@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm.editor.models import ModelCall
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import form_of, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 
 
 class WatchedModel:
@@ -30,7 +30,7 @@ class WatchedModel:
         calls, self._calls = self._calls, []
         return calls
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """Return the form of reply that the model takes."""
         return form_of(self.llm, model)
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from llm_fsm.errors import ModelError
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 
 _PIECE = 12
 
@@ -42,7 +42,7 @@ class LLM(Protocol):
         """
 
 
-def form_of(llm: object, model: str | None) -> ReplyForm:
+def form_of(llm: object, model: str | None) -> TakenForm:
     """Return the form of a reply that a model takes.
 
     Args:
@@ -53,7 +53,7 @@ def form_of(llm: object, model: str | None) -> ReplyForm:
     Returns:
         The form.
     """
-    say: Callable[[str | None], ReplyForm] | None = getattr(llm, "reply_form", None)
+    say: Callable[[str | None], TakenForm] | None = getattr(llm, "reply_form", None)
     return "list" if say is None else say(model)
 
 

@@ -33,7 +33,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, form_of, in_pieces, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, TakenForm
 
 Match: TypeAlias = Literal["exact", "words"]
 _NOW = re.compile("^<(now|today)>[^<]*</\\1>\n", re.MULTILINE)
@@ -157,7 +157,7 @@ class RecordingLLM:
         self._llm = llm
         self._path = Path(path)
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """Return the form of the model's replies."""
         return form_of(self._llm, model)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, form_of, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 
 
 class Fallbacks:
@@ -19,10 +19,12 @@ class Fallbacks:
         self._models = tuple(models)
         self.reads_view = any(getattr(model, "reads_view", False) for model in self._models)
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """Return a form that every model takes."""
         forms = {form_of(each, model if each is self._models[0] else None) for each in self._models}
-        return "list" if "list" in forms else "object"
+        if "list" in forms:
+            return "list"
+        return "object" if "object" in forms else "either"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Return the first reply. If all models fail, raise ModelError with the message of each."""

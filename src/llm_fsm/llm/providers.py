@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from llm_fsm.llm.structured_output import Mode
+from llm_fsm.session.messages import TakenForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,13 @@ class Provider:
     schema_beside_tools: bool = False
     narrow: bool = False
     list_limits: bool = False
+
+    @property
+    def reply_form(self) -> TakenForm:
+        """The form of a reply that its schemas take. Where each request gets a schema of its own, both are as good."""
+        if not self.optional_keys:
+            return "list"
+        return "either" if self.narrow else "object"
 
 
 UNKNOWN: Final = Provider(narrow=True)

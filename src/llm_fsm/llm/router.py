@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, form_of, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 
 
 class Router:
@@ -34,7 +34,7 @@ class Router:
         """Answer the request. Raises ModelError."""
         return self._adapter(request).complete(request)
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """Return the form that the model's provider takes."""
         try:
             return form_of(self.default if model is None else self._of(model), model)

@@ -18,6 +18,11 @@ ReplyForm = Literal["object", "list"]
 
 A provider's strict mode that wants every property of an object takes the list.
 """
+TakenForm = Literal["object", "list", "either"]
+"""The form that a model takes. Of a model that takes either, objects are shorter.
+
+Only a list can demand the quote of a value with it, so machines with `x-said: "quote"` ask such a model for lists.
+"""
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from typing import Any
 from llm_fsm._json import in_unicode
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.list_items import ADD, REMOVE, first_property, is_list, key_of
-from llm_fsm.session.messages import ReplyForm, ReplySchema
+from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
 
 _SCALARS = ("string", "integer", "number", "boolean")
 _TEXT = {"type": "string"}
@@ -186,6 +186,21 @@ def _as_object(keys: Mapping[str, Mapping[str, Any]], *, facts: bool) -> dict[st
         properties["_extra"] = _FACTS
     properties["_clear"] = {"type": "array", "items": _TEXT}
     return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def asked_form(taken: TakenForm, *, quotes: bool) -> ReplyForm:
+    """Return the form that a machine asks a model for.
+
+    Args:
+        taken: The form that the model takes.
+        quotes: True if the machine has values that need a quote. A list binds each value to its quote.
+
+    Returns:
+        The form.
+    """
+    if taken == "either":
+        return "list" if quotes else "object"
+    return taken
 
 
 def quoted_keys(keys: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

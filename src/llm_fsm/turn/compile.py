@@ -25,8 +25,8 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema
-from llm_fsm.session.reply_schema import reply_schema, with_targets
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema, TakenForm
+from llm_fsm.session.reply_schema import asked_form, reply_schema, with_targets
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItem
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
@@ -662,7 +662,7 @@ class _Parts:
     above: _Caller
 
 
-def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
+def _questions(parts: _Parts) -> Callable[[str, TakenForm], LLMRequest]:
     """Return the function that makes the common part of all questions in a state.
 
     System messages and schemas are made when they are first needed, and once for all states of a
@@ -714,8 +714,11 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
         )
         return LLMMessage("system", system_prompt(parts.prompts, spoken, keys, texts))
 
+    quotes = "quote" in keys.said.values()
+
     @cache
-    def question(state_id: str, form: ReplyForm) -> LLMRequest:
+    def question(state_id: str, taken: TakenForm) -> LLMRequest:
+        form = asked_form(taken, quotes=quotes)
         region, state = region_of[state_id], states[state_id]
         reasoning = state.model.reasoning or "none"
         system = system_of(region, reasoning, form)

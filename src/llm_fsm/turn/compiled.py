@@ -11,7 +11,7 @@ from llm_fsm.conditions.compiler import CompiledRule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
 from llm_fsm.session.context import Keys
-from llm_fsm.session.messages import LLMRequest, ReplyForm
+from llm_fsm.session.messages import LLMRequest, TakenForm
 from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
 from llm_fsm.turn.guards import Assignment, Move
@@ -144,7 +144,7 @@ class CompiledMachine:
     show.
     """
     prompts: Prompts
-    question: Callable[[str, ReplyForm], LLMRequest]
+    question: Callable[[str, TakenForm], LLMRequest]
     """From a state id to the common part of all questions there: system message, schema, settings,
     sizes. It is made when it is first needed.
     """

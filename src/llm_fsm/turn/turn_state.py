@@ -18,7 +18,7 @@ from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import uphold
 from llm_fsm.session.list_items import key_of
-from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
+from llm_fsm.session.messages import LLMMessage, TakenForm, Usage
 from llm_fsm.session.redaction import DOTS, redacted, texts_in
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
@@ -31,10 +31,10 @@ MAX_MESSAGE_CHARS = 100_000
 TICK = 0.001
 """Seconds. A limit counts as reached this much earlier, so that rounding clocks cannot miss it."""
 
-FormOf = Callable[[str | None], ReplyForm]
+FormOf = Callable[[str | None], TakenForm]
 
 
-def as_object(model: str | None) -> ReplyForm:  # noqa: ARG001
+def as_object(model: str | None) -> TakenForm:  # noqa: ARG001
     """Return the form of a reply for a model of which nothing else is known here."""
     return "object"
 

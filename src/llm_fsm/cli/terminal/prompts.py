@@ -9,7 +9,7 @@ from contextlib import aclosing
 from llm_fsm._text import estimate
 from llm_fsm.cli.terminal import console
 from llm_fsm.llm.base import LLM, form_of, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 from llm_fsm.turn.prompt.render import sections
 
 
@@ -21,7 +21,7 @@ class PromptPrinter:
         self._calls = 0
         self.reads_view = bool(getattr(llm, "reads_view", False))
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """The form of the model's replies."""
         return form_of(self._llm, model)
 

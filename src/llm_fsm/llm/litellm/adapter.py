@@ -38,7 +38,7 @@ from llm_fsm.llm.structured_output import (
     rejects_stream,
     rejects_tools,
 )
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")
@@ -130,10 +130,10 @@ class LiteLLM:
         self._pacing = pacing or Pacing()
         self._modes: dict[str, ReplyModes] = {}
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """Return the form that the provider's strict schemas take, if it is known."""
         provider = direct(provider_of(model or self._model))
-        return "object" if provider is not None and provider.optional_keys else "list"
+        return "list" if provider is None else provider.reply_form
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the provider. It is asked again if that may help, and in a simpler form if it rejects the form."""

@@ -49,7 +49,7 @@ from llm_fsm.llm.structured_output import (
     rejects_tools,
     thinks_aloud,
 )
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ReplySchema
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplySchema, TakenForm
 from llm_fsm.session.reply_schema import narrowed, with_list_limits
 
 MAX_ERROR = 2**16
@@ -108,9 +108,9 @@ class CompatLLM:
         self._modes = ReplyModes(self._habits.first_mode, both=both)
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
 
-    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+    def reply_form(self, model: str | None) -> TakenForm:  # noqa: ARG002
         """Return the form that the provider's strict schemas take."""
-        return "object" if self._habits.optional_keys else "list"
+        return self._habits.reply_form
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
         """Ask the server. It is asked again if that may help, and in a simpler form if it rejects the form."""

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, form_of
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, TakenForm
 from llm_fsm.testing.scenarios.cassette import (
     Cassette,
     CassetteEntry,
@@ -86,7 +86,7 @@ class Recorder:
             self.whole.add(self._play.name)
         return None
 
-    def reply_form(self, model: str | None) -> ReplyForm:
+    def reply_form(self, model: str | None) -> TakenForm:
         """Return the form of the model's replies."""
         return form_of(self._llm, model)
 
