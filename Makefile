@@ -32,7 +32,7 @@ help:
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
-	@echo 'make evaluate  play twelve dialogues with a real model of 1.5 billion parameters (1.1 GB), an hour or two; SMALL=smol: 93 MB'
+	@echo 'make evaluate  play twelve dialogues with a real model of 1.5 billion parameters (1.1 GB), 20 minutes to two hours; SMALL=smol: 93 MB'
 	@echo 'make wheel     build the wheel of this checkout into dist/'
 	@echo 'make clean     remove .venv and everything else that was made'
 	@echo
