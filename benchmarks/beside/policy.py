@@ -223,10 +223,20 @@ def choose_transition(transitions: list[dict], known: dict, text: str, here: str
     return here
 
 
-def _answer(here: str, target: str, updates: dict[str, Any], kind: str) -> Reply:
+def _move(here: str, target: str, updates: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return a move and the words for it."""
     words = f"Thank you. ({here} -> {target}) Please tell me what comes next."
-    move = {"target_state": target, "context_update": updates}
-    return Reply(json.dumps({"transition": move, "message": words}), kind=kind)
+    return {"target_state": target, "context_update": updates}, words
+
+
+def _answer(here: str, target: str, updates: dict[str, Any]) -> Reply:
+    move, words = _move(here, target, updates)
+    return Reply(json.dumps({"transition": move, "message": words}), kind="seed.turn")
+
+
+def _our_answer(here: str, target: str, updates: dict[str, Any], kind: str) -> Reply:
+    move, words = _move(here, target, updates)
+    return Reply(json.dumps({**move, "message": words}), kind=kind)
 
 
 def our_protocol(request: Body, system: str, text: str) -> Reply | None:
@@ -236,12 +246,12 @@ def our_protocol(request: Body, system: str, text: str) -> Reply | None:
     here = _between(text, "<id>", "</id>") or ""
     said = _loads(_between(text, "<user_input>\n", "\n</user_input>"), "")
     if not said:
-        return _answer(here, here, {}, "ours.greeting")
+        return _our_answer(here, here, {}, "ours.greeting")
     context = _loads(_between(text, "<current_context>\n", "\n</current_context>"), {})
     transitions = _loads(_between(text, "<transitions>\n", "\n</transitions>"), [])
     updates = {key: found for key in KEYS if (found := understand(key, said)) is not None}
     target = choose_transition(transitions, {**context, **updates}, said, here)
-    return _answer(here, target, updates, "ours.turn")
+    return _our_answer(here, target, updates, "ours.turn")
 
 
 def seed_era_protocol(request: Body, system: str, text: str) -> Reply | None:
@@ -264,7 +274,7 @@ def seed_era_protocol(request: Body, system: str, text: str) -> Reply | None:
     greets = "<conversation_history>" not in system or not text
     updates = {} if greets else {key: found for key in KEYS if (found := understand(key, text)) is not None}
     target = here if greets else choose_transition(transitions, {**context, **updates}, text, here)
-    return _answer(here, target, updates, "seed.turn")
+    return _answer(here, target, updates)
 
 
 def fsm_llm_protocol(request: Body, system: str, text: str) -> Reply | None:

@@ -44,8 +44,11 @@ class Async:
             )
 
     def door(self, base_url: str) -> dict[str, str]:
-        """How the server is reached: by our own client."""
-        return {"model": MODEL, "base_url": base_url}
+        """How the server is reached: by our own client, as it reaches OpenAI, at the address of the environment.
+
+        At an address of this machine that it is given, it would take the server for a local one.
+        """
+        return {"model": f"openai/{MODEL}"}
 
     def open(self, id: str) -> dict[str, Any]:
         return {"id": id}
@@ -99,7 +102,7 @@ class Sync(Async):
         options: dict[str, Any] = (
             {"model": _Stub()}
             if stub
-            else {"model": MODEL, "base_url": base_url, "api_key": "sk-fake", "timeout": 120}
+            else {"model": f"openai/{MODEL}", "api_key": "sk-fake", "timeout": 120}
         )
         self.machine = Machine.from_file(_MACHINE, **options, **where)
 
