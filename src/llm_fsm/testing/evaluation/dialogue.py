@@ -154,12 +154,17 @@ def _targets(label: Label, chat: AsyncConversation) -> tuple[str, ...]:
 async def _answered(
     run: CaseRunner, chat: AsyncConversation, label: Label, known: Mapping[str, Any], target: str
 ) -> int:
-    """Let a reply that names a target answer the step, and count what is right then: state and values."""
+    """Let a reply that names a target answer the step, and count what is right then."""
     right = _right_reply(label, known, chat, target)
     run.machine.llm = ScriptedLLM([right] * _TRIES)
     after = await _taken(run, chat, label)
-    placed = not label.states or after.state in label.states
-    return placed + sum(fits(after.context.get(key), wanted) for key, wanted in known.items())
+    right_now = 0
+    if not label.states or after.state in label.states:
+        right_now += 1
+    for key, wanted in known.items():
+        if fits(after.context.get(key), wanted):
+            right_now += 1
+    return right_now
 
 
 def _right_reply(
@@ -167,13 +172,17 @@ def _right_reply(
 ) -> dict[str, Any]:
     """Return a reply with every value that must be known now and is not."""
     said = label.step.say or ""
-    missing = {
-        key: wanted for key, wanted in known.items() if not fits(chat.context.get(key), wanted)
-    }
-    values = {key: _sample(wanted, said) for key, wanted in missing.items() if wanted is not None}
-    gone = [key for key, wanted in missing.items() if wanted is None]
-    for key, value in values.items():
-        gone += _surplus_parts(key, chat.context.get(key), value)
+    values: dict[str, Any] = {}
+    gone: list[str] = []
+    for key, wanted in known.items():
+        value = chat.context.get(key)
+        if fits(value, wanted):
+            continue
+        if wanted is None:
+            gone.append(key)
+            continue
+        values[key] = _sample(wanted, said)
+        gone += _surplus_parts(key, value, values[key])
     found = reply(target, "All right.", **values)
     update = found["transition"]["context_update"]
     # A key that asks for a quote refuses a value without one, and the whole message is a quote.
@@ -191,7 +200,7 @@ def _surplus_parts(key: str, value: Any, wanted: Any) -> list[str]:
 
 
 def _sample(wanted: Any, said: str) -> Any:
-    """Return a value that a label allows: itself, or for a pattern the words of the user that fit."""
+    """Return a value that a label allows: for a pattern the words of the user that fit it."""
     if isinstance(wanted, dict) and set(wanted) == {"maybe"}:
         return _sample(wanted["maybe"], said)
     if isinstance(wanted, dict) and set(wanted) == {"like"}:
