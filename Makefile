@@ -80,6 +80,7 @@ services:
 lint: $(VENV)/.dev
 	@echo 'ruff'
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
 	@echo 'mypy --strict'
 	@$(BIN)/mypy --no-error-summary
 	@echo 'import-linter'

@@ -1,8 +1,10 @@
-"""Live turns beside a batch: `python -m benchmarks.batch [sqlite|postgresql] [--conversations 5000]`.
+"""Live turns beside a batch: `python -m benchmarks.batch [sqlite|postgresql] [--conversations
+5000]`.
 
-Five talkers send a message each 0.2 s, first alone, then beside two processes that share a batch of conversations
-with two messages each. One of the two is killed after half of the lines. Every model takes 50 ms and notes each call
-in a file, so that calls which the kill cost twice show. The bar: the live p99 is at most 1.5 times that alone.
+Five talkers send a message each 0.2 s, first alone, then beside two processes that share a batch of
+conversations with two messages each. One of the two is killed after half of the lines. Every model
+takes 50 ms and notes each call in a file, so that calls which the kill cost twice show. The bar:
+the live p99 is at most 1.5 times that alone.
 """
 
 from __future__ import annotations
@@ -44,14 +46,18 @@ ECHO = {
         "bye": {"purpose": "Say goodbye."},
     },
 }
-REPLY = json.dumps({"transition": {"target_state": "hear", "context_update": {}}, "message": "I see."})
+REPLY = json.dumps(
+    {"transition": {"target_state": "hear", "context_update": {}}, "message": "I see."}
+)
 
 
 class SlowModel:
     """A model of 50 ms, which notes each call that it has answered."""
 
     def __init__(self, ledger: str | None = None) -> None:
-        self._file = None if ledger is None else os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._file = (
+            None if ledger is None else os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        )
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         await asyncio.sleep(SECONDS_OF_MODEL)
@@ -163,10 +169,16 @@ def main() -> int:
     twice = sum(count - 1 for count in calls.values())
     turns = given.conversations * (MESSAGES + 1)  # with the greeting
     print(f"load of the machine            {os.getloadavg()[0]:.1f}")
-    print(f"live alone, median / p99       {median(alone) * 1e3:.0f} / {percentile(alone) * 1e3:.0f} ms")
-    print(f"live beside, median / p99      {median(busy) * 1e3:.0f} / {percentile(busy) * 1e3:.0f} ms")
+    print(
+        f"live alone, median / p99       {median(alone) * 1e3:.0f} / {percentile(alone) * 1e3:.0f} ms"
+    )
+    print(
+        f"live beside, median / p99      {median(busy) * 1e3:.0f} / {percentile(busy) * 1e3:.0f} ms"
+    )
     ratio = percentile(busy) / percentile(alone)
-    print(f"p99 beside / alone             {ratio:.2f}, bar 1.5: {'pass' if ratio <= 1.5 else 'OVER'}")
+    print(
+        f"p99 beside / alone             {ratio:.2f}, bar 1.5: {'pass' if ratio <= 1.5 else 'OVER'}"
+    )
     print(f"model calls of the batch       {sum(calls.values())} for {turns} turns, {twice} twice")
     print(f"turns a second of the batch    {turns / took:.0f}")
     return 0

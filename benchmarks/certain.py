@@ -1,8 +1,8 @@
 """Calls and tokens that `x-fast` saves: `python -m benchmarks.certain`.
 
-Two users book a visit, one with nothing but the answers, one who talks. Each conversation is held twice: with
-`x-fast` on every key that can have it, and on none. The model understands everything, and both must end alike. How
-many turns of other users need no model depends on how they write.
+Two users book a visit, one with nothing but the answers, one who talks. Each conversation is held
+twice: with `x-fast` on every key that can have it, and on none. The model understands everything,
+and both must end alike. How many turns of other users need no model depends on how they write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _QUESTIONS = {
     "home": "Will somebody be at home?",
 }
 _KEYS: dict[str, dict[str, Any]] = {
-    "topic": {"type": "string", "enum": ["heating", "water", "power"], "description": "What is broken"},
+    "topic": {
+        "type": "string",
+        "enum": ["heating", "water", "power"],
+        "description": "What is broken",
+    },
     "postcode": {"type": "string", "pattern": "^[0-9]{5}$", "description": "Postcode, five digits"},
     "day": {"type": "string", "format": "date", "description": "Day of the visit as YYYY-MM-DD"},
     "email": {"type": "string", "format": "email", "description": "E-mail address"},
@@ -65,13 +69,17 @@ TALKS = (
 def definition(*, fast: bool = True) -> dict[str, Any]:
     """The booking as a definition."""
     states: dict[str, Any] = {}
-    for (name, question), following in zip(_QUESTIONS.items(), [*_QUESTIONS, "done"][1:], strict=True):
+    for (name, question), following in zip(
+        _QUESTIONS.items(), [*_QUESTIONS, "done"][1:], strict=True
+    ):
         known = {"description": "It is known", "requires_context_keys": [name]}
         states[name] = {
             "purpose": question,
             "reply": question,
             "required_context_keys": [name],
-            "transitions": [{"target_state": following, "description": "Answered", "conditions": [known]}],
+            "transitions": [
+                {"target_state": following, "description": "Answered", "conditions": [known]}
+            ],
         }
     states["done"] = {"purpose": "Say thank you", "reply": "Thank you, we will come."}
     keys = copy.deepcopy(_KEYS)
@@ -86,7 +94,9 @@ def definition(*, fast: bool = True) -> dict[str, Any]:
 
 
 class Held(NamedTuple):
-    """A conversation that was held: its turns, those of them without a model, calls and the tokens of their prompts."""
+    """A conversation that was held: its turns, those of them without a model, calls and the tokens
+    of their prompts.
+    """
 
     turns: int
     alone: int
@@ -101,7 +111,9 @@ async def held(said: Sequence[Said], *, fast: bool) -> Held:
     asked = [each for each in said if not (fast and each.certain)]
     model = ScriptedLLM([_reply(each) for each in asked])
     calls = []
-    async with AsyncMachine.from_dict(definition(fast=fast), model=model, store="memory") as machine:
+    async with AsyncMachine.from_dict(
+        definition(fast=fast), model=model, store="memory"
+    ) as machine:
         chat = await machine.start()
         for each in said:
             turn = await chat.send(each.text)
@@ -116,12 +128,16 @@ def _reply(said: Said) -> dict[str, Any]:
 
 
 async def cpu(*, fast: bool, rounds: int = 200) -> float:
-    """CPU milliseconds of a turn of the short answers, the least of ten blocks of `rounds` conversations."""
+    """CPU milliseconds of a turn of the short answers, the least of ten blocks of `rounds`
+    conversations.
+    """
     found = []
     replies = [_reply(each) for each in SHORT if not (fast and each.certain)]
     for _ in range(10):
         model = ScriptedLLM(replies, loop=True)
-        async with AsyncMachine.from_dict(definition(fast=fast), model=model, store="memory") as machine:
+        async with AsyncMachine.from_dict(
+            definition(fast=fast), model=model, store="memory"
+        ) as machine:
             spent = 0.0
             for _ in range(rounds):
                 chat = await machine.start()

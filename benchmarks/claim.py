@@ -1,4 +1,6 @@
-"""A longer conversation in another language: a claim of twelve states in German, sixteen messages, two corrections."""
+"""A longer conversation in another language: a claim of twelve states in German, sixteen messages,
+two corrections.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,16 @@ from typing import Any
 from llm_fsm.testing import reply
 
 KEYS = {
-    "anliegen": {"type": "string", "enum": ["Schaden", "Kündigung", "Frage"], "description": "Worum es geht"},
-    "vertragsnummer": {"type": "string", "pattern": "^[0-9]{8}$", "description": "Achtstellige Vertragsnummer"},
+    "anliegen": {
+        "type": "string",
+        "enum": ["Schaden", "Kündigung", "Frage"],
+        "description": "Worum es geht",
+    },
+    "vertragsnummer": {
+        "type": "string",
+        "pattern": "^[0-9]{8}$",
+        "description": "Achtstellige Vertragsnummer",
+    },
     "name": {"type": "string", "description": "Vor- und Nachname"},
     "schadentag": {"type": "string", "format": "date", "description": "Tag des Schadens"},
     "schadenort": {"type": "string", "description": "Ort, an dem es geschah"},
@@ -39,7 +49,9 @@ MESSAGES = (
 )
 
 
-def _state(purpose: str, instructions: str, keys: list[str], *transitions: tuple[str, str, list[str]]) -> Any:
+def _state(
+    purpose: str, instructions: str, keys: list[str], *transitions: tuple[str, str, list[str]]
+) -> Any:
     return {
         "purpose": purpose,
         "instructions": instructions,
@@ -48,7 +60,9 @@ def _state(purpose: str, instructions: str, keys: list[str], *transitions: tuple
             {
                 "target_state": target,
                 "description": words,
-                "conditions": [{"description": "bekannt", "requires_context_keys": needed}] if needed else [],
+                "conditions": [{"description": "bekannt", "requires_context_keys": needed}]
+                if needed
+                else [],
             }
             for target, words, needed in transitions
         ],
@@ -143,27 +157,51 @@ def definition() -> dict[str, Any]:
 def replies() -> list[dict[str, Any]]:
     """What the model says: the greeting, then one reply a message."""
     return [
-        reply("begruessung", "Guten Tag und willkommen bei der Schadenmeldung! Worum geht es bei Ihnen?"),
         reply(
-            "identitaet", "Das tut mir sehr leid. Wie ist Ihr Name und Ihre Vertragsnummer?", anliegen="Schaden"
+            "begruessung",
+            "Guten Tag und willkommen bei der Schadenmeldung! Worum geht es bei Ihnen?",
         ),
-        reply("identitaet", "Vielen Dank. Und Ihre Vertragsnummer?", name="Jörg Müller-Lüdenscheidt"),
-        reply("identitaet", "Die Nummer hat acht Ziffern und steht oben rechts auf der Police. Sehen Sie sie?"),
+        reply(
+            "identitaet",
+            "Das tut mir sehr leid. Wie ist Ihr Name und Ihre Vertragsnummer?",
+            anliegen="Schaden",
+        ),
+        reply(
+            "identitaet", "Vielen Dank. Und Ihre Vertragsnummer?", name="Jörg Müller-Lüdenscheidt"
+        ),
+        reply(
+            "identitaet",
+            "Die Nummer hat acht Ziffern und steht oben rechts auf der Police. Sehen Sie sie?",
+        ),
         reply("zeit", "Danke, das passt. An welchem Tag geschah es?", vertragsnummer="47114711"),
         reply("zeit", "Welches Datum war das genau?"),
         reply("ort", "Danke. Wo ist es geschehen?", schadentag="2026-11-17"),
-        reply("hergang", "Können Sie mir bitte schildern, was geschehen ist?", schadenort="Goethestraße 12, Köln"),
-        reply("polizei", "Das ist ärgerlich. Haben Sie die Polizei gerufen?", hergang="Einbruch, Fernseher und Räder"),
+        reply(
+            "hergang",
+            "Können Sie mir bitte schildern, was geschehen ist?",
+            schadenort="Goethestraße 12, Köln",
+        ),
+        reply(
+            "polizei",
+            "Das ist ärgerlich. Haben Sie die Polizei gerufen?",
+            hergang="Einbruch, Fernseher und Räder",
+        ),
         reply("akte", "Gut. Haben Sie ein Aktenzeichen bekommen?", polizei=True),
         reply("betrag", "Sie können es gern nachreichen. Wie hoch schätzen Sie den Schaden?"),
         reply("konto", "Danke. Auf welches Konto sollen wir auszahlen?", betrag=3500),
-        reply("telefon", "Unter welcher Nummer erreichen wir Sie bei Rückfragen?", iban="DE02120300000000202051"),
+        reply(
+            "telefon",
+            "Unter welcher Nummer erreichen wir Sie bei Rückfragen?",
+            iban="DE02120300000000202051",
+        ),
         reply(
             "pruefung",
             "Ich fasse zusammen: Einbruch am 17. November 2026 in Köln, etwa 3.500 Euro. Stimmt das so?",
             telefon="02215550188",
         ),
         reply("betrag", "Gern. Wie hoch ist der Schaden dann?"),
-        reply("pruefung", "Danke, ich habe 4.800 Euro notiert. Ist sonst alles richtig?", betrag=4800),
+        reply(
+            "pruefung", "Danke, ich habe 4.800 Euro notiert. Ist sonst alles richtig?", betrag=4800
+        ),
         reply("fertig", "Vielen Dank. Sie erhalten in den nächsten Tagen Post von uns."),
     ]

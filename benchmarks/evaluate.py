@@ -1,8 +1,10 @@
-"""Play the dialogues of this folder with a small real model, and print the table of `llm-fsm evaluate`.
+"""Play the dialogues of this folder with a small real model, and print the table of `llm-fsm
+evaluate`.
 
     python -m benchmarks.evaluate qwen --python .venv-model/bin/python
 
-`make evaluate` makes the environment of the model, and calls this. The page and all turns are in `.bench/`.
+`make evaluate` makes the environment of the model, and calls this. The page and all turns are in
+`.bench/`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from benchmarks.small_model import MODELS
 HERE = Path(__file__).parent
 RESULTS = Path(".bench")
 TIMEOUT = 900
-"""Seconds for a turn: two cores read some forty tokens a second of a model with 1.5 billion parameters."""
+"""Seconds for a turn: two cores read some forty tokens a second of a model with 1.5 billion
+parameters.
+"""
 
 
 @contextmanager
@@ -54,15 +58,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Play the dialogues with a small real model.")
     parser.add_argument("model", nargs="?", default="qwen", choices=sorted(MODELS))
     parser.add_argument("--python", default=sys.executable, help="the Python that has xllamacpp")
-    parser.add_argument("--cache", type=Path, default=RESULTS / "models", help="the folder of the models")
-    parser.add_argument("paths", nargs="*", default=[], help="other dialogues and conversation tests")
+    parser.add_argument(
+        "--cache", type=Path, default=RESULTS / "models", help="the folder of the models"
+    )
+    parser.add_argument(
+        "paths", nargs="*", default=[], help="other dialogues and conversation tests"
+    )
     given = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     paths = given.paths or sorted(map(str, (HERE / "dialogues").glob("*.json")))
     with served(given.model, given.python, given.cache) as address:
         command = [sys.executable, "-m", "llm_fsm", "evaluate", *paths]
-        command += ["--model", f"local/{given.model}", "--base-url", address, "--timeout", str(TIMEOUT)]
-        command += ["-o", str(RESULTS / "evaluation.json"), "--page", str(RESULTS / "evaluation.html")]
+        command += [
+            "--model",
+            f"local/{given.model}",
+            "--base-url",
+            address,
+            "--timeout",
+            str(TIMEOUT),
+        ]
+        command += [
+            "-o",
+            str(RESULTS / "evaluation.json"),
+            "--page",
+            str(RESULTS / "evaluation.html"),
+        ]
         return subprocess.run(command, check=False).returncode
 
 

@@ -28,14 +28,20 @@ MESSAGES = (
 
 def _state(name: str, following: str) -> dict[str, Any]:
     conditions = (
-        [{"description": f"{name} is known", "requires_context_keys": [name]}] if name in KEYS else []
+        [{"description": f"{name} is known", "requires_context_keys": [name]}]
+        if name in KEYS
+        else []
     )
     return {
         "purpose": f"Learn the {name}",
         "instructions": "Ask politely, one thing at a time, and be patient when an answer is incomplete.",
         "required_context_keys": [name] if name in KEYS else [],
         "transitions": [
-            {"target_state": following, "description": f"{name} is settled", "conditions": conditions}
+            {
+                "target_state": following,
+                "description": f"{name} is settled",
+                "conditions": conditions,
+            }
         ],
     }
 
@@ -86,7 +92,9 @@ def long_definition(states: int) -> dict[str, Any]:
         "initial_state": "step_0",
         "context_schema": {
             "type": "object",
-            "properties": {key: {"type": "string", "description": f"What {key} is"} for key in keys},
+            "properties": {
+                key: {"type": "string", "description": f"What {key} is"} for key in keys
+            },
         },
         "states": {**chain, f"step_{states - 1}": {"purpose": "Thank the user"}},
     }

@@ -1,9 +1,10 @@
 """A form of 14 keys, and what its prompts and replies take: `python -m benchmarks.form14`.
 
-For each form of a reply: the tokens that a model writes before the first word of its message, beside what is allowed
-(20, and 10 for each value that the message gives), the prompt tokens of a turn that no cache can serve, and the share
-of tokens that stand in a prefix which an earlier call of the conversation had. Then the tokens of the system message.
-The same with `x-said` on three of the keys, so that a model quotes the user for two of them.
+For each form of a reply: the tokens that a model writes before the first word of its message,
+beside what is allowed (20, and 10 for each value that the message gives), the prompt tokens of a
+turn that no cache can serve, and the share of tokens that stand in a prefix which an earlier call
+of the conversation had. Then the tokens of the system message. The same with `x-said` on three of
+the keys, so that a model quotes the user for two of them.
 """
 
 from __future__ import annotations
@@ -22,27 +23,53 @@ from llm_fsm.session.messages import LLMRequest, ReplyForm
 KEYS: dict[str, dict[str, Any]] = {
     "full_name": {"type": "string", "description": "First and last name"},
     "email": {"type": "string", "format": "email", "description": "E-mail address"},
-    "phone": {"type": "string", "pattern": "^\\+?[0-9 ]{6,20}$", "description": "Phone number with area code"},
+    "phone": {
+        "type": "string",
+        "pattern": "^\\+?[0-9 ]{6,20}$",
+        "description": "Phone number with area code",
+    },
     "street": {"type": "string", "description": "Street and number"},
     "postcode": {"type": "string", "pattern": "^[0-9]{5}$", "description": "Five digits"},
     "city": {"type": "string", "description": "Town or city"},
     "birth_date": {"type": "string", "format": "date", "description": "YYYY-MM-DD"},
-    "plan": {"enum": ["basic", "plus", "family"], "description": "The plan that the customer wants"},
-    "persons": {"type": "integer", "minimum": 1, "maximum": 8, "description": "How many people use it"},
+    "plan": {
+        "enum": ["basic", "plus", "family"],
+        "description": "The plan that the customer wants",
+    },
+    "persons": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 8,
+        "description": "How many people use it",
+    },
     "start_date": {"type": "string", "format": "date", "description": "First day, YYYY-MM-DD"},
     "payment": {"enum": ["invoice", "debit", "card"], "description": "How the customer pays"},
-    "iban": {"type": "string", "minLength": 15, "maxLength": 34, "description": "Account for a debit"},
+    "iban": {
+        "type": "string",
+        "minLength": 15,
+        "maxLength": 34,
+        "description": "Account for a debit",
+    },
     "newsletter": {"type": "boolean", "description": "Wants the newsletter"},
     "voucher": {"type": "string", "description": "Code of a voucher"},
 }
 SAID = {"full_name": "quote", "email": "quote", "phone": "digits"}
 """The keys whose values need proof in the second measurement, and its kind."""
 STATES = {
-    "person": ("May I have your full name, e-mail address and phone number?", ("full_name", "email", "phone")),
+    "person": (
+        "May I have your full name, e-mail address and phone number?",
+        ("full_name", "email", "phone"),
+    ),
     "address": ("Where do you live?", ("street", "postcode", "city")),
-    "contract": ("Which plan, for how many people and from which day?", ("plan", "persons", "start_date")),
+    "contract": (
+        "Which plan, for how many people and from which day?",
+        ("plan", "persons", "start_date"),
+    ),
     "payment": ("How would you like to pay?", ("payment",)),
-    "extras": ("Your date of birth, and would you like our newsletter?", ("birth_date", "newsletter")),
+    "extras": (
+        "Your date of birth, and would you like our newsletter?",
+        ("birth_date", "newsletter"),
+    ),
     "confirm": ("Shall I send the application?", ()),
 }
 
@@ -89,7 +116,9 @@ def definition(proof: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any
         states[name] = {
             "purpose": purpose,
             "required_context_keys": list(keys),
-            "transitions": [{"target_state": names[place + 1], "description": words, "conditions": conditions}],
+            "transitions": [
+                {"target_state": names[place + 1], "description": words, "conditions": conditions}
+            ],
         }
     return {
         "name": "application",
@@ -112,7 +141,10 @@ def written(said: Said, form: ReplyForm, proof: Mapping[str, str] = MappingProxy
             update.append({"key": key, "value": value, **quote})
     elif quotes:
         update["_quotes"] = quotes
-    document = {"transition": {"target_state": said.to, "context_update": update}, "message": said.answer}
+    document = {
+        "transition": {"target_state": said.to, "context_update": update},
+        "message": said.answer,
+    }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -129,7 +161,9 @@ class _Model(ScriptedLLM):
         return self._form
 
 
-async def requests(form: ReplyForm, proof: Mapping[str, str] = MappingProxyType({})) -> list[LLMRequest]:
+async def requests(
+    form: ReplyForm, proof: Mapping[str, str] = MappingProxyType({})
+) -> list[LLMRequest]:
     """What the model is asked in the conversation."""
     model = _Model(form, proof)
     async with AsyncMachine.from_dict(definition(proof), model=model, store="memory") as machine:
@@ -142,7 +176,8 @@ async def requests(form: ReplyForm, proof: Mapping[str, str] = MappingProxyType(
 
 
 class Figures(NamedTuple):
-    """Figures of one form: tokens before the first word and what is allowed, by turn; and of the prompts.
+    """Figures of one form: tokens before the first word and what is allowed, by turn; and of the
+    prompts.
 
     `static` is the system message, which is the same in every turn.
     """
@@ -185,7 +220,9 @@ def main() -> None:
             pairs = ", ".join(f"{before}/{allowed}" for before, allowed in both)
             print(f"{name}: tokens before the first word / allowed, by turn: {pairs}")
             uncached = f"{found.uncached:.0f} prompt tokens a turn that no cache serves"
-            print(f"{name}: {uncached}, {found.share:.1%} seen before, schema {found.schema} tokens")
+            print(
+                f"{name}: {uncached}, {found.share:.1%} seen before, schema {found.schema} tokens"
+            )
             print(f"{name}: {found.static} tokens of the prompt are the same in every turn")
 
 

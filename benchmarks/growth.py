@@ -1,9 +1,9 @@
 """Bytes written per turn, early and late in a conversation: `python -m benchmarks.growth`.
 
 Each store is measured without a context, and with one of a megabyte that no turn touches.
-SQLite and files: what the process hands to `write` (`wchar` of /proc/self/io), PostgreSQL: its write-ahead log.
-Each figure is the median of twenty turns around turn 10 and around turn 500: now and then SQLite copies its log into
-the file, which comes on top.
+SQLite and files: what the process hands to `write` (`wchar` of /proc/self/io), PostgreSQL: its
+write-ahead log. Each figure is the median of twenty turns around turn 10 and around turn 500: now
+and then SQLite copies its log into the file, which comes on top.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from llm_fsm.llm.scripted import ScriptedLLM
 
 SPAN = 20
 PLACES = (10, 500)
-CONTEXTS = {"no context": {}, "1 MB of context": {"catalogue": [f"article {number:06}" for number in range(60_000)]}}
+CONTEXTS = {
+    "no context": {},
+    "1 MB of context": {"catalogue": [f"article {number:06}" for number in range(60_000)]},
+}
 
 
 async def written_here() -> int:
@@ -42,15 +45,22 @@ def written_there(url: str) -> Callable[[], Awaitable[int]]:
     return ask
 
 
-async def growth(url: str, written: Callable[[], Awaitable[int]], context: dict[str, Any]) -> list[float]:
+async def growth(
+    url: str, written: Callable[[], Awaitable[int]], context: dict[str, Any]
+) -> list[float]:
     """Bytes per turn around each of `PLACES`, in a conversation that was started with this context."""
     taken: dict[int, list[float]] = {place: [] for place in PLACES}
-    async with AsyncMachine.from_dict(DEFINITION, model=ScriptedLLM([REPLY], loop=True), store=url) as machine:
+    async with AsyncMachine.from_dict(
+        DEFINITION, model=ScriptedLLM([REPLY], loop=True), store=url
+    ) as machine:
         chat = await machine.start(context, greet=False)
         for number in range(1, max(PLACES) + SPAN // 2 + 1):
             near = [place for place in PLACES if -SPAN // 2 < number - place <= SPAN // 2]
             before = await written() if near else 0
-            await chat.send(f"This is what I have to say in turn {number:05}.", request_id=f"request-{number:05}")
+            await chat.send(
+                f"This is what I have to say in turn {number:05}.",
+                request_id=f"request-{number:05}",
+            )
             for place in near:
                 taken[place].append(await written() - before)
     return [statistics.median(taken[place]) for place in PLACES]
@@ -63,7 +73,9 @@ def main() -> None:
             count = written_there(url) if kind == "postgresql" else written_here
             for name, context in CONTEXTS.items():
                 early, late = asyncio.run(growth(url, count, context))
-                print(f"{kind}, {name}: {early:,.0f} bytes a turn at turn {PLACES[0]}, {late:,.0f} at turn {PLACES[1]}")
+                print(
+                    f"{kind}, {name}: {early:,.0f} bytes a turn at turn {PLACES[0]}, {late:,.0f} at turn {PLACES[1]}"
+                )
 
 
 if __name__ == "__main__":

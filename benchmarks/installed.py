@@ -1,8 +1,9 @@
 """How many packages and bytes an installation brings: the base, checking alone, and each extra.
 
-`python -m benchmarks.installed` prints the table of docs/dependencies.md. The base and the checker have a fresh
-environment each. An extra is installed into a copy of the base, so that its row has only what it adds.
-`python -m benchmarks.installed --largest 15` prints the largest packages of the base instead.
+`python -m benchmarks.installed` prints the table of docs/dependencies.md. The base and the checker
+have a fresh environment each. An extra is installed into a copy of the base, so that its row has
+only what it adds. `python -m benchmarks.installed --largest 15` prints the largest packages of the
+base instead.
 """
 
 from __future__ import annotations
@@ -63,11 +64,22 @@ def copied(base: Path, place: Path) -> Path:
 def install(place: Path, *arguments: str) -> Installation:
     """Install into an environment and read what is there then."""
     python = str(place / "bin" / "python")
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check")
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    )
     began = time.perf_counter()
     subprocess.run((*pip, *arguments), check=True, cwd=ROOT)
     took = time.perf_counter() - began
-    listed = subprocess.run((python, "-c", LIST), check=True, capture_output=True, text=True, cwd=place)
+    listed = subprocess.run(
+        (python, "-c", LIST), check=True, capture_output=True, text=True, cwd=place
+    )
     sizes = {name: size for name, size in json.loads(listed.stdout).items() if name not in TOOLS}
     return Installation(sizes, took)
 
@@ -101,7 +113,9 @@ def measure(folder: Path, largest: int) -> None:
         for name, size in ordered[:largest]:
             print(f"{size / 1e6:8.1f} MB  {name}")
         return
-    checker = install(fresh(folder / "lint"), "--no-deps", ".", *settings["dependency-groups"]["lint"])
+    checker = install(
+        fresh(folder / "lint"), "--no-deps", ".", *settings["dependency-groups"]["lint"]
+    )
     print("| installed | packages | MB | seconds |\n|---|---|---|---|")
     print(row("checking alone", checker))
     print(row("the base", base), flush=True)
@@ -113,7 +127,9 @@ def measure(folder: Path, largest: int) -> None:
 def main() -> None:
     """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--largest", type=int, default=0, help="print this many packages of the base")
+    parser.add_argument(
+        "--largest", type=int, default=0, help="print this many packages of the base"
+    )
     largest = parser.parse_args().largest
     with tempfile.TemporaryDirectory() as folder:
         measure(Path(folder), largest)

@@ -1,8 +1,9 @@
 """Lateness of time-outs: `python -m benchmarks.lateness [sqlite|postgresql] [--conversations 200]`.
 
-Conversations begin over ten seconds, and each has a time-out of two seconds. Two processes look for what is due, as
-`llm-fsm worker` does; one of them is killed in the middle. The lateness of a time-out is the time of its turn less the
-time at which it was due. The bar: at most two seconds, and each time-out once.
+Conversations begin over ten seconds, and each has a time-out of two seconds. Two processes look for
+what is due, as `llm-fsm worker` does; one of them is killed in the middle. The lateness of a
+time-out is the time of its turn less the time at which it was due. The bar: at most two seconds,
+and each time-out once.
 """
 
 from __future__ import annotations

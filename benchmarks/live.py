@@ -1,11 +1,12 @@
 """Many live conversations in one process: `python -m benchmarks.live [memory|sqlite|postgresql] …`.
 
-Every conversation sends its next message as soon as the last one is answered; the model takes a second for each
-reply. Printed are turns per second, the median overhead of a turn without the model, the process's memory at its
-highest, and errors. PostgreSQL is started for the purpose on a free port, with its data in a temporary folder.
-`--paced N` sends N messages a second in all, so that the overhead shows what a turn costs when nothing is overrun.
-Python looks for garbage after 50,000 new objects, as the page of guarantees advises a host of many
-conversations; `--collect 0` leaves that as Python has it.
+Every conversation sends its next message as soon as the last one is answered; the model takes a
+second for each reply. Printed are turns per second, the median overhead of a turn without the
+model, the process's memory at its highest, and errors. PostgreSQL is started for the purpose on a
+free port, with its data in a temporary folder. `--paced N` sends N messages a second in all, so
+that the overhead shows what a turn costs when nothing is overrun. Python looks for garbage after
+50,000 new objects, as the page of guarantees advises a host of many conversations; `--collect 0`
+leaves that as Python has it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ REPLY = json.dumps({"transition": {"target_state": "chat"}, "message": "Tell me 
 
 
 class Slow:
-    """A model that takes its time, and says how much: a timer of asyncio is up to a millisecond late."""
+    """A model that takes its time, and says how much: a timer of asyncio is up to a millisecond
+    late.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -119,12 +122,18 @@ async def started(machine: AsyncMachine, count: int) -> int:
 def main() -> None:
     """Measure and print one line."""
     parser = argparse.ArgumentParser(prog="benchmarks.live", description=__doc__)
-    parser.add_argument("store", nargs="?", default="sqlite", choices=["memory", "sqlite", "postgresql", "file"])
+    parser.add_argument(
+        "store", nargs="?", default="sqlite", choices=["memory", "sqlite", "postgresql", "file"]
+    )
     parser.add_argument("--conversations", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--model", type=float, default=1.0, help="seconds that a reply takes")
-    parser.add_argument("--paced", type=float, default=0.0, help="messages a second, in all; 0: as many as go")
-    parser.add_argument("--collect", type=int, default=50_000, help="new objects per collection; 0: Python's own")
+    parser.add_argument(
+        "--paced", type=float, default=0.0, help="messages a second, in all; 0: as many as go"
+    )
+    parser.add_argument(
+        "--collect", type=int, default=50_000, help="new objects per collection; 0: Python's own"
+    )
     given = parser.parse_args()
     if given.collect:
         gc.set_threshold(given.collect, 20, 100)

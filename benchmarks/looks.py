@@ -1,7 +1,8 @@
-"""A look for unfinished and due turns beside many idle conversations: `python -m benchmarks.looks [URL]`.
+"""A look for unfinished and due turns beside many idle conversations: `python -m benchmarks.looks
+[URL]`.
 
-Without a URL it makes an SQLite file. A URL names an empty schema of PostgreSQL. Conversations are written past the
-store's methods, because a million turns would take an hour.
+Without a URL it makes an SQLite file. A URL names an empty schema of PostgreSQL. Conversations are
+written past the store's methods, because a million turns would take an hour.
 """
 
 from __future__ import annotations
@@ -25,10 +26,7 @@ _COLUMNS = "id, version, session, definition, state, ended, created, updated"
 
 def _fill_sqlite(path: Path, idle: int) -> None:
     """Write idle conversations into a file that the store has made."""
-    rows = (
-        (f"idle-{number}", 1, "{}", "bot", "ask", 0, 1.0, 1.0)
-        for number in range(idle)
-    )
+    rows = ((f"idle-{number}", 1, "{}", "bot", "ask", 0, 1.0, 1.0) for number in range(idle))
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA synchronous = OFF")
         db.executemany(f"INSERT INTO conversations ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", rows)

@@ -1,4 +1,6 @@
-"""Machines of awkward shapes, of about 1,000 states and 3,000 transitions unless they say otherwise."""
+"""Machines of awkward shapes, of about 1,000 states and 3,000 transitions unless they say
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,19 @@ Document = dict[str, Any]
 _END = {"kind": "final", "purpose": "Say goodbye"}
 
 
-def _machine(states: Mapping[str, Any], keys: Mapping[str, Any] | None = None, **more: Any) -> Document:
-    schema = {} if keys is None else {"context_schema": {"type": "object", "properties": dict(keys)}}
-    return {"name": "shape", "initial_state": next(iter(states)), **schema, **more, "states": dict(states)}
+def _machine(
+    states: Mapping[str, Any], keys: Mapping[str, Any] | None = None, **more: Any
+) -> Document:
+    schema = (
+        {} if keys is None else {"context_schema": {"type": "object", "properties": dict(keys)}}
+    )
+    return {
+        "name": "shape",
+        "initial_state": next(iter(states)),
+        **schema,
+        **more,
+        "states": dict(states),
+    }
 
 
 def _to(target: str, logic: Any = None, *keys: str, **more: Any) -> Document:
@@ -41,7 +53,11 @@ def grid() -> Document:
             "purpose": f"Do step {n}",
             "required_context_keys": [f"key_{n % 300}"],
             "transitions": [
-                _to(f"s{(n * 3 + k) % 1000}", {">": [{"var": f"key_{n % 300}"}, k]}, f"key_{n % 300}")
+                _to(
+                    f"s{(n * 3 + k) % 1000}",
+                    {">": [{"var": f"key_{n % 300}"}, k]},
+                    f"key_{n % 300}",
+                )
                 for k in range(3)
             ],
         }
@@ -67,7 +83,11 @@ def chain_of_decisions() -> Document:
     """1,000 deciding states in a row, each with three ways on."""
     keys = {"n": {"type": "integer", "minimum": 0, "maximum": 10_000}}
     states: Document = {
-        "start": {"purpose": "Ask", "required_context_keys": ["n"], "transitions": [_to("d0", None, "n")]}
+        "start": {
+            "purpose": "Ask",
+            "required_context_keys": ["n"],
+            "transitions": [_to("d0", None, "n")],
+        }
     }
     for n in range(999):
         states[f"d{n}"] = {
@@ -90,7 +110,10 @@ def layered_decisions() -> Document:
             states[f"l{layer}_{n}"] = {
                 "kind": "decide",
                 "transitions": [
-                    _to("end" if layer == 19 else f"l{layer + 1}_{(n + k * 7) % 50}", _is(f"k{layer}", value))
+                    _to(
+                        "end" if layer == 19 else f"l{layer + 1}_{(n + k * 7) % 50}",
+                        _is(f"k{layer}", value),
+                    )
                     for k, value in enumerate("abc")
                 ],
             }
@@ -100,11 +123,18 @@ def layered_decisions() -> Document:
 def _lists(count: int, size: int, shift: int) -> Document:
     values = [f"value {n}" for n in range(size)]
     moves = [
-        _to(f"s{n}", {"in": [{"var": "k"}, values[n * shift % size :] + values[: n * shift % size // 2]]})
+        _to(
+            f"s{n}",
+            {"in": [{"var": "k"}, values[n * shift % size :] + values[: n * shift % size // 2]]},
+        )
         for n in range(count)
     ]
     states: Document = {
-        "start": {"purpose": "Ask", "required_context_keys": ["k"], "transitions": [_to("route", None, "k")]},
+        "start": {
+            "purpose": "Ask",
+            "required_context_keys": ["k"],
+            "transitions": [_to("route", None, "k")],
+        },
         "route": {"kind": "decide", "transitions": moves},
         **{f"s{n}": _END for n in range(count)},
     }
@@ -129,7 +159,11 @@ def open_lists() -> Document:
         found: Any = {"in": [{"var": "k"}, [f"v{chance.randrange(100_000)}" for _ in range(1000)]]}
         moves.append(_to("end", {"!": found} if n % 2 else found, priority=n))
     states = {
-        "start": {"purpose": "Ask", "required_context_keys": ["k"], "transitions": [_to("route", None, "k")]},
+        "start": {
+            "purpose": "Ask",
+            "required_context_keys": ["k"],
+            "transitions": [_to("route", None, "k")],
+        },
         "route": {"kind": "decide", "transitions": moves},
         "end": _END,
     }
@@ -144,7 +178,9 @@ def many_keys() -> Document:
         for n in range(3000)
     ]
     start = {"purpose": "Ask", "transitions": [_to("route")]}
-    return _machine({"start": start, "route": {"kind": "decide", "transitions": moves}, "end": _END}, keys)
+    return _machine(
+        {"start": start, "route": {"kind": "decide", "transitions": moves}, "end": _END}, keys
+    )
 
 
 def unset_keys() -> Document:
@@ -166,7 +202,9 @@ def unset_keys_in_one_state() -> Document:
     keys = {f"k{n}": {"type": "string"} for n in range(3000)}
     moves = [_to("end", _is(f"k{n}", "x"), priority=n) for n in range(2998)]
     start = {"purpose": "Ask", "transitions": [_to("route")]}
-    return _machine({"start": start, "route": {"kind": "decide", "transitions": moves}, "end": _END}, keys)
+    return _machine(
+        {"start": start, "route": {"kind": "decide", "transitions": moves}, "end": _END}, keys
+    )
 
 
 def global_transitions() -> Document:
@@ -180,7 +218,9 @@ def global_transitions() -> Document:
 
 
 def many_global_transitions() -> Document:
-    """1,000 states with two transitions each, and 1,000 global ones with rules that every state offers."""
+    """1,000 states with two transitions each, and 1,000 global ones with rules that every state
+    offers.
+    """
     states: Document = {
         f"s{n}": {"purpose": f"Do step {n}", "transitions": [_to(f"s{n + 1}"), _to("s999")]}
         for n in range(999)
@@ -207,7 +247,9 @@ def _deep(chance: Random, depth: int) -> Any:
     if depth == 0:
         return _is(f"k{chance.randrange(12)}", chance.choice("abcd"))
     inner = [_deep(chance, depth - 1) for _ in range(2)]
-    return {chance.choice(["and", "or"]): inner} if chance.random() < 0.85 else {"!": [{"and": inner}]}
+    return (
+        {chance.choice(["and", "or"]): inner} if chance.random() < 0.85 else {"!": [{"and": inner}]}
+    )
 
 
 def deep_guards() -> Document:
@@ -215,7 +257,10 @@ def deep_guards() -> Document:
     chance = Random(1)
     keys = {f"k{n}": {"type": "string", "enum": list("abcd")} for n in range(12)}
     moves = [_to(f"s{n}", _deep(chance, 6)) for n in range(40)]
-    states = {"start": {"kind": "decide", "transitions": moves}, **{f"s{n}": _END for n in range(40)}}
+    states = {
+        "start": {"kind": "decide", "transitions": moves},
+        **{f"s{n}": _END for n in range(40)},
+    }
     return _machine(states, keys)
 
 
@@ -252,7 +297,9 @@ def misspelt() -> Document:
             "purpos": "Ask",
             "required_context_key": [f"answr_number_{n}"],
             "required_context_keys": [f"answr_number_{n}"],
-            "transitions": [_to(f"stat_number_{n + 1}", _is(f"anwser_number_{n}", 1), f"anser_number_{n}")],
+            "transitions": [
+                _to(f"stat_number_{n + 1}", _is(f"anwser_number_{n}", 1), f"anser_number_{n}")
+            ],
         }
         for n in range(3000)
     }
@@ -260,14 +307,17 @@ def misspelt() -> Document:
 
 
 def misspelt_values() -> Document:
-    """1,000 states whose conditions compare with values that differ by a letter from the listed ones."""
+    """1,000 states whose conditions compare with values that differ by a letter from the listed
+    ones.
+    """
     values = [f"value number {n}" for n in range(300)]
     keys = {f"k{n}": {"type": "string", "enum": values} for n in range(10)}
     states: Document = {
         f"s{n}": {
             "purpose": f"Do step {n}",
             "transitions": [
-                _to(f"s{(n + m) % 999 + 1}", _is(f"k{n % 10}", f"valu number {n % 300}")) for m in range(3)
+                _to(f"s{(n + m) % 999 + 1}", _is(f"k{n % 10}", f"valu number {n % 300}"))
+                for m in range(3)
             ],
         }
         for n in range(999)
@@ -287,16 +337,24 @@ def islands() -> Document:
 def fan() -> Document:
     """One state with 3,000 transitions, and one into which 3,000 lead."""
     states: Document = {
-        "start": {"purpose": "Ask", "transitions": [_to(f"s{n}", _is("k", n), "k") for n in range(1500)]}
+        "start": {
+            "purpose": "Ask",
+            "transitions": [_to(f"s{n}", _is("k", n), "k") for n in range(1500)],
+        }
     }
     for n in range(1500):
-        states[f"s{n}"] = {"purpose": f"Do step {n}", "transitions": [_to("end", {"<": [{"var": "k"}, n]})]}
+        states[f"s{n}"] = {
+            "purpose": f"Do step {n}",
+            "transitions": [_to("end", {"<": [{"var": "k"}, n]})],
+        }
     return _machine({**states, "end": _END}, {"k": {"type": "integer"}})
 
 
 def automatic_fan() -> Document:
     """One state with 3,000 transitions that are taken without asking."""
-    moves = [_to(f"s{n % 50}", {"<": [{"var": "k"}, n]}, "k", auto=True, priority=n) for n in range(3000)]
+    moves = [
+        _to(f"s{n % 50}", {"<": [{"var": "k"}, n]}, "k", auto=True, priority=n) for n in range(3000)
+    ]
     states: Document = {
         "start": {"purpose": "Ask", "transitions": moves},
         **{f"s{n}": _END for n in range(50)},
@@ -317,26 +375,38 @@ def statements() -> Document:
 
 
 def carried_values() -> Document:
-    """1,000 states whose transitions test 30 keys that only the first one asks for, and a statement about all."""
-    keys = {f"k{n}": {"type": "string", "enum": list("abcde"), "x-source": "tool"} for n in range(30)}
+    """1,000 states whose transitions test 30 keys that only the first one asks for, and a statement
+    about all.
+    """
+    keys = {
+        f"k{n}": {"type": "string", "enum": list("abcde"), "x-source": "tool"} for n in range(30)
+    }
     states: Document = {
         f"s{n}": {
             "purpose": f"Do step {n}",
             "transitions": [
-                _to(f"s{(n * 2 + m + 1) % 1000}", _is(f"k{(n + m) % 30}", "abcde"[(n // 30 + m) % 5]))
+                _to(
+                    f"s{(n * 2 + m + 1) % 1000}",
+                    _is(f"k{(n + m) % 30}", "abcde"[(n // 30 + m) % 5]),
+                )
                 for m in range(3)
             ],
         }
         for n in range(999)
     }
-    return _machine({**states, "s999": _END}, keys, properties=[{"never": "s999"}, {"eventually": "s999"}])
+    return _machine(
+        {**states, "s999": _END}, keys, properties=[{"never": "s999"}, {"eventually": "s999"}]
+    )
 
 
 def schema_references() -> Document:
     """20 keys of one schema that refers to the next one eight times, and so on for 30 schemas."""
     inner: Document = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(30)}
     keys = {f"k{n}": {"$ref": "#/$defs/d0"} for n in range(20)}
-    start = {"purpose": "Ask", "transitions": [_to("end", _is("k0", "x")), _to("end", _is("k1", 1))]}
+    start = {
+        "purpose": "Ask",
+        "transitions": [_to("end", _is("k0", "x")), _to("end", _is("k1", 1))],
+    }
     found = _machine({"start": start, "end": _END}, keys)
     found["context_schema"]["$defs"] = {**inner, "d30": {"type": "string"}}
     return found
@@ -362,7 +432,9 @@ def words() -> Document:
 
 def work() -> Document:
     """500 tasks with key results and 500 states that wait, in turns, and 200 tools."""
-    tools = {f"tool_{n}": {"registered": f"tool_{n}", "output": {f"k{n}": "$.value"}} for n in range(200)}
+    tools = {
+        f"tool_{n}": {"registered": f"tool_{n}", "output": {f"k{n}": "$.value"}} for n in range(200)
+    }
     keys = {f"k{n}": {"type": "string", "x-source": "tool"} for n in range(200)} | {
         f"a{n}": {"type": "boolean", "x-source": "answer"} for n in range(500)
     }
@@ -383,7 +455,10 @@ def work() -> Document:
             "output": {f"a{n}": "$.ok"},
             "timeout": 60,
             "on_timeout": "end",
-            "transitions": [_to(f"t{(n + 1) % 500}", _is(f"a{n}", True)), _to("end", _is(f"a{n}", False))],
+            "transitions": [
+                _to(f"t{(n + 1) % 500}", _is(f"a{n}", True)),
+                _to("end", _is(f"a{n}", False)),
+            ],
         }
     return _machine({**states, "end": _END}, keys, tools=tools)
 

@@ -1,7 +1,8 @@
 """What prompts take: `python -m benchmarks.prompts`.
 
-Tokens are counted by the tokenizer cl100k that litellm brings, else estimated. The share is of tokens in a prefix that
-an earlier call of the same conversation had, in the order in which providers read: reply schema, then messages.
+Tokens are counted by the tokenizer cl100k that litellm brings, else estimated. The share is of
+tokens in a prefix that an earlier call of the same conversation had, in the order in which
+providers read: reply schema, then messages.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def _common(one: str, other: str) -> str:
 
 
 def shared(texts: Sequence[str], count: Callable[[str], int]) -> tuple[int, int]:
-    """Tokens of all but the first text, and how many of them stand in a prefix that an earlier text had."""
+    """Tokens of all but the first text, and how many of them stand in a prefix that an earlier text
+    had.
+    """
     whole = known = 0
     for place, text in enumerate(texts[1:], 1):
         prefix = max((_common(text, earlier) for earlier in texts[:place]), key=len)
@@ -83,17 +86,26 @@ async def figures(
     count: Callable[[str], int],
     **options: Any,
 ) -> tuple[float, float, float]:
-    """Tokens a turn of the messages and with the reply's schema, and the share of them that were seen before."""
+    """Tokens a turn of the messages and with the reply's schema, and the share of them that were
+    seen before.
+    """
     asked = await requests(document, said, answers, **options)
     whole, known = shared([sent(request) for request in asked], count)
     turns = asked[1:]
-    return sum(count(messages_text(each)) for each in turns) / len(turns), whole / len(turns), known / whole
+    return (
+        sum(count(messages_text(each)) for each in turns) / len(turns),
+        whole / len(turns),
+        known / whole,
+    )
 
 
 def main() -> None:
     """Print the figures."""
     count = counter()
-    form, german = (definition(), MESSAGES, replies()), (claim.definition(), claim.MESSAGES, claim.replies())
+    form, german = (
+        (definition(), MESSAGES, replies()),
+        (claim.definition(), claim.MESSAGES, claim.replies()),
+    )
     for label, talk, options in (
         ("the form", form, {}),
         ('the form, prompt="whole"', form, {"prompt": "whole"}),
@@ -106,7 +118,9 @@ def main() -> None:
         )
     sizes = {}
     for states in (10, 1000):
-        asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [reply("step_0", LISTENING)]))
+        asked = asyncio.run(
+            requests(long_definition(states), ["an answer"] * 12, [reply("step_0", LISTENING)])
+        )
         sizes[states] = sum(count(sent(request)) for request in asked[1:]) / 12
     print(f"with 10 states {sizes[10]:.0f} tokens a turn, with 1,000 states {sizes[1000]:.0f}")
     said = [f"message number {turn}: I would rather first ask you something" for turn in range(512)]

@@ -1,6 +1,8 @@
-"""Figures of the server: CPU of a turn over REST, many conversations at once, and the first byte of a stream.
+"""Figures of the server: CPU of a turn over REST, many conversations at once, and the first byte of
+a stream.
 
-The server runs in a process of its own on one core, with a memory store; the client, on the other core, is not counted.
+The server runs in a process of its own on one core, with a memory store; the client, on the other
+core, is not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ PIECE_SECONDS = 0.001
 
 
 class Model:
-    """Answers each conversation from its own script; `first`: when each stream gave its message's first character."""
+    """Answers each conversation from its own script; `first`: when each stream gave its message's
+    first character.
+    """
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
@@ -125,12 +129,16 @@ def _serve(pipe: Connection, kind: str, seconds: float) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     model = Model(seconds)
     if kind == "echo":
-        config = uvicorn.Config(_echo(), port=0, access_log=False, log_config=None, http="httptools")
+        config = uvicorn.Config(
+            _echo(), port=0, access_log=False, log_config=None, http="httptools"
+        )
     elif kind == "speaker":
         speaks = AsyncMachine.from_dict(_talker(), model=Speaker(seconds))
         config = config_of(create_app(speaks, due_seconds=None), port=0)
     else:
-        config = config_of(create_app(AsyncMachine.from_dict(definition(), model=model), due_seconds=None), port=0)
+        config = config_of(
+            create_app(AsyncMachine.from_dict(definition(), model=model), due_seconds=None), port=0
+        )
     gc.collect()
     gc.freeze()  # as the command line does for its own process
     gc.set_threshold(50_000, 20, 100)
@@ -152,7 +160,9 @@ def _serve(pipe: Connection, kind: str, seconds: float) -> None:
 
 
 async def _alone() -> float:
-    """CPU seconds of a turn in this process, without a server, of the conversations that took least."""
+    """CPU seconds of a turn in this process, without a server, of the conversations that took
+    least.
+    """
     found = []
     async with AsyncMachine.from_dict(definition(), model=Model()) as machine:
         for _ in range(60):
@@ -165,7 +175,9 @@ async def _alone() -> float:
 
 
 async def _streamed_alone(seconds: float) -> float:
-    """CPU seconds of a streamed turn of a Speaker in this process, without a server: the least of some."""
+    """CPU seconds of a streamed turn of a Speaker in this process, without a server: the least of
+    some.
+    """
     found = []
     async with AsyncMachine.from_dict(_talker(), model=Speaker(seconds)) as machine:
         for _ in range(8):
@@ -185,7 +197,9 @@ class Served:
         self._pipe = pipe
 
     def ask(self, what: str) -> Any:
-        """CPU seconds so far (cpu), times (first), or those of a turn without a server (turn, stream)."""
+        """CPU seconds so far (cpu), times (first), or those of a turn without a server (turn,
+        stream).
+        """
         self._pipe.send(what)
         return self._pipe.recv()
 
@@ -193,7 +207,9 @@ class Served:
 @contextmanager
 def _served(kind: str = "machine", seconds: float = 0.0) -> Iterator[Served]:
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, kind, seconds))
+    process = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(theirs, kind, seconds)
+    )
     process.start()
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
@@ -213,7 +229,9 @@ async def _begin(client: aiohttp.ClientSession, url: str) -> str:
 
 async def _say(client: aiohttp.ClientSession, url: str, name: str) -> None:
     for message in MESSAGES:
-        async with client.post(f"{url}/conversations/{name}/messages", json={"text": message}) as answer:
+        async with client.post(
+            f"{url}/conversations/{name}/messages", json={"text": message}
+        ) as answer:
             await answer.read()
             answer.raise_for_status()
 
@@ -252,7 +270,9 @@ def _echoed(rounds: int) -> float:
             for _ in range(rounds + 1):
                 before = server.ask("cpu")
                 for _ in range(225):
-                    async with client.post(f"{server.url}/echo", json={"text": MESSAGES[0]}) as answer:
+                    async with client.post(
+                        f"{server.url}/echo", json={"text": MESSAGES[0]}
+                    ) as answer:
                         await answer.read()
                 found.append((server.ask("cpu") - before) / 225)
             return min(found[1:])
@@ -277,7 +297,9 @@ def _at_once(rounds: int) -> float:
 
 
 def _first_byte() -> float:
-    """Milliseconds from the model's first character of the message to the first words at the client: the median."""
+    """Milliseconds from the model's first character of the message to the first words at the
+    client: the median.
+    """
     with _served() as server:
 
         async def talk(client: aiohttp.ClientSession) -> list[float]:
@@ -286,7 +308,9 @@ def _first_byte() -> float:
                 name = await _begin(client, server.url)
                 place = f"{server.url}/conversations/{name}/messages"
                 headers = {"Accept": "text/event-stream"}
-                async with client.post(place, json={"text": MESSAGES[0]}, headers=headers) as answer:
+                async with client.post(
+                    place, json={"text": MESSAGES[0]}, headers=headers
+                ) as answer:
                     seen = b""
                     async for piece in answer.content.iter_any():
                         seen += piece
@@ -297,7 +321,12 @@ def _first_byte() -> float:
             return found
 
         heard = _run(talk)
-        return statistics.median(at - first for at, first in zip(heard, server.ask("first"), strict=True)) * 1000
+        return (
+            statistics.median(
+                at - first for at, first in zip(heard, server.ask("first"), strict=True)
+            )
+            * 1000
+        )
 
 
 def _streamed(rounds: int, door: str, seconds: float) -> float:
@@ -306,7 +335,11 @@ def _streamed(rounds: int, door: str, seconds: float) -> float:
         "SSE": ("/conversations/{}/messages", {"text": "Tell me all."}),
         "/v1": (
             "/v1/chat/completions",
-            {"model": "talker", "stream": True, "messages": [{"role": "user", "content": "Tell me all."}]},
+            {
+                "model": "talker",
+                "stream": True,
+                "messages": [{"role": "user", "content": "Tell me all."}],
+            },
         ),
     }
     path, wish = wishes[door]
@@ -321,7 +354,9 @@ def _streamed(rounds: int, door: str, seconds: float) -> float:
                 ) as answer:
                     name = (await answer.json())["id"]
                 before = server.ask("cpu")
-                async with client.post(server.url + path.format(name), json=wish, headers=headers) as answer:
+                async with client.post(
+                    server.url + path.format(name), json=wish, headers=headers
+                ) as answer:
                     told = await answer.read()
                     assert b"word199" in told
                 found.append(server.ask("cpu") - before)
@@ -336,11 +371,23 @@ def measure(rounds: int) -> list[Figure]:
     echo = _echoed(rounds)
     return [
         Figure("turn over REST, CPU of the server", rest, 2.5),
-        Figure("the same, against 1.5 times a route that echoes and the turn", rest, round(1.5 * (echo + turn), 3)),
-        Figure(f"turn among {AT_ONCE} conversations at once, one core", 1000 / _at_once(rounds), round(1000 / 300, 3)),
+        Figure(
+            "the same, against 1.5 times a route that echoes and the turn",
+            rest,
+            round(1.5 * (echo + turn), 3),
+        ),
+        Figure(
+            f"turn among {AT_ONCE} conversations at once, one core",
+            1000 / _at_once(rounds),
+            round(1000 / 300, 3),
+        ),
         Figure("first byte of a stream, after the model's first character", _first_byte(), 10),
         *(
-            Figure(f"a piece of a stream over {door}, {how}, CPU above the engine", _streamed(rounds, door, gap), 0.1)
+            Figure(
+                f"a piece of a stream over {door}, {how}, CPU above the engine",
+                _streamed(rounds, door, gap),
+                0.1,
+            )
             for door in ("SSE", "/v1")
             for how, gap in (("each by itself", PIECE_SECONDS), ("all at once", 0.0))
         ),

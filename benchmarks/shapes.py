@@ -2,8 +2,8 @@
 
     python -m benchmarks.shapes [NAME…] [--profile]
 
-Every shape is checked from its text, as a file would be, in processor time of this process. The exit code is 1 when
-one of them takes longer than its bar.
+Every shape is checked from its text, as a file would be, in processor time of this process. The
+exit code is 1 when one of them takes longer than its bar.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def _checked(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, and say with the exit code whether all shapes kept within their bar."""
+    """Measure, print the table, and say with the exit code whether all shapes kept within their
+    bar.
+    """
     parser = argparse.ArgumentParser(prog="benchmarks.shapes", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of: {', '.join(SHAPES)}")
     parser.add_argument("--profile", action="store_true", help="show which functions take the time")

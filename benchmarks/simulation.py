@@ -1,9 +1,10 @@
 """Queues of many shards as events, without threads: `python -m benchmarks.simulation`.
 
-Conversations are spread over databases, the shards, by their ids. A turn waits for its model, which has no queue here,
-and then for its shard, which commits one turn after the other. The command checks the arithmetic of
-`docs/scale.md`: the wait of a turn at a shard (Pollaczek and Khinchine), the turns that wait while a shard
-is away, and the seconds until a shard that came back has worked them off.
+Conversations are spread over databases, the shards, by their ids. A turn waits for its model, which
+has no queue here, and then for its shard, which commits one turn after the other. The command
+checks the arithmetic of `docs/scale.md`: the wait of a turn at a shard (Pollaczek and Khinchine),
+the turns that wait while a shard is away, and the seconds until a shard that came back has worked
+them off.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from statistics import fmean
 class Plan:
     """A plan of shards.
 
-    `turns`: turns a second of all shards. `commits`: turns a second that one shard can commit. `model`: mean seconds of
-    a model, exponentially distributed. `fails`: shard 0 is away from this second on, for `away` seconds.
+    `turns`: turns a second of all shards. `commits`: turns a second that one shard can commit.
+    `model`: mean seconds of a model, exponentially distributed. `fails`: shard 0 is away from this
+        second on, for `away` seconds.
     """
 
     turns: float

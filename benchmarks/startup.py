@@ -49,4 +49,6 @@ def measure(runs: int) -> Iterator[Figure]:
     yield Figure("llm-fsm validate, a file of 20 states", median["validate"], 150)
     yield Figure("llm-fsm validate, ten files of 20 states", median["validate ten"], 250)
     yield Figure("import llm_fsm, above bare Python", median["package"] - median["bare"], 60)
-    yield Figure("from llm_fsm import Machine, above bare Python", median["machine"] - median["bare"], 250)
+    yield Figure(
+        "from llm_fsm import Machine, above bare Python", median["machine"] - median["bare"], 250
+    )

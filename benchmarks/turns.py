@@ -1,7 +1,7 @@
 """CPU time of one turn, all threads of the process counted: the median of several rounds.
 
-Only `send` is measured. For the figures over HTTP the scripted server runs in a process of its own, so that
-only the client's CPU counts.
+Only `send` is measured. For the figures over HTTP the scripted server runs in a process of its own,
+so that only the client's CPU counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ async def _turn(rounds: int, **options: object) -> float:
 
 
 async def _bare(url: str, rounds: int) -> float:
-    body = {"model": "m", "messages": [{"role": "user", "content": "Be terse. " * (PROMPT_CHARS // 10)}]}
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Be terse. " * (PROMPT_CHARS // 10)}],
+    }
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def call() -> float:
@@ -90,7 +93,9 @@ def measure(rounds: int) -> Iterator[Figure]:
     """A turn with the scripted model in memory and with SQLite, and through HTTP."""
     script = ScriptedLLM(replies(), loop=True)
     yield Figure(
-        "CPU of a turn, scripted model, memory store", asyncio.run(_turn(rounds, model=script)), 0.25
+        "CPU of a turn, scripted model, memory store",
+        asyncio.run(_turn(rounds, model=script)),
+        0.25,
     )
     with tempfile.TemporaryDirectory() as folder:
         script = ScriptedLLM(replies(), loop=True)
@@ -104,4 +109,6 @@ def measure(rounds: int) -> Iterator[Figure]:
         http = asyncio.run(_turn(rounds, model="m", base_url=url, api_key="none"))
         yield Figure("CPU of a turn, compat over loopback HTTP", http, 0.8)
     with _server() as url:
-        yield Figure("CPU of a bare aiohttp call to the same server", asyncio.run(_bare(url, rounds)))
+        yield Figure(
+            "CPU of a bare aiohttp call to the same server", asyncio.run(_bare(url, rounds))
+        )

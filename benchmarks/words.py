@@ -1,9 +1,10 @@
 """Words out of a structured reply: `python -m benchmarks.words [CUTS]`.
 
-Replies of all kinds and wraps are cut into pieces at random, by default 100,000 times: after every piece the words
-so far must be the beginning of the reply's message, and at the end all of it; of a message that begins like a reply,
-in a code fence or not, none may be given, as it may be one. Then the time from the moment at which
-the model gives the first character of its message to the moment at which a stream gives it out.
+Replies of all kinds and wraps are cut into pieces at random, by default 100,000 times: after every
+piece the words so far must be the beginning of the reply's message, and at the end all of it; of a
+message that begins like a reply, in a code fence or not, none may be given, as it may be one. Then
+the time from the moment at which the model gives the first character of its message to the moment
+at which a stream gives it out.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def _text(chance: random.Random, most: int) -> str:
 
 def _reply(chance: random.Random) -> str:
     update = {"x": _text(chance, 8), "y": chance.choice([1, None, [1, "]"], {"a": "}"}])}
-    document = {"transition": {"target_state": "a", "context_update": update}, "message": _text(chance, 30)}
+    document = {
+        "transition": {"target_state": "a", "context_update": update},
+        "message": _text(chance, 30),
+    }
     if chance.random() < 0.3:
         document = {"reasoning": _text(chance, 10), **document}
     if chance.random() < 0.3:
@@ -68,7 +72,9 @@ class _Timed:
 
     def __init__(self) -> None:
         self.began = 0.0
-        self._text = json.dumps({"transition": {"target_state": "name"}, "message": "Welcome, who are you?"})
+        self._text = json.dumps(
+            {"transition": {"target_state": "name"}, "message": "Welcome, who are you?"}
+        )
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         del request

@@ -32,7 +32,9 @@ def is_installed(module: str) -> bool:
 
 
 def pytest_configure() -> None:
-    """Take Ctrl-C again where it is ignored, as in a shell's background job: what tests start would ignore it, too."""
+    """Take Ctrl-C again where it is ignored, as in a shell's background job: what tests start would
+    ignore it, too.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -44,7 +46,9 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """No test reads the keys, proxies and settings of who runs it, or writes into their data folder."""
+    """No test reads the keys, proxies and settings of who runs it, or writes into their data
+    folder.
+    """
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in tuple(os.environ):
@@ -56,7 +60,9 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
-    """The browser of the pages. A desk may be without one; in CI a test that is skipped for it is a failure."""
+    """The browser of the pages. A desk may be without one; in CI a test that is skipped for it is a
+    failure.
+    """
     found = shutil.which("chromium")
     if found is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
@@ -65,7 +71,9 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Gives the URL of the one server of a kind that all workers of this run share; skips where there is none."""
+    """Gives the URL of the one server of a kind that all workers of this run share; skips where
+    there is none.
+    """
     place = tmp_path_factory.getbasetemp()
     among_others = "PYTEST_XDIST_WORKER" in os.environ
 
@@ -94,7 +102,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which tests of packages that are not installed were left out."""
     left = [name for name, module in OPTIONAL.items() if not is_installed(module)]
     if left:
-        terminalreporter.write_line(f"tests/optional without {' and '.join(left)}: run them by `make optional`")
+        terminalreporter.write_line(
+            f"tests/optional without {' and '.join(left)}: run them by `make optional`"
+        )
 
 
 @pytest.hookimpl(trylast=True)

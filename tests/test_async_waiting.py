@@ -78,11 +78,13 @@ async def test_timers_within_hold_beside_it() -> None:
 
 def test_seconds_are_told_without_the_dust_of_clocks() -> None:
     assert [in_words(seconds) for seconds in (0.1, 1.49959, 119.9996, 120.0, 1200.0, 86400.5)] == [
-        *("0.1", "1.5", "120", "120", "1200", "86400"),
+        *("0.1", "1.5", "120", "120", "1200", "86400")
     ]
 
 
-async def test_a_generator_of_values_gives_its_result_and_one_of_awaitables_an_awaitable_of_it() -> None:
+async def test_a_generator_of_values_gives_its_result_and_one_of_awaitables_an_awaitable_of_it() -> (
+    None
+):
     def steps(first, second):
         return f"{(yield first)} {(yield second)}"
 

@@ -35,7 +35,11 @@ def test_what_was_written_is_read_as_the_standard_library_reads_it(value: object
 
 
 @settings(max_examples=60)
-@given(st.recursive(st.text() | st.booleans() | st.integers(), lambda inner: st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        st.text() | st.booleans() | st.integers(), lambda inner: st.dictionaries(st.text(), inner)
+    )
+)
 def test_it_writes_what_the_standard_library_writes_but_for_some_floats(value: object) -> None:
     assert in_unicode(value) == json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
@@ -83,5 +87,9 @@ def _read(read: Callable[[str | bytes], Any], text: str | bytes) -> str:
 @example("\ufeff{}")
 @example("9" * 5000)
 def test_any_text_is_read_or_refused_as_the_standard_library_does(text: str) -> None:
-    for written in (text, text.encode("utf-8", "surrogatepass"), text.encode("utf-16", "surrogatepass")):
+    for written in (
+        text,
+        text.encode("utf-8", "surrogatepass"),
+        text.encode("utf-16", "surrogatepass"),
+    ):
         assert _read(value_of, written) == _read(json.loads, written)

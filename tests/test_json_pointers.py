@@ -16,9 +16,18 @@ def test_what_is_made_of_steps_reads_back_as_them(path: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("pointer", "found"),
-    [("", DOCUMENT), ("/a~1b/~01/0", 10), ("/a~1b/~01/1/", 11), ("/a~1b/~01/2", None), ("/0/x", None), ("/a", None)],
+    [
+        ("", DOCUMENT),
+        ("/a~1b/~01/0", 10),
+        ("/a~1b/~01/1/", 11),
+        ("/a~1b/~01/2", None),
+        ("/0/x", None),
+        ("/a", None),
+    ],
 )
-def test_a_pointer_is_followed_as_far_as_something_stands_there(pointer: str, found: object) -> None:
+def test_a_pointer_is_followed_as_far_as_something_stands_there(
+    pointer: str, found: object
+) -> None:
     assert value_at(DOCUMENT, pointer) == found
 
 

@@ -38,7 +38,11 @@ def toolbox() -> ToolRegistry:
 
 def test_a_map_walks_its_transitions_and_knows_its_end() -> None:
     fsm = article()
-    assert (fsm.current_state, fsm.get_next_states(), fsm.is_terminal()) == ("start", ["researching"], False)
+    assert (fsm.current_state, fsm.get_next_states(), fsm.is_terminal()) == (
+        "start",
+        ["researching"],
+        False,
+    )
     for state in ("researching", "writing", "reviewing", "writing", "reviewing", "end"):
         assert fsm.transition(state) == state
     assert fsm.get_next_states() == []
@@ -115,7 +119,9 @@ def test_the_guide_names_state_next_states_and_the_tools_that_are_usable_now() -
 def test_google_is_given_one_tool_of_all_declarations() -> None:
     [tool] = tools_to_google_ai_schema(toolbox())
     assert [one["name"] for one in tool["function_declarations"]] == ["research_web", "review"]
-    assert tool["function_declarations"][0]["parameters"]["properties"] == {"topic": {"type": "STRING"}}
+    assert tool["function_declarations"][0]["parameters"]["properties"] == {
+        "topic": {"type": "STRING"}
+    }
     assert tools_to_google_ai_schema(ToolRegistry()) == []
 
 

@@ -46,7 +46,11 @@ def google(monkeypatch):
     genai.Client, genai.types = Client, types
     package = ModuleType("google")
     package.genai = genai
-    for name, module in {"google": package, "google.genai": genai, "google.genai.types": types}.items():
+    for name, module in {
+        "google": package,
+        "google.genai": genai,
+        "google.genai.types": types,
+    }.items():
         monkeypatch.setitem(sys.modules, name, module)
     return SimpleNamespace(asked=asked, replies=replies)
 
@@ -66,8 +70,14 @@ def test_the_toolbox_registers_executes_and_has_schemas() -> None:
     [first, second] = tools.get_tool_schemas()
     assert first["function"]["description"] == "Conduct web research on the specified topic"
     assert second["function"]["parameters"]["properties"]["content"]["type"] == "string"
-    assert [one["name"] for one in tools.get_tool_schemas("anthropic")] == ["research_web", "write_article"]
-    assert [function.__name__ for function in tools.get_tools()] == ["research_web", "write_article"]
+    assert [one["name"] for one in tools.get_tool_schemas("anthropic")] == [
+        "research_web",
+        "write_article",
+    ]
+    assert [function.__name__ for function in tools.get_tools()] == [
+        "research_web",
+        "write_article",
+    ]
 
 
 def test_the_helpers() -> None:
@@ -113,7 +123,11 @@ def test_the_loop_of_the_document_walks_to_its_end(google, capsys) -> None:
 
 def test_large_data_stays_behind_the_tools() -> None:
     done = []
-    names = {"tools": ToolRegistry(), "generate_huge_data": lambda: "x" * 100_000, "process": done.append}
+    names = {
+        "tools": ToolRegistry(),
+        "generate_huge_data": lambda: "x" * 100_000,
+        "process": done.append,
+    }
     BLOCKS.run("hidden context", names)
     assert names["tools"].execute("heavy_task") == "Data generated and stored in context."
     assert names["tools"].execute("next_task") == "Processed data from context."

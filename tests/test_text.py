@@ -13,7 +13,11 @@ from llm_fsm._text import nearest, without_keys
         ("gret", ["greet", "goodbye"], "greet"),
         ("GREET", ["goodbye", "greet"], "greet"),
         ("Greet", ["GREET", "Greet", "greet"], "Greet"),
-        ("requried_context_keys", ["required_context_keys", "transitions"], "required_context_keys"),
+        (
+            "requried_context_keys",
+            ["required_context_keys", "transitions"],
+            "required_context_keys",
+        ),
         ("=", ["==", "===", "!="], "=="),
         ("collect_nmae", ["collect_email", "collect_name"], "collect_name"),
         ("zebra", ["greet", "goodbye"], None),

@@ -18,8 +18,16 @@ from llm_fsm.turn.prompt.render import with_day
 
 NOT_PAST = {">=": [{"+": [{"date": [{"var": "day"}]}, 86400]}, {"now": []}]}
 DAY = {"type": "string", "format": "date", "description": "Day"}
-ZONES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Europe/Berlin", "Asia/Kolkata", "Pacific/Kiritimati")
-# (zone, the moment, a day that is over there, though not in Greenwich or the other way round, today there)
+ZONES = (
+    "UTC",
+    "America/Los_Angeles",
+    "Asia/Tokyo",
+    "Europe/Berlin",
+    "Asia/Kolkata",
+    "Pacific/Kiritimati",
+)
+# (zone, the moment, a day that is over there, though not in Greenwich or the other way round, today
+# there)
 MOMENTS = [
     ("America/Los_Angeles", "2026-12-06T02:00Z", "2026-12-04", "2026-12-05"),
     ("Asia/Tokyo", "2026-12-05T20:00Z", "2026-12-05", "2026-12-06"),
@@ -33,7 +41,11 @@ def seconds(moment: str) -> float:
 
 def visit(**keys: Any) -> dict[str, Any]:
     """A definition that takes no day that is over."""
-    condition = {"description": "The day is not past", "requires_context_keys": ["day"], "logic": NOT_PAST}
+    condition = {
+        "description": "The day is not past",
+        "requires_context_keys": ["day"],
+        "logic": NOT_PAST,
+    }
     ways = [{"target_state": "end", "description": "The day is known", "conditions": [condition]}]
     return {
         "name": "visit",
@@ -69,7 +81,9 @@ def test_conditions_and_prompts_agree_which_day_it_is(zone, moment):
 def test_a_guard_goes_by_the_day_of_the_conversation(by, zone, moment, over, today):
     own = {"timezone": zone} if by == "definition" else {"timezone": "Asia/Kolkata"}
     named = {"timezone": zone} if by == "start" else {}
-    model = ScriptedLLM([reply("end", day=over), reply("ask", "It is over."), reply("end", day=today)])
+    model = ScriptedLLM(
+        [reply("end", day=over), reply("ask", "It is over."), reply("end", day=today)]
+    )
     with Machine.from_dict(visit(**own), model=model, clock=lambda: seconds(moment)) as machine:
         chat = machine.start(greet=False, **named)
         assert chat.send("then").state == "ask"
@@ -109,7 +123,12 @@ def test_what_is_set_and_the_checks_of_tasks_go_by_that_day(zone, moment, over, 
                 "max_retries": 1,
                 "set": {"begins": {"date": [today]}},
                 "key_results": [
-                    {"name": "in time", "check": {">=": [{"+": [{"date": [{"var": "output"}]}, 86400]}, {"now": []}]}}
+                    {
+                        "name": "in time",
+                        "check": {
+                            ">=": [{"+": [{"date": [{"var": "output"}]}, 86400]}, {"now": []}]
+                        },
+                    }
                 ],
                 "transitions": [{"target_state": "end"}],
             },
@@ -133,17 +152,24 @@ def test_what_is_set_and_the_checks_of_tasks_go_by_that_day(zone, moment, over, 
 def test_a_moment_in_a_fixed_reply_is_told_in_that_zone():
     at = {"type": "string", "format": "date-time", "description": "When"}
     definition = visit(
-        context_schema={"properties": {"at": at, "list": {"type": "array", "items": at, "description": "All"}}},
+        context_schema={
+            "properties": {"at": at, "list": {"type": "array", "items": at, "description": "All"}}
+        },
         language="en-GB",
         timezone="Asia/Tokyo",
     )
-    definition["states"]["ask"] = {"reply": "{{ at }} / {{ list | first }}", "transitions": [{"target_state": "end"}]}
+    definition["states"]["ask"] = {
+        "reply": "{{ at }} / {{ list | first }}",
+        "transitions": [{"target_state": "end"}],
+    }
     definition["states"]["end"] = {"reply": "Bye."}
     moment = "2026-12-05T20:30:00Z"
     with Machine.from_dict(definition, model=ScriptedLLM([])) as machine:
         said = machine.start({"at": moment, "list": [moment]}).greeting
         assert said == "6 December 2026, 05:30 / 6 December 2026, 05:30"
-        chat = machine.start({"at": "2026-12-05T20:30:00", "list": [moment]}, timezone="Europe/Berlin")
+        chat = machine.start(
+            {"at": "2026-12-05T20:30:00", "list": [moment]}, timezone="Europe/Berlin"
+        )
         assert chat.greeting == "5 December 2026, 20:30 / 5 December 2026, 21:30"
 
 
@@ -164,7 +190,10 @@ def test_no_zone_is_replaced_in_silence(name):
     with pytest.raises(ConfigurationError, match="is not known: an IANA name"):
         zone_of(name)
     assert "expected a name such as" in str(check(visit(timezone=name))[0])
-    with Machine.from_dict(visit(), model="offline") as machine, pytest.raises(ValueError, match="is not known"):
+    with (
+        Machine.from_dict(visit(), model="offline") as machine,
+        pytest.raises(ValueError, match="is not known"),
+    ):
         machine.start(timezone=name)
     with pytest.raises(ValueError, match="is not known"):
         evaluate({"date": ["2026-12-05"]}, {"_timezone": name})

@@ -1,4 +1,6 @@
-"""Build the site: `python -m website`. It works from a folder, without a server and without network."""
+"""Build the site: `python -m website`. It works from a folder, without a server and without
+network.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Read the docstrings as mkdocstrings wants them: our `Example:` is its `Examples:`, whose lines are code."""
+"""Read the docstrings as mkdocstrings wants them: our `Example:` is its `Examples:`, whose lines
+are code.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Generate parts of pages from the code: commands, format, shipped definitions.
 
-A page has a line `<!-- generated: NAME -->`, and the build puts the part there. So no table is kept up by hand.
+A page has a line `<!-- generated: NAME -->`, and the build puts the part there. So no table is kept
+up by hand.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def _section(path: str, command: click.Command) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text; those with line breaks of their own are shown as they are."""
+    """Yield the paragraphs of a help text; those with line breaks of their own are shown as they
+    are.
+    """
     for paragraph in inspect.cleandoc(text).replace("\f", "").split("\n\n"):
         if paragraph.startswith("\b"):
             yield _examples(paragraph)
@@ -97,7 +100,9 @@ def _markdown(text: str) -> str:
 
 def _examples(text: str) -> str:
     lines = text.replace("\b", "").strip("\n").splitlines()
-    shown = [line.strip() for line in lines if line.strip() and not line.strip().startswith("Example")]
+    shown = [
+        line.strip() for line in lines if line.strip() and not line.strip().startswith("Example")
+    ]
     return "\n".join(("```bash", *shown, "```"))
 
 
@@ -111,7 +116,10 @@ def _option_rows(command: click.Command, context: click.Context) -> Iterator[tup
 
 def chat_commands() -> str:
     """Return the table of the commands inside a chat."""
-    rows = ((f"`{name} {found.argument}`".replace(" `", "`"), found.help) for name, found in IN_A_CHAT.items())
+    rows = (
+        (f"`{name} {found.argument}`".replace(" `", "`"), found.help)
+        for name, found in IN_A_CHAT.items()
+    )
     return table(("command", "purpose"), rows)
 
 
@@ -124,7 +132,10 @@ def _shipped_rows() -> Iterator[tuple[str, str]]:
     for path in sorted(DEFINITIONS.glob("*.json")):
         if not path.name.endswith(".test.json"):
             description = json.loads(path.read_text(encoding="utf-8"))["description"]
-            yield f"`{path.stem}`", description if isinstance(description, str) else " ".join(description)
+            yield (
+                f"`{path.stem}`",
+                description if isinstance(description, str) else " ".join(description),
+            )
 
 
 def definition_format() -> str:

@@ -1,6 +1,7 @@
 """Take the pictures of the documents from the product itself: `python -m website.pictures`.
 
-Needs tmux, Graphviz and Chromium. The pictures are in `docs/pictures`; look at them before you commit them.
+Needs tmux, Graphviz and Chromium. The pictures are in `docs/pictures`; look at them before you
+commit them.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_examples(folder)
-        chat = ("llm-fsm chat coffee.json --model offline", "What have you got?", "A large one, please")
+        chat = (
+            "llm-fsm chat coffee.json --model offline",
+            "What have you got?",
+            "A large one, please",
+        )
         terminal(PICTURES / "terminal-chat.svg", folder, chat, "A chat with coffee.json")
         validate = ("llm-fsm validate broken.json",)
         terminal(PICTURES / "terminal-validate.svg", folder, validate, "The checker on broken.json")
@@ -91,11 +96,25 @@ def terminal(path: Path, folder: Path, lines: Sequence[str], title: str) -> None
     """Type lines into a real terminal, and write its screen as an SVG file."""
     name = f"llm-fsm-pictures-{os.getpid()}"
     tmux = ("tmux", "-L", name)
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     environment.update(LLM_FSM_HOME=str(folder / "home"), TERM="xterm-256color")
     environment.pop("NO_COLOR", None)
     shell = ("bash", "--norc", "--noprofile")
-    started = (*tmux, "-f", "/dev/null", "new-session", "-d", "-x", str(WIDTH), "-y", "26", shlex.join(shell))
+    started = (
+        *tmux,
+        "-f",
+        "/dev/null",
+        "new-session",
+        "-d",
+        "-x",
+        str(WIDTH),
+        "-y",
+        "26",
+        shlex.join(shell),
+    )
     subprocess.run(started, cwd=folder, env=environment, check=True)
     try:
         time.sleep(1)
@@ -105,15 +124,21 @@ def terminal(path: Path, folder: Path, lines: Sequence[str], title: str) -> None
             subprocess.run((*tmux, "send-keys", "-l", line), check=True)
             subprocess.run((*tmux, "send-keys", "Enter"), check=True)
             time.sleep(4)
-        shown = subprocess.run((*tmux, "capture-pane", "-p", "-e"), check=True, capture_output=True, text=True)
+        shown = subprocess.run(
+            (*tmux, "capture-pane", "-p", "-e"), check=True, capture_output=True, text=True
+        )
     finally:
         subprocess.run((*tmux, "kill-server"), check=False)
     screen = shown.stdout.rstrip().removesuffix("$").rstrip()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True, color_system="truecolor")
+        console = Console(
+            record=True, width=WIDTH, file=nowhere, force_terminal=True, color_system="truecolor"
+        )
         console.print(Text.from_ansi(screen))
         named = _SVG.replace("{title}", title)
-        picture = console.export_svg(title=title, theme=MONOKAI, code_format=named, unique_id="terminal")
+        picture = console.export_svg(
+            title=title, theme=MONOKAI, code_format=named, unique_id="terminal"
+        )
     path.write_text(picture, encoding="utf-8")
 
 
@@ -127,7 +152,9 @@ def drawn(path: Path) -> None:
 def chat_page(folder: Path, data: Path) -> None:
     """Order a pizza on the chat page, and take its picture in light and in dark colours."""
     with _served(data) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
         for scheme in schemes:
             page = browser.new_page(viewport={"width": 760, "height": 520}, color_scheme=scheme)
@@ -151,7 +178,9 @@ def _served(data: Path) -> Iterator[str]:
     definition = str(ROOT / "fsm_definitions" / "order.json")
     options = ("--model", "offline", "--port", str(port), "--db", "memory")
     command = (sys.executable, "-m", "llm_fsm", "serve", definition, *options)
-    server = subprocess.Popen(command, cwd=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        command, cwd=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     address = f"http://127.0.0.1:{port}/"
     try:
         for _ in range(100):

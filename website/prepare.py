@@ -1,4 +1,6 @@
-"""Prepare `docs/` for zensical: copy it, fill in generated parts, and copy files that its pages link to."""
+"""Prepare `docs/` for zensical: copy it, fill in generated parts, and copy files that its pages
+link to.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ SHIM = Path(__file__).resolve().parent / "iframe-worker.js"
 FILES = "files"
 
 _LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
-_FENCED = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w*)[^\n]*(?P<text>\n.*?^(?P=ticks))$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(
+    r"^(?P<ticks>`{3,})(?P<language>\w*)[^\n]*(?P<text>\n.*?^(?P=ticks))$", re.MULTILINE | re.DOTALL
+)
 
 
 def prepare() -> None:
@@ -64,7 +68,8 @@ def _with_copies(text: str, source: Path) -> str:
 def _copy(target: Path) -> Path:
     """Copy a file of the repository into the site, and return its place there.
 
-    Raises FileNotFoundError if there is no such file. A Markdown file becomes a text file, because it is no page.
+    Raises FileNotFoundError if there is no such file. A Markdown file becomes a text file, because
+    it is no page.
     """
     if target.is_dir():
         target = target / "README.md"

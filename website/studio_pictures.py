@@ -1,4 +1,5 @@
-"""Take the pictures of the studio with a browser: `python -m website.studio_pictures`, also run by `website.pictures`.
+"""Take the pictures of the studio with a browser: `python -m website.studio_pictures`, also run by
+`website.pictures`.
 
 Needs Chromium. The machine is one of eight states, so that its whole picture can be read.
 """
@@ -31,8 +32,16 @@ REFUND: dict[str, Any] = {
     "context_schema": {
         "type": "object",
         "properties": {
-            "order_number": {"type": "string", "description": "Number of the order", "pattern": "^[0-9]{4}$"},
-            "reason": {"type": "string", "enum": ["broken", "late", "dislike"], "description": "Why it comes back"},
+            "order_number": {
+                "type": "string",
+                "description": "Number of the order",
+                "pattern": "^[0-9]{4}$",
+            },
+            "reason": {
+                "type": "string",
+                "enum": ["broken", "late", "dislike"],
+                "description": "Why it comes back",
+            },
             "voucher": {"type": "boolean", "description": "The customer takes a voucher"},
         },
     },
@@ -92,9 +101,15 @@ REFUND: dict[str, Any] = {
         },
         "sent": {"kind": "final", "purpose": "Say goodbye", "reply": "The voucher is on its way."},
         "paid": {"kind": "final", "purpose": "Say goodbye", "reply": "The money is on its way."},
-        "person": {"kind": "final", "purpose": "Hand over to a colleague", "reply": "A colleague takes over."},
+        "person": {
+            "kind": "final",
+            "purpose": "Hand over to a colleague",
+            "reply": "A colleague takes over.",
+        },
     },
-    "global_transitions": [{"target_state": "person", "description": "The customer wants a person"}],
+    "global_transitions": [
+        {"target_state": "person", "description": "The customer wants a person"}
+    ],
 }
 
 

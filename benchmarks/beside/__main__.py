@@ -1,7 +1,8 @@
 """Measure this checkout beside other systems: python -m benchmarks.beside [SECTION…]
 
-Installs what is missing and prints tables. When all is measured, writes `docs/benchmarks.md` and its plots.
-The figures are kept in `.bench/beside.json`; `--again` writes the page from them and measures nothing.
+Installs what is missing and prints tables. When all is measured, writes `docs/benchmarks.md` and
+its plots. The figures are kept in `.bench/beside.json`; `--again` writes the page from them and
+measures nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from typing import TypedDict
 from benchmarks.beside.report import markdown, page, plot_data
 from benchmarks.beside.sections import SECTIONS, Bench, Row
 from benchmarks.beside.server_process import serving
-from benchmarks.beside.systems import ENVIRONMENTS, HERE, PACKAGES, ROOT, SYSTEMS, install, python, version
+from benchmarks.beside.systems import (
+    ENVIRONMENTS,
+    HERE,
+    PACKAGES,
+    ROOT,
+    SYSTEMS,
+    install,
+    python,
+    version,
+)
 
 CPUINFO = "/proc/cpuinfo"
 KEPT = ENVIRONMENTS / "beside.json"
@@ -28,7 +38,9 @@ KEPT = ENVIRONMENTS / "beside.json"
 def _processor() -> str:
     try:
         with open(CPUINFO, encoding="utf-8") as lines:
-            named = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+            named = next(
+                (line.split(":")[1].strip() for line in lines if line.startswith("model name")), ""
+            )
     except OSError:  # another system than Linux
         named = ""
     return named or platform.processor() or platform.machine()
@@ -56,13 +68,31 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = [system.name for system in SYSTEMS]
     told = "a system, as the tables name it; may be repeated"
     parser.add_argument("--only", action="append", metavar="SYSTEM", help=told)
-    parser.add_argument("--runs", type=_count, default=5, help="of each for the CPU of a turn and for keeping it (5)")
-    parser.add_argument("--conversations", type=_count, default=10, help="of each run for the CPU of a turn (10)")
-    parser.add_argument("--page", action="store_true", help="write the page of benchmarks, though not all is measured")
-    parser.add_argument("--again", action="store_true", help="write the page from .bench/beside.json, measuring none")
+    parser.add_argument(
+        "--runs",
+        type=_count,
+        default=5,
+        help="of each for the CPU of a turn and for keeping it (5)",
+    )
+    parser.add_argument(
+        "--conversations", type=_count, default=10, help="of each run for the CPU of a turn (10)"
+    )
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="write the page of benchmarks, though not all is measured",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="write the page from .bench/beside.json, measuring none",
+    )
     parser.add_argument("--note", default="", help="a sentence for the page about this run")
     options = parser.parse_args(arguments)
-    for given, known, what in ((options.sections, SECTIONS, "section"), (options.only or (), names, "system")):
+    for given, known, what in (
+        (options.sections, SECTIONS, "section"),
+        (options.only or (), names, "system"),
+    ):
         unknown = [name for name in given if name not in known]
         if unknown:
             parser.error(f"unknown {what} {unknown[0]!r}; there are {'; '.join(known)}")
@@ -81,7 +111,10 @@ def _run(options: argparse.Namespace) -> None:
         print(f"installing {environment}", file=sys.stderr, flush=True)
         reason = install(environment)
         if reason is not None and environment == "server":
-            print(f"the fake server cannot be installed, and nothing is measured without it: {reason}", file=sys.stderr)
+            print(
+                f"the fake server cannot be installed, and nothing is measured without it: {reason}",
+                file=sys.stderr,
+            )
             sys.exit(3)
         if reason is not None:
             missing.add(environment)
@@ -105,7 +138,9 @@ def _run(options: argparse.Namespace) -> None:
 
 
 class Measured(TypedDict):
-    """The figures of a run, as `.bench/beside.json` keeps them: the rows of each system for each section."""
+    """The figures of a run, as `.bench/beside.json` keeps them: the rows of each system for each
+    section.
+    """
 
     results: dict[str, dict[str, Row]]
     versions: dict[str, str]

@@ -1,26 +1,29 @@
 """A fast fake of the OpenAI chat-completions HTTP API, for measuring LLM frameworks.
 
-    python fake_llm.py --port 8765 [--delay-ms 0] [--token-delay-ms 0] [--policy form] [--record light]
+    python fake_llm.py --port 8765 [--delay-ms 0] [--token-delay-ms 0] [--policy form] [--record
+    light]
 
 Endpoints
   POST /v1/chat/completions   plain and `stream: true` (SSE), tool calls; a strict schema is obeyed
   GET  /v1/models
-  POST /admin/config          {"delay_ms", "token_delay_ms", "record": "off|light|full", "pad_tokens"}
-  POST /admin/reset           forget the recorded requests
-  GET  /admin/stats           what was recorded, token-counted (counting happens here, not while serving)
-  GET  /admin/count           how many requests there were
+  POST /admin/config          {"delay_ms", "token_delay_ms", "record": "off|light|full",
+  "pad_tokens"} POST /admin/reset           forget the recorded requests
+  GET  /admin/stats           what was recorded, token-counted (counting happens here, not while
+  serving) GET  /admin/count           how many requests there were
   POST /admin/sizes           {"rows": [index…]}: the prompt tokens of these requests
   GET  /admin/raw             the recorded request bodies (record=full only)
 
-Records, per request: prompt characters, message count, tokens, response_format type, which policy branch
-answered and the stability of the prompt's prefix: the longest common prefix (characters, then tokens) with
+Records, per request: prompt characters, message count, tokens, response_format type, which policy
+branch answered and the stability of the prompt's prefix: the longest common prefix (characters,
+then tokens) with
   - the previous request of the same conversation        (lcp_prev)
-  - the best-matching earlier request of that conversation (lcp_best; what a provider's prompt cache can use)
+  - the best-matching earlier request of that conversation (lcp_best; what a provider's prompt cache
+    can use)
 A conversation is named by the header `x-conversation-id`, else the body's `user`, else "default".
 
-The server is a bare asyncio.Protocol over httptools and uvloop, with orjson: several times cheaper per request
-than starlette/uvicorn, so that the server's cost stays small next to what is measured. record=off parses the
-body, asks the policy and answers; record=full also keeps each body.
+The server is a bare asyncio.Protocol over httptools and uvloop, with orjson: several times cheaper
+per request than starlette/uvicorn, so that the server's cost stays small next to what is measured.
+record=off parses the body, asks the policy and answers; record=full also keeps each body.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ import orjson
 from policy import Reply, load_policy
 
 FIRST_WORD = "Thank"
-"""With which the words for the user begin in every reply of the policy, `Done` of fsm-agent-flow apart."""
+"""With which the words for the user begin in every reply of the policy, `Done` of fsm-agent-flow
+apart.
+"""
 
 
 def _count(encoding: Any, text: str) -> int:
@@ -50,7 +55,9 @@ def _count(encoding: Any, text: str) -> int:
 
 
 def load_encoder() -> tuple[str, Callable[[str], int]]:
-    """How tokens are counted: cl100k from the file that litellm carries, as there may be no network."""
+    """How tokens are counted: cl100k from the file that litellm carries, as there may be no
+    network.
+    """
     spec = importlib.util.find_spec("litellm")
     for sub in ("litellm_core_utils/tokenizers", "llms/tokenizers"):
         path = Path(spec.origin).parent / sub
@@ -60,11 +67,15 @@ def load_encoder() -> tuple[str, Callable[[str], int]]:
 
             encoding = tiktoken.get_encoding("cl100k_base")
             return "tiktoken cl100k_base", partial(_count, encoding)
-    raise RuntimeError("litellm no longer carries the cl100k file; give tiktoken one in TIKTOKEN_CACHE_DIR")
+    raise RuntimeError(
+        "litellm no longer carries the cl100k file; give tiktoken one in TIKTOKEN_CACHE_DIR"
+    )
 
 
 def prompt_as_sent(body: dict) -> str:
-    """The prompt as a provider reads it: tools, reply schema, messages. It is what a prefix cache keys on."""
+    """The prompt as a provider reads it: tools, reply schema, messages. It is what a prefix cache
+    keys on.
+    """
     parts = []
     if body.get("tools"):
         parts.append(orjson.dumps(body["tools"]).decode())
@@ -72,7 +83,9 @@ def prompt_as_sent(body: dict) -> str:
         parts.append(orjson.dumps(body["response_format"]).decode())
     for m in body.get("messages", ()):
         c = m.get("content")
-        parts.append(f"\n<|{m.get('role')}|>\n{c if isinstance(c, str) else orjson.dumps(c).decode()}")
+        parts.append(
+            f"\n<|{m.get('role')}|>\n{c if isinstance(c, str) else orjson.dumps(c).decode()}"
+        )
         if m.get("tool_calls"):
             parts.append(orjson.dumps(m["tool_calls"]).decode())
     return "".join(parts)
@@ -207,14 +220,21 @@ class App:
                 {
                     "id": f"call_{self.n}_{i}",
                     "type": "function",
-                    "function": {"name": t["name"], "arguments": orjson.dumps(t["arguments"]).decode()},
+                    "function": {
+                        "name": t["name"],
+                        "arguments": orjson.dumps(t["arguments"]).decode(),
+                    },
                 }
                 for i, t in enumerate(reply.tool_calls)
             ]
             text += "".join(t["function"]["arguments"] for t in message["tool_calls"])
         self.rec.add(body, conversation or body.get("user") or "default", reply, text)
-        # usage is a rough count (4 characters a token): exact counting happens in /admin/stats, off the clock
-        prompt_t = sum(len(m["content"]) for m in body["messages"] if isinstance(m.get("content"), str)) // 4
+        # usage is a rough count (4 characters a token): exact counting happens in /admin/stats, off
+        # the clock
+        prompt_t = (
+            sum(len(m["content"]) for m in body["messages"] if isinstance(m.get("content"), str))
+            // 4
+        )
         usage = {
             "prompt_tokens": prompt_t,
             "completion_tokens": len(text) // 4,
@@ -252,7 +272,9 @@ def pieces(text: str) -> list[str]:
 
 
 class Http(asyncio.Protocol):
-    """HTTP/1.1 keep-alive; one request at a time per connection (no pipelining, which clients here do not use)."""
+    """HTTP/1.1 keep-alive; one request at a time per connection (no pipelining, which clients here
+    do not use).
+    """
 
     def __init__(self, app: App, loop: asyncio.AbstractEventLoop):
         self.app, self.loop = app, loop
@@ -324,7 +346,10 @@ class Http(asyncio.Protocol):
                 app.token_delay
             ):  # a reply that is not streamed still takes its generation time, tool calls too
                 wait += app.token_delay * len(
-                    pieces((reply.content or "") + "".join(str(t["arguments"]) for t in reply.tool_calls))
+                    pieces(
+                        (reply.content or "")
+                        + "".join(str(t["arguments"]) for t in reply.tool_calls)
+                    )
                 )
             self.loop.call_later(wait, self.send, response)
         else:
@@ -355,7 +380,11 @@ class Http(asyncio.Protocol):
             data = (
                 b"data: "
                 + orjson.dumps(
-                    {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **extra}
+                    {
+                        **base,
+                        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+                        **extra,
+                    }
                 )
                 + b"\n\n"
             )
@@ -397,7 +426,11 @@ class Http(asyncio.Protocol):
                 event({"tool_calls": [{"index": i, "function": {"arguments": piece}}]})
         event({}, response["choices"][0]["finish_reason"])
         if (body.get("stream_options") or {}).get("include_usage"):
-            data = b"data: " + orjson.dumps({**base, "choices": [], "usage": response["usage"]}) + b"\n\n"
+            data = (
+                b"data: "
+                + orjson.dumps({**base, "choices": [], "usage": response["usage"]})
+                + b"\n\n"
+            )
             self.transport and self.transport.write(b"%x\r\n%s\r\n" % (len(data), data))
         if self.transport:
             data = b"data: [DONE]\n\n"
@@ -407,7 +440,10 @@ class Http(asyncio.Protocol):
 async def serve(args) -> None:
     loop = asyncio.get_running_loop()
     app = App(
-        load_policy(args.policy, pad_tokens=args.pad_tokens), args.delay_ms, args.token_delay_ms, args.record
+        load_policy(args.policy, pad_tokens=args.pad_tokens),
+        args.delay_ms,
+        args.token_delay_ms,
+        args.record,
     )
     server = await loop.create_server(lambda: Http(app, loop), "127.0.0.1", args.port, backlog=4096)
     print(f"fake_llm on http://127.0.0.1:{args.port}/v1 pid {os.getpid()}", flush=True)

@@ -1,5 +1,6 @@
-"""The same form written by hand: one LLM call a turn, JSON reply; used by the frameworks that bring no prompt
-of their own (LangGraph, Burr, raw clients). It says what the form needs and no more. It is ordered for prefix
+"""The same form written by hand: one LLM call a turn, JSON reply; used by the frameworks that bring
+no prompt of their own (LangGraph, Burr, raw clients). It says what the form needs and no more. It
+is ordered for prefix
 caching: the static part, then the history, then the current stage with the user's message."""
 
 import json
@@ -34,7 +35,9 @@ Example: in the stage name the user writes "I'm John Smith, how are you?"
 def build_messages(stage, data, history, user):
     """history: list of {"role", "content"} without the current user message."""
     h = history[-HISTORY:] if HISTORY else history
-    tail = f"Current stage: {stage}\nCollected so far: {json.dumps(data)}\nThe user's message:\n{user}"
+    tail = (
+        f"Current stage: {stage}\nCollected so far: {json.dumps(data)}\nThe user's message:\n{user}"
+    )
     return (
         [{"role": "system", "content": SYSTEM}, *h, {"role": "user", "content": user}]
         if not user
@@ -49,7 +52,9 @@ def build_messages(stage, data, history, user):
 
 def advance(stage, data, reply):
     """The transition rules; returns (stage, data)."""
-    fields = {k: v for k, v in (reply.get("fields") or {}).items() if k in ("name", "email", "date") and v}
+    fields = {
+        k: v for k, v in (reply.get("fields") or {}).items() if k in ("name", "email", "date") and v
+    }
     data = {**data, **fields}
     if stage == "greeting":
         return "name", data

@@ -24,7 +24,8 @@ from typing import Any
 @dataclass
 class Reply:
     content: str | None = None
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)  # [{"name":..., "arguments": {...}}]
+    # [{"name":..., "arguments": {...}}]
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
     kind: str = "text"  # which protocol answered; recorded with the request
 
 
@@ -91,11 +92,20 @@ def understand(key: str, text: str) -> Any:
 
 _NOTHING: Any = object()
 """A value that the reply does not have."""
-_EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": False, "array": [], "object": {}}
+_EMPTY: dict[str, Any] = {
+    "string": "",
+    "integer": 0,
+    "number": 0.0,
+    "boolean": False,
+    "array": [],
+    "object": {},
+}
 
 
 def decoded(text: str, request: Body) -> str:
-    """A reply as a provider writes it that is held to the request's strict schema: every required key comes back."""
+    """A reply as a provider writes it that is held to the request's strict schema: every required
+    key comes back.
+    """
     wanted = (request.get("response_format") or {}).get("json_schema") or {}
     if not wanted.get("strict") or not text.startswith("{"):
         return text
@@ -103,7 +113,9 @@ def decoded(text: str, request: Body) -> str:
 
 
 def _held(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> Any:
-    """A value in the form of a schema, keys in its order; what is missing is null where that is allowed."""
+    """A value in the form of a schema, keys in its order; what is missing is null where that is
+    allowed.
+    """
     while "$ref" in schema:
         place: Any = root
         for step in schema["$ref"].split("/")[1:]:
@@ -137,8 +149,17 @@ def _held(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> Any:
 
 
 def _fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Whether an option of a schema is the one for a value, by its type, and by the constants in it."""
-    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+    """Whether an option of a schema is the one for a value, by its type, and by the constants in
+    it.
+    """
+    kinds = {
+        dict: "object",
+        list: "array",
+        str: "string",
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+    }
     named, kind = schema.get("type"), kinds.get(type(value), "null")
     allowed = [kind] if named is None else [named] if isinstance(named, str) else named
     if kind not in allowed and not (kind == "integer" and "number" in allowed):
@@ -162,7 +183,9 @@ def content_text(content: Any) -> str:
 
 def system_text(request: Body) -> str:
     return "\n".join(
-        content_text(m.get("content")) for m in request["messages"] if m["role"] in ("system", "developer")
+        content_text(m.get("content"))
+        for m in request["messages"]
+        if m["role"] in ("system", "developer")
     )
 
 
@@ -240,7 +263,9 @@ def _our_answer(here: str, target: str, updates: dict[str, Any], kind: str) -> R
 
 
 def our_protocol(request: Body, system: str, text: str) -> Reply | None:
-    """The prompt of this checkout: everything of the turn is in the user message, <user_input> its last section."""
+    """The prompt of this checkout: everything of the turn is in the user message, <user_input> its
+    last section.
+    """
     if "<current_state>\n" not in text:
         return None
     here = _between(text, "<id>", "</id>") or ""
@@ -266,24 +291,33 @@ def seed_era_protocol(request: Body, system: str, text: str) -> Reply | None:
             "to": item["target_state"],
             "desc": item["description"],
             "conditions": [
-                {"keys": condition.get("required_keys", [])} for condition in item.get("conditions", [])
+                {"keys": condition.get("required_keys", [])}
+                for condition in item.get("conditions", [])
             ],
         }
         for item in _loads(listed[listed.find("[\n") :], [])
     ]
     greets = "<conversation_history>" not in system or not text
-    updates = {} if greets else {key: found for key in KEYS if (found := understand(key, text)) is not None}
+    updates = (
+        {}
+        if greets
+        else {key: found for key in KEYS if (found := understand(key, text)) is not None}
+    )
     target = here if greets else choose_transition(transitions, {**context, **updates}, text, here)
     return _answer(here, target, updates)
 
 
 def fsm_llm_protocol(request: Body, system: str, text: str) -> Reply | None:
-    """The prompt of fsm-llm 0.1.3: the states that can follow, one a line, at the end of the system message."""
+    """The prompt of fsm-llm 0.1.3: the states that can follow, one a line, at the end of the system
+    message.
+    """
     found = re.search(r"You are currently in (\w+) and based on user input", system)
     if found is None:
         return None
     here = found.group(1)
-    told = " ".join(content_text(m.get("content")) for m in request["messages"] if m["role"] == "user")
+    told = " ".join(
+        content_text(m.get("content")) for m in request["messages"] if m["role"] == "user"
+    )
     transitions = [
         {
             "to": to,
@@ -294,7 +328,10 @@ def fsm_llm_protocol(request: Body, system: str, text: str) -> Reply | None:
     ]
     transitions.sort(key=lambda item: item["to"] != "confirm")
     updates = {key: value for key in KEYS if (value := understand(key, text)) is not None}
-    known = {**{key: value for key in KEYS if (value := understand(key, told)) is not None}, **updates}
+    known = {
+        **{key: value for key in KEYS if (value := understand(key, told)) is not None},
+        **updates,
+    }
     if here in KEYS and here not in updates:
         known.pop(here, None)
     target = choose_transition(transitions, known, text, here)
@@ -304,7 +341,9 @@ def fsm_llm_protocol(request: Body, system: str, text: str) -> Reply | None:
 
 
 def tools_protocol(request: Body, system: str, text: str) -> Reply | None:
-    """Any framework that offers tools: call the first one, filled by key names; then finish in text."""
+    """Any framework that offers tools: call the first one, filled by key names; then finish in
+    text.
+    """
     tools = request.get("tools")
     if not tools:
         return None
@@ -334,7 +373,11 @@ def hand_form_protocol(request: Body, system: str, text: str) -> Reply | None:
     return Reply(
         json.dumps(
             {
-                "fields": {k: v for k in ("name", "email", "date") if (v := understand(k, text)) is not None},
+                "fields": {
+                    k: v
+                    for k in ("name", "email", "date")
+                    if (v := understand(k, text)) is not None
+                },
                 "confirmed": bool(understand("confirm", text)),
                 "change": wanted_change(text),
                 "reply": "Thank you. Please tell me what comes next.",
@@ -367,7 +410,9 @@ _WORDS = (
 
 
 class FormPolicy:
-    """The default policy. `pad_tokens` > 0 lengthens the user-visible text to about that many tokens."""
+    """The default policy. `pad_tokens` > 0 lengthens the user-visible text to about that many
+    tokens.
+    """
 
     protocols = (
         our_protocol,
@@ -387,16 +432,23 @@ class FormPolicy:
             r = protocol(request, system, text)
             if r is not None:
                 r.content = r.content and decoded(r.content, request)
-                return self._pad(r) if self.pad_tokens and r.kind.endswith(("turn", "call", "plain")) else r
+                return (
+                    self._pad(r)
+                    if self.pad_tokens and r.kind.endswith(("turn", "call", "plain"))
+                    else r
+                )
         raise AssertionError("plain_protocol always answers")
 
     def _pad(self, r: Reply) -> Reply:
         if r.tool_calls:
             args = r.tool_calls[0]["arguments"]
             if "reply" in args:
-                args["reply"] += "".join(" " + _WORDS[i % len(_WORDS)] for i in range(self.pad_tokens))
+                args["reply"] += "".join(
+                    " " + _WORDS[i % len(_WORDS)] for i in range(self.pad_tokens)
+                )
             return r
-        # varied, as clients watch for a model that repeats itself (litellm raises after 100 equal chunks)
+        # varied, as clients watch for a model that repeats itself (litellm raises after 100 equal
+        # chunks)
         filler = "".join(" " + _WORDS[i % len(_WORDS)] for i in range(self.pad_tokens))
         text = r.content or ""
         marker = "what comes next."

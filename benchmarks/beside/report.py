@@ -79,20 +79,36 @@ _MOST_NAMED = 3
 
 
 def not_first(results: Mapping[str, Mapping[str, Row]]) -> str:
-    """Return a table of the figures in which another system is ahead of ours: of every column, as it is printed."""
+    """Return a table of the figures in which another system is ahead of ours: of every column, as
+    it is printed.
+    """
     lines = []
     for name, rows in results.items():
         table = SECTIONS[name]
         for head, key, form in table.columns:
             sign = -1 if key in HIGHER else 1
-            given = {system: row[key] for system, row in rows.items() if form and row.get(key) is not None}
+            given = {
+                system: row[key]
+                for system, row in rows.items()
+                if form and row.get(key) is not None
+            }
             shown = {system: sign * float(format(figure, form)) for system, figure in given.items()}
-            ours = min((figure for system, figure in shown.items() if _is_ours(system)), default=None)
-            ahead = sorted((figure, system) for system, figure in shown.items() if ours is not None and figure < ours)
+            ours = min(
+                (figure for system, figure in shown.items() if _is_ours(system)), default=None
+            )
+            ahead = sorted(
+                (figure, system)
+                for system, figure in shown.items()
+                if ours is not None and figure < ours
+            )
             if ours is not None and ahead:
-                named = [f"{system} ({sign * figure:{form}})" for figure, system in ahead[:_MOST_NAMED]]
+                named = [
+                    f"{system} ({sign * figure:{form}})" for figure, system in ahead[:_MOST_NAMED]
+                ]
                 others = f" and {len(ahead) - _MOST_NAMED} more" if len(ahead) > _MOST_NAMED else ""
-                lines.append(f"| {table.title} | {head} | {', '.join(named)}{others} | {sign * ours:{form}} |")
+                lines.append(
+                    f"| {table.title} | {head} | {', '.join(named)}{others} | {sign * ours:{form}} |"
+                )
     if not lines:
         return "None in this run."
     return "| table | figure | ahead | llm_fsm |\n|---|---|---|---:|\n" + "\n".join(lines)
@@ -103,14 +119,44 @@ def _is_ours(system: str) -> bool:
 
 
 _COMPARED = (
-    ("stream", "visible_ms", "first word of a streamed reply, ms", "the wait before the user reads something"),
-    ("turns", "cpu_ms", "CPU of a turn over HTTP, ms", "how many conversations one processor serves"),
-    ("durable_turns", "cpu_ms", "CPU of a turn that is on disk, ms", "the same, with nothing lost in a crash"),
+    (
+        "stream",
+        "visible_ms",
+        "first word of a streamed reply, ms",
+        "the wait before the user reads something",
+    ),
+    (
+        "turns",
+        "cpu_ms",
+        "CPU of a turn over HTTP, ms",
+        "how many conversations one processor serves",
+    ),
+    (
+        "durable_turns",
+        "cpu_ms",
+        "CPU of a turn that is on disk, ms",
+        "the same, with nothing lost in a crash",
+    ),
     ("turns", "first_cpu_ms", "CPU up to the first reply, ms", "the cold start of a process"),
-    ("many1000", "turns_per_s", "turns a second, 1,000 conversations", "the load that one process carries"),
+    (
+        "many1000",
+        "turns_per_s",
+        "turns a second, 1,000 conversations",
+        "the load that one process carries",
+    ),
     ("idle", "kb", "memory of an idle conversation, kB", "how many conversations fit into memory"),
-    ("cost", "units_any", "cost of a turn, prefixes cached", "the bill of a provider that caches any prefix"),
-    ("cost", "units_steps", "cost of a turn, cached from 1,024 tokens", "the bill of OpenAI and those like it"),
+    (
+        "cost",
+        "units_any",
+        "cost of a turn, prefixes cached",
+        "the bill of a provider that caches any prefix",
+    ),
+    (
+        "cost",
+        "units_steps",
+        "cost of a turn, cached from 1,024 tokens",
+        "the bill of OpenAI and those like it",
+    ),
     ("cost", "units_none", "cost of a turn, no cache", "the bill of a provider without a cache"),
 )
 """What a buyer compares: section, figure, words, and what it means for them."""
@@ -135,16 +181,26 @@ hundred conversations at once in one process."""
 
 
 def compared(results: Mapping[str, Mapping[str, Row]], *, bare: bool) -> str:
-    """Return a table of wins, the largest first, and then losses. `bare`: beside bare clients, not frameworks."""
+    """Return a table of wins, the largest first, and then losses. `bare`: beside bare clients, not
+    frameworks.
+    """
     lines: list[tuple[float, str]] = []
     for name, key, words, meaning in _COMPARED:
-        given = {system: row[key] for system, row in results.get(name, {}).items() if row.get(key) is not None}
+        given = {
+            system: row[key]
+            for system, row in results.get(name, {}).items()
+            if row.get(key) is not None
+        }
         ours = given.get("llm_fsm")
-        others = {system: figure for system, figure in given.items() if _is_compared(system, bare=bare)}
+        others = {
+            system: figure for system, figure in given.items() if _is_compared(system, bare=bare)
+        }
         if ours is None or not others:
             continue
         higher = key in HIGHER
-        best = max(others, key=others.__getitem__) if higher else min(others, key=others.__getitem__)
+        best = (
+            max(others, key=others.__getitem__) if higher else min(others, key=others.__getitem__)
+        )
         factor = ours / others[best] if higher else others[best] / ours
         verdict = f"{factor:.1f} times better" if factor >= 1 else f"{1 / factor:.1f} times worse"
         beside = f"{_short(ours)} | {_short(others[best])} ({best})"
@@ -173,7 +229,10 @@ def _is_compared(system: str, *, bare: bool) -> bool:
 
 
 def page(
-    results: Mapping[str, Mapping[str, Row]], versions: Mapping[str, str], machine: Sequence[str], runs: int
+    results: Mapping[str, Mapping[str, Row]],
+    versions: Mapping[str, str],
+    machine: Sequence[str],
+    runs: int,
 ) -> str:
     """`docs/benchmarks.md`. `runs`: of each system, as `Bench` says."""
     parts = ["# Benchmarks", _SHORT]
@@ -183,7 +242,11 @@ def page(
     failed = _failed(results)
     if failed:
         parts.append("## Rows that failed\n\n" + _FAILED.format(rows=failed))
-    parts += ["## How it is measured", METHOD.format(runs=runs), "Measured on " + ", ".join(machine) + "."]
+    parts += [
+        "## How it is measured",
+        METHOD.format(runs=runs),
+        "Measured on " + ", ".join(machine) + ".",
+    ]
     listed = "\n".join(f"| {name} | {version} |" for name, version in versions.items())
     parts.append("| system | version |\n|---|---|\n" + listed)
     for name, rows in results.items():

@@ -1,4 +1,6 @@
-"""What is measured: one function a table. Runs of the systems are interleaved, so that drift falls on all."""
+"""What is measured: one function a table. Runs of the systems are interleaved, so that drift falls
+on all.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ class Bench:
         began = time.perf_counter()
         found = self._worker(system, mode, timeout, options)
         said = "failed after" if "failed" in found else "took"
-        print(f"{mode}: {system.name} {said} {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
+        print(
+            f"{mode}: {system.name} {said} {time.perf_counter() - began:.1f} s",
+            file=sys.stderr,
+            flush=True,
+        )
         return found
 
     def _worker(self, system: System, mode: str, timeout: float, options: Row) -> Row:
@@ -70,7 +76,9 @@ class Bench:
     def repeated(
         self, systems: Sequence[System], mode: str, *, runs: int | None = None, **options: Any
     ) -> dict[str, Row]:
-        """Of the runs of each system the one that took the least of the processor: what disturbs only adds to it."""
+        """Of the runs of each system the one that took the least of the processor: what disturbs
+        only adds to it.
+        """
         found: dict[str, list[Row]] = {system.name: [] for system in systems}
         for _ in range(runs or self.runs):
             for system in systems:
@@ -79,7 +87,11 @@ class Bench:
 
 
 def _calmest(rows: list[Row]) -> Row:
-    return min((row for row in rows if "failed" not in row), key=lambda row: row["cpu_ms"], default=rows[-1])
+    return min(
+        (row for row in rows if "failed" not in row),
+        key=lambda row: row["cpu_ms"],
+        default=rows[-1],
+    )
 
 
 def tokens(bench: Bench) -> dict[str, Row]:
@@ -105,7 +117,10 @@ def tokens(bench: Bench) -> dict[str, Row]:
             "fresh": sum(row["prompt_tokens"] - row["lcp_best_tokens"] for row in later) / turns,
             "lead": statistics.mean(row["lead_tokens"] for row in words) if words else None,
             "completion": sum(row["completion_tokens"] for row in later) / turns,
-            **{f"units_{rule}": sum(units(row, served) for row in later) / turns for rule, served in RULES.items()},
+            **{
+                f"units_{rule}": sum(units(row, served) for row in later) / turns
+                for rule, served in RULES.items()
+            },
         }
     return found
 
@@ -115,17 +130,23 @@ RULES: Mapping[str, Callable[[int], int]] = {
     "steps": lambda seen: seen // 128 * 128 if seen >= 1024 else 0,
     "none": lambda _: 0,
 }
-"""Rules of providers to how many tokens of a prefix seen before their cache serves: any length, from 1,024 in steps
-of 128, none."""
+"""Rules of providers to how many tokens of a prefix seen before their cache serves: any length,
+from 1,024 in steps of 128, none."""
 
 
 def units(row: Row, served: Callable[[int], int]) -> float:
-    """What a call costs, in prompt tokens that no cache serves: one that it serves is 10 %, one of the reply five."""
-    return float(row["prompt_tokens"] - 0.9 * served(row["lcp_best_tokens"]) + 5 * row["completion_tokens"])
+    """What a call costs, in prompt tokens that no cache serves: one that it serves is 10 %, one of
+    the reply five.
+    """
+    return float(
+        row["prompt_tokens"] - 0.9 * served(row["lcp_best_tokens"]) + 5 * row["completion_tokens"]
+    )
 
 
 def cost(bench: Bench) -> dict[str, Row]:
-    """What these tokens cost by each rule; `times`: the rule by which a system does worst beside the raw client."""
+    """What these tokens cost by each rule; `times`: the rule by which a system does worst beside
+    the raw client.
+    """
     rows = tokens(bench)
     floor = rows.get(FLOOR, {})
     for row in rows.values():
@@ -137,11 +158,15 @@ def cost(bench: Bench) -> dict[str, Row]:
 def turns(bench: Bench) -> dict[str, Row]:
     """A turn over HTTP at no delay."""
     bench.server.configure()
-    return _beside(bench.repeated(bench.systems, "turns", warm=2, conversations=bench.conversations), "cpu_ms")
+    return _beside(
+        bench.repeated(bench.systems, "turns", warm=2, conversations=bench.conversations), "cpu_ms"
+    )
 
 
 def durable_turns(bench: Bench) -> dict[str, Row]:
-    """The same with each turn on disk when it is answered, beside the raw client, which keeps nothing."""
+    """The same with each turn on disk when it is answered, beside the raw client, which keeps
+    nothing.
+    """
     bench.server.configure()
     systems = [system for system in bench.systems if system.durable or system.name == FLOOR]
     found: dict[str, list[Row]] = {system.name: [] for system in systems}
@@ -155,19 +180,26 @@ def durable_turns(bench: Bench) -> dict[str, Row]:
 def _beside(rows: dict[str, Row], key: str) -> dict[str, Row]:
     """The rows with how many times the figure of the raw client theirs is, as `times`."""
     floor = rows.get(FLOOR, {}).get(key)
-    return {name: {**row, "times": row[key] / floor} if floor and key in row else row for name, row in rows.items()}
+    return {
+        name: {**row, "times": row[key] / floor} if floor and key in row else row
+        for name, row in rows.items()
+    }
 
 
 def stub(bench: Bench) -> dict[str, Row]:
     """A turn with the model in process."""
     systems = [system for system in bench.systems if system.stubbed]
-    return bench.repeated(systems, "turns", warm=2, conversations=2 * bench.conversations, stub=True)
+    return bench.repeated(
+        systems, "turns", warm=2, conversations=2 * bench.conversations, stub=True
+    )
 
 
 def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
     def section(bench: Bench) -> dict[str, Row]:
         bench.server.configure(delay_ms=50)
-        return bench.repeated(bench.systems, "many", runs=1, n=count, rounds=rounds, seconds=3, timeout=120)
+        return bench.repeated(
+            bench.systems, "many", runs=1, n=count, rounds=rounds, seconds=3, timeout=120
+        )
 
     section.__doc__ = f"{count} conversations at once, a model that takes 50 ms, one core."
     return section
@@ -176,7 +208,10 @@ def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
 def idle(bench: Bench) -> dict[str, Row]:
     """Memory of an idle conversation in the memory store."""
     systems = [system for system in bench.systems if system.stubbed and system.converses]
-    return {system.name: bench.worker(system, "idle", n=10_000, seconds=5, stub=True) for system in systems}
+    return {
+        system.name: bench.worker(system, "idle", n=10_000, seconds=5, stub=True)
+        for system in systems
+    }
 
 
 def long(bench: Bench) -> dict[str, Row]:
@@ -203,30 +238,41 @@ def stream(bench: Bench) -> dict[str, Row]:
     """Words of 200 tokens at 5 ms a token: when the user sees the first one."""
     bench.server.configure(token_delay_ms=5, pad_tokens=190)
     systems = [system for system in bench.systems if system.converses]
-    return _beside({item.name: bench.worker(item, "stream", times=3, timeout=120) for item in systems}, "visible_ms")
+    return _beside(
+        {item.name: bench.worker(item, "stream", times=3, timeout=120) for item in systems},
+        "visible_ms",
+    )
 
 
 def durable(bench: Bench) -> dict[str, Row]:
     """A turn with the model in process, kept on disk and not, at turns 10, 100 and 500.
 
-    On one processor, as all else is measured, and on any: waiting for a disk costs more where its interrupts
-    go to another processor than the one that waits.
+    On one processor, as all else is measured, and on any: waiting for a disk costs more where its
+    interrupts go to another processor than the one that waits.
     """
     systems = [system for system in bench.systems if system.durable]
     found: dict[str, list[Row]] = {system.name: [] for system in systems}
     for _ in range(bench.runs):
         for system in systems:
-            found[system.name].append({**_kept(bench, system, "more"), **_kept(bench, system, "free", pinned=False)})
+            found[system.name].append(
+                {**_kept(bench, system, "more"), **_kept(bench, system, "free", pinned=False)}
+            )
     return {name: _middle(rows) for name, rows in found.items()}
 
 
 def _kept(bench: Bench, system: System, named: str, **options: Any) -> Row:
-    """What keeping takes: figures `named`_10, _100 and _500 in milliseconds, and the megabytes that are kept."""
+    """What keeping takes: figures `named`_10, _100 and _500 in milliseconds, and the megabytes that
+    are kept.
+    """
     options |= {"turns": 505, "seconds": 20, "stub": True}
     kept, bare = (bench.worker(system, "long", store=store, **options) for store in (True, False))
     if "failed" in kept or "failed" in bare:
         return kept if "failed" in kept else bare
-    row = {f"{named}_{at}": took - bare["ms_at"][at] for at, took in kept["ms_at"].items() if at in bare["ms_at"]}
+    row = {
+        f"{named}_{at}": took - bare["ms_at"][at]
+        for at, took in kept["ms_at"].items()
+        if at in bare["ms_at"]
+    }
     sizes = kept["store_bytes_at"]
     return {**row, "mb": sizes["500"] / 2**20} if "500" in sizes else row
 
@@ -235,12 +281,18 @@ def _middle(rows: list[Row]) -> Row:
     """The median of each figure over the runs that came to it."""
     done = [row for row in rows if "failed" not in row]
     heads = dict.fromkeys(key for row in done for key in row)
-    return {key: statistics.median(row[key] for row in done if key in row) for key in heads} if done else rows[-1]
+    return (
+        {key: statistics.median(row[key] for row in done if key in row) for key in heads}
+        if done
+        else rows[-1]
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A section and how it is printed: title, column heads with the key of each figure and its format."""
+    """A section and how it is printed: title, column heads with the key of each figure and its
+    format.
+    """
 
     title: str
     measure: Callable[[Bench], dict[str, Row]]
@@ -318,7 +370,11 @@ SECTIONS = {
     "stub": Table(
         "A turn with the model in process: CPU",
         stub,
-        (("CPU ms", "cpu_ms", ".3f"), ("mean", "cpu_mean_ms", ".3f"), ("wall ms", "wall_ms", ".3f")),
+        (
+            ("CPU ms", "cpu_ms", ".3f"),
+            ("mean", "cpu_mean_ms", ".3f"),
+            ("wall ms", "wall_ms", ".3f"),
+        ),
         "cpu_ms",
     ),
     "many256": Table(

@@ -33,7 +33,9 @@ class Server:
             return json.load(answer)
 
     def configure(self, **settings: Any) -> None:
-        """`delay_ms`, `token_delay_ms`, `record`, `pad_tokens`; what is not named goes back to none."""
+        """`delay_ms`, `token_delay_ms`, `record`, `pad_tokens`; what is not named goes back to
+        none.
+        """
         self.ask(
             "/admin/config",
             {"delay_ms": 0, "token_delay_ms": 0, "record": "off", "pad_tokens": 0, **settings},
@@ -47,7 +49,9 @@ def serving() -> Iterator[Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    pinned = ["taskset", "-c", "1"] if shutil.which("taskset") and 1 in os.sched_getaffinity(0) else []
+    pinned = (
+        ["taskset", "-c", "1"] if shutil.which("taskset") and 1 in os.sched_getaffinity(0) else []
+    )
     command = [*pinned, python("server"), "fake_llm.py", "--port", str(port), "--record", "off"]
     process = subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL)
     server = Server(port)
@@ -65,7 +69,9 @@ def _wait(server: Server, process: subprocess.Popen[bytes]) -> None:
             server.ask("/v1/models")
         except OSError:
             if process.poll() is not None:
-                sys.exit(f"the fake server ended with exit code {process.returncode} before it answered")
+                sys.exit(
+                    f"the fake server ended with exit code {process.returncode} before it answered"
+                )
             time.sleep(0.1)
         else:
             return

@@ -14,10 +14,16 @@ def completion_object(**body):
     CALLS[0] += 1
     r = POLICY.reply(body)
     calls = [
-        NS(id=f"c{i}", type="function", function=NS(name=t["name"], arguments=json.dumps(t["arguments"])))
+        NS(
+            id=f"c{i}",
+            type="function",
+            function=NS(name=t["name"], arguments=json.dumps(t["arguments"])),
+        )
         for i, t in enumerate(r.tool_calls)
     ] or None
-    msg = NS(role="assistant", content=r.content, tool_calls=calls, refusal=None, reasoning_content=None)
+    msg = NS(
+        role="assistant", content=r.content, tool_calls=calls, refusal=None, reasoning_content=None
+    )
     return NS(
         id="x",
         model="fake",
@@ -40,4 +46,6 @@ class StubOpenAI:
     """Has only `chat.completions.create`."""
 
     def __init__(self, is_async=False):
-        self.chat = NS(completions=Completions(acompletion_object if is_async else completion_object))
+        self.chat = NS(
+            completions=Completions(acompletion_object if is_async else completion_object)
+        )

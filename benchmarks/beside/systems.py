@@ -23,12 +23,16 @@ PACKAGES = {
     "pydantic_ai": ("psutil", "pydantic-ai-slim[openai]", "pydantic-graph"),
     "raw": ("psutil", "litellm", "openai", "httpx", "aiohttp"),
 }
-"""Environment to what pip installs into it; one each, so that imports, memory and dependencies do not mix."""
+"""Environment to what pip installs into it; one each, so that imports, memory and dependencies do
+not mix.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One row of the tables. `peer`: module and class of its adapter; `shown`: the package whose version counts."""
+    """One row of the tables. `peer`: module and class of its adapter; `shown`: the package whose
+    version counts.
+    """
 
     name: str
     environment: str
@@ -48,7 +52,13 @@ SYSTEMS = (
     System("llm_fsm, by litellm", "ours", "ours:ByLitellm", "llm-fsm-runtime", stubbed=False),
     System("fsm-llm", "fsm_llm", "fsm_llm_form:Peer", "fsm-llm", stubbed=False),
     System("llm-fsm 0.1.1 (seed era)", "seed_era", "seed_era:Peer", "llm-fsm"),
-    System("fsm-agent-flow", "fsm_agent_flow", "fsm_agent_flow_form:Peer", "fsm-agent-flow", converses=False),
+    System(
+        "fsm-agent-flow",
+        "fsm_agent_flow",
+        "fsm_agent_flow_form:Peer",
+        "fsm-agent-flow",
+        converses=False,
+    ),
     System("LangGraph", "langgraph", "langgraph_form:Sync", "langgraph", durable=True),
     System("LangGraph, async", "langgraph", "langgraph_form:Async", "langgraph"),
     System("Burr", "burr", "burr_form:Sync", "burr", durable=True),
@@ -80,7 +90,9 @@ def why(made: subprocess.CompletedProcess[str]) -> str:
 
 
 def install(environment: str) -> str | None:
-    """Make an environment; the reason when that fails. One that is whole stays, but for ours, which is made anew."""
+    """Make an environment; the reason when that fails. One that is whole stays, but for ours, which
+    is made anew.
+    """
     done = ENVIRONMENTS / environment / "installed"
     if done.exists() and environment != "ours":
         return None
@@ -102,4 +114,6 @@ def install(environment: str) -> str | None:
 def version(system: System) -> str:
     """The version that is installed."""
     shown = _pip(system.environment, "show", system.shown).stdout
-    return next((line.split()[1] for line in shown.splitlines() if line.startswith("Version:")), "?")
+    return next(
+        (line.split()[1] for line in shown.splitlines() if line.startswith("Version:")), "?"
+    )

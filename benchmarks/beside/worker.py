@@ -67,7 +67,11 @@ async def talk(driver: Driver, _options: Any) -> dict[str, Any]:
     greeted = await driver.start(conversation) is not None
     for text in driver.turns:
         await driver.turn(conversation, text)
-    data = {key: value for key, value in driver.peer.data(conversation).items() if not key.startswith("_")}
+    data = {
+        key: value
+        for key, value in driver.peer.data(conversation).items()
+        if not key.startswith("_")
+    }
     return {
         "state": driver.peer.state(conversation),
         "data": data,
@@ -77,7 +81,9 @@ async def talk(driver: Driver, _options: Any) -> dict[str, Any]:
 
 
 async def turns(driver: Driver, options: Any) -> dict[str, Any]:
-    """Conversations one after the other: time and CPU of this process, per turn; its CPU up to the first reply."""
+    """Conversations one after the other: time and CPU of this process, per turn; its CPU up to the
+    first reply.
+    """
     wall, cpu, first = [], [], 0.0
     for number in range(options["warm"] + options["conversations"]):
         conversation = driver.open()
@@ -98,9 +104,11 @@ async def turns(driver: Driver, options: Any) -> dict[str, Any]:
 
 
 async def many(driver: Driver, options: Any) -> dict[str, Any]:
-    """Many conversations at once: greetings and first turns, then the measured turns, at least one each.
+    """Many conversations at once: greetings and first turns, then the measured turns, at least one
+    each.
 
-    After `options["seconds"]` none begins another turn, nor another first turn: a slow system makes fewer.
+    After `options["seconds"]` none begins another turn, nor another first turn: a slow system makes
+    fewer.
     """
     conversations = [driver.open() for _ in range(options["n"])]
     crowd = Crowd(driver, options["rounds"], options["seconds"])
@@ -200,7 +208,8 @@ async def _threads(crowd: Crowd, conversations: list[Any]) -> tuple[float, float
         thread.start()
     while ready.n_waiting < len(conversations):
         time.sleep(0.005)
-    # The clock starts before the barrier opens: after it, this thread would have to win the GIL from all others.
+    # The clock starts before the barrier opens: after it, this thread would have to win the GIL
+    # from all others.
     wall, cpu = crowd.clock()
     ready.wait()
     for thread in running:
@@ -231,7 +240,8 @@ async def idle(driver: Driver, options: Any) -> dict[str, Any]:
 
 
 async def long(driver: Driver, options: Any) -> dict[str, Any]:
-    """One conversation that fills no field: time per turn, and what the store holds, at turns 10, 100 and 500.
+    """One conversation that fills no field: time per turn, and what the store holds, at turns 10,
+    100 and 500.
 
     After `options["seconds"]` no turn begins; `turns` says how many were made.
     """
@@ -256,7 +266,8 @@ async def long(driver: Driver, options: Any) -> dict[str, Any]:
 
 
 async def stream(driver: Driver, options: Any) -> dict[str, Any]:
-    """A streamed turn: time to the first character that is meant for the user (the words begin with Thank).
+    """A streamed turn: time to the first character that is meant for the user (the words begin with
+    Thank).
 
     A system that cannot stream shows its words when the turn is over.
     """
@@ -299,7 +310,9 @@ async def _pieces(driver: Driver, conversation: Any, user: str, can: bool) -> An
 MODES = {"talk": talk, "turns": turns, "many": many, "idle": idle, "long": long, "stream": stream}
 
 
-async def measured(peer: str, mode: str, options: dict[str, Any], store: str | None) -> dict[str, Any]:
+async def measured(
+    peer: str, mode: str, options: dict[str, Any], store: str | None
+) -> dict[str, Any]:
     """What a mode finds out about a system."""
     driver = Driver(peer, options, store)
     found = await MODES[mode](driver, options)

@@ -1,4 +1,6 @@
-"""The common conversation: 9 user turns over 6 states, with two unusable answers and one correction."""
+"""The common conversation: 9 user turns over 6 states, with two unusable answers and one
+correction.
+"""
 
 TURNS = [
     "Hi there!",  # greeting -> name
@@ -15,7 +17,7 @@ EXPECTED = {"name": "Maria Gonzalez", "email": "m.gonzalez@example.org", "date":
 
 
 def idle_turn(k: int) -> str:
-    """A turn that never completes the state `name` (lower case, no two capitalised words): the long conversation."""
-    return (
-        f"message number {k}: i would rather first ask you something about the opening hours and the parking"
-    )
+    """A turn that never completes the state `name` (lower case, no two capitalised words): the long
+    conversation.
+    """
+    return f"message number {k}: i would rather first ask you something about the opening hours and the parking"

@@ -3,8 +3,9 @@
 Run:  python examples/agents/cleanup.py openai/gpt-4o-mini
       llm-fsm run cleanup --tools examples/agents/cleanup.py --input @rows.json
 
-A rule counts the rows, a function looks at each of them, a judge asks whether anything was made up. Then the run
-waits, for three days at most: `machine.run_due()` reminds after one day and gives up after three.
+A rule counts the rows, a function looks at each of them, a judge asks whether anything was made up.
+Then the run waits, for three days at most: `machine.run_due()` reminds after one day and gives up
+after three.
 """
 
 import re
@@ -26,7 +27,9 @@ def well_formed(output: Any) -> tuple[bool, str]:
     """The key result of `clean`: what each row must look like."""
     if not isinstance(output, list):
         return False, "the output is no JSON list"
-    faults = [f"row {number}: {fault}" for number, row in enumerate(output, 1) for fault in _faults(row)]
+    faults = [
+        f"row {number}: {fault}" for number, row in enumerate(output, 1) for fault in _faults(row)
+    ]
     return not faults, "; ".join(faults)
 
 
@@ -36,7 +39,9 @@ def _faults(row: Any) -> list[str]:
     found = []
     if not isinstance(row["name"], str) or row["name"] != " ".join(row["name"].split()):
         found.append("the name is no text with single spaces")
-    if row["email"] is not None and not re.fullmatch(r"[^\s@A-Z]+@[^\s@A-Z]+\.[a-z]+", str(row["email"])):
+    if row["email"] is not None and not re.fullmatch(
+        r"[^\s@A-Z]+@[^\s@A-Z]+\.[a-z]+", str(row["email"])
+    ):
         found.append(f"{row['email']!r} is no address in lower case")
     if row["born"] is not None:
         try:

@@ -1,10 +1,12 @@
-"""Code review with a linter as key result: what the model hands in counts when the linter has nothing to say.
+"""Code review with a linter as key result: what the model hands in counts when the linter has
+nothing to say.
 
 Run:  python examples/agents/code_review.py openai/gpt-4o-mini some_module.py
       llm-fsm run code_review --tools examples/agents/code_review.py --input @some_module.py
 
-The linter here is Python's own compiler and forty lines over its syntax tree; source that is reviewed is read,
-never run. `review` is a function of the host inside a state: it asks the state's model by itself.
+The linter here is Python's own compiler and forty lines over its syntax tree; source that is
+reviewed is read, never run. `review` is a function of the host inside a state: it asks the state's
+model by itself.
 """
 
 import ast
@@ -28,7 +30,9 @@ def lint(source: Annotated[str, "The whole source of a module"]) -> list[str]:
         tree = ast.parse(source)
         compile(tree, "source", "exec")
     except (SyntaxError, ValueError) as error:
-        return [f"line {getattr(error, 'lineno', 1)}: does not compile: {getattr(error, 'msg', error)}"]
+        return [
+            f"line {getattr(error, 'lineno', 1)}: does not compile: {getattr(error, 'msg', error)}"
+        ]
     found = [*_faults(tree), *_unused_imports(tree)]
     return [f"line {line}: {words}" for line, words in sorted(found)]
 
@@ -38,7 +42,9 @@ def _faults(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             yield node.lineno, "a bare except catches even the wish to stop"
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if any(isinstance(default, ast.List | ast.Dict | ast.Set) for default in node.args.defaults):
+            if any(
+                isinstance(default, ast.List | ast.Dict | ast.Set) for default in node.args.defaults
+            ):
                 yield node.lineno, f"{node.name} keeps a mutable default between calls"
             if node.name in dir(builtins):
                 yield node.lineno, f"{node.name} hides the builtin of that name"
@@ -58,7 +64,8 @@ def _names(source: str) -> set[str]:
     return {
         node.name
         for node in ast.parse(source).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.name[0] != "_"
     }
 
 
@@ -77,7 +84,11 @@ async def review(ctx: Any) -> dict[str, Any]:
         ]
     )
     findings += [str(item) for item in json.loads(said)]
-    return {"_transition": "repair" if findings else "approve", "source": source, "findings": findings}
+    return {
+        "_transition": "repair" if findings else "approve",
+        "source": source,
+        "findings": findings,
+    }
 
 
 def lints(output: str) -> tuple[bool, str]:

@@ -1,11 +1,12 @@
 """Refund with approval: the run stops before money moves, and goes on when a person has answered.
 
 Run:  python examples/agents/refund.py openai/gpt-4o-mini "My lamp from order R-204518 came broken."
-      llm-fsm run refund --tools examples/agents/refund.py --input "My lamp from order R-204518 came broken."
+      llm-fsm run refund --tools examples/agents/refund.py --input "My lamp from order R-204518 came
+      broken."
 
-Between the question and the answer nothing is held in memory: the first machine below is closed, and another one,
-of any process and any day, takes the answer. `pay_back` runs once: the definition calls it `at_most_once`, and the
-idempotency key would let a payment provider see a repetition.
+Between the question and the answer nothing is held in memory: the first machine below is closed,
+and another one, of any process and any day, takes the answer. `pay_back` runs once: the definition
+calls it `at_most_once`, and the idempotency key would let a payment provider see a repetition.
 """
 
 import sys
@@ -36,7 +37,9 @@ def find_order(number: Annotated[str, "Such as R-204518"]) -> dict[str, Any]:
 
 
 @TOOLS.register(approval=True, at_most_once=True)
-def pay_back(order_number: str, amount: Annotated[float, "Euros"], call: CallInfo) -> dict[str, str]:
+def pay_back(
+    order_number: str, amount: Annotated[float, "Euros"], call: CallInfo
+) -> dict[str, str]:
     """Pay money back to the customer."""
     if amount > ORDERS[order_number]["paid"]:
         raise ValueError("that is more than the customer paid")
@@ -50,7 +53,9 @@ FUNCTIONS: list[Any] = []
 def main() -> None:
     model = sys.argv[1] if len(sys.argv) > 1 else None
     wish = (
-        sys.argv[2] if len(sys.argv) > 2 else "My lamp from order R-204518 came broken. I want my money back."
+        sys.argv[2]
+        if len(sys.argv) > 2
+        else "My lamp from order R-204518 came broken. I want my money back."
     )
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {"store": f"sqlite:///{folder}/refunds.db", "tools": TOOLS}
@@ -59,11 +64,15 @@ def main() -> None:
             waiting = turn.paused
         while waiting is not None and waiting.call is not None:
             print(
-                f"{waiting.kind}: {waiting.call['name']} {waiting.call['arguments']}  yes or no?", flush=True
+                f"{waiting.kind}: {waiting.call['name']} {waiting.call['arguments']}  yes or no?",
+                flush=True,
             )
             said = sys.stdin.readline().strip().lower()
             with Machine.from_file(DEFINITION, model=model, **options) as machine:
-                answer = {"approved": said == "yes", "reason": "" if said == "yes" else "the clerk said no"}
+                answer = {
+                    "approved": said == "yes",
+                    "reason": "" if said == "yes" else "the clerk said no",
+                }
                 turn = machine.answer("wish-1", answer, pause=waiting.id)
                 waiting = turn.paused
         print(turn.text, turn.outcome)

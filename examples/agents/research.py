@@ -1,7 +1,9 @@
-"""Research and write: tools, working memory, a summary, and key results checked by rules, a function and a judge.
+"""Research and write: tools, working memory, a summary, and key results checked by rules, a
+function and a judge.
 
 Run:  python examples/agents/research.py openai/gpt-4o-mini "How do lighthouses save power?"
-      llm-fsm run research --tools examples/agents/research.py --input "How do lighthouses save power?"
+      llm-fsm run research --tools examples/agents/research.py --input "How do lighthouses save
+      power?"
 
 The search is over three texts in this file, so that the example needs no network but the model's.
 """
@@ -51,7 +53,9 @@ def sourced(output: Any) -> tuple[bool, str]:
     if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
         return False, "the output is no JSON list of findings"
     wrong = [
-        str(item.get("source")) for item in output if item.get("answer") and item.get("source") not in LIBRARY
+        str(item.get("source"))
+        for item in output
+        if item.get("answer") and item.get("source") not in LIBRARY
     ]
     return not wrong, f"there is no document {', '.join(wrong)}" if wrong else ""
 
@@ -75,7 +79,9 @@ def main() -> None:
         turn = machine.run(question)
     for event in turn.events:
         if isinstance(event, AttemptFailed):
-            print(f"{event.state}, attempt {event.attempt}: {json.dumps(event.failures, ensure_ascii=False)}")
+            print(
+                f"{event.state}, attempt {event.attempt}: {json.dumps(event.failures, ensure_ascii=False)}"
+            )
     print(turn.output if turn.state == "done" else f"no article: {turn.outcome} in {turn.state}")
 
 

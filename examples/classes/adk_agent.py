@@ -32,7 +32,10 @@ class Service(LLMStateMachine, ADKStateMixin):
 
 def main(model, question):
     client = create_adk_agent_with_tools(
-        model=model, name="service", instruction="Answer questions about orders.", tools=[order_status]
+        model=model,
+        name="service",
+        instruction="Answer questions about orders.",
+        tools=[order_status],
     )
     workflow = Service(client, enable_summarization=False)
     print(workflow.ask(state_input=question))

@@ -1,4 +1,5 @@
-"""Customer support that waits for a person and goes on elsewhere: `pip install 'llm-fsm-runtime[openai,statemachine]'`.
+"""Customer support that waits for a person and goes on elsewhere: `pip install
+'llm-fsm-runtime[openai,statemachine]'`.
 
 Run:  OPENAI_API_KEY=… python examples/classes/openai_support.py "My lamp is broken"      # pauses
       OPENAI_API_KEY=… python examples/classes/openai_support.py --answer "Refund it"     # goes on

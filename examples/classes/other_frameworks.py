@@ -1,4 +1,5 @@
-"""States that ask other frameworks: they are Python methods, so anything goes in. Here stand-ins answer.
+"""States that ask other frameworks: they are Python methods, so anything goes in. Here stand-ins
+answer.
 
 With the real packages `sgl` is `import sglang as sgl`, and `Assistant` is `autogen.AssistantAgent`.
 

@@ -1,4 +1,5 @@
-"""Research and write with a model of smolagents: `pip install 'llm-fsm-runtime[smolagents,statemachine]'`.
+"""Research and write with a model of smolagents: `pip install
+'llm-fsm-runtime[smolagents,statemachine]'`.
 
 Old versions of smolagents call InferenceClientModel `HfApiModel`.
 
@@ -33,7 +34,9 @@ class Research(LLMStateMachine):
     finish = writing.to(done)
 
     def on_enter_research(self, state_input=None):
-        found = self.run_llm_with_tools("Find out what is asked, with your tools.", str(state_input), "research")
+        found = self.run_llm_with_tools(
+            "Find out what is asked, with your tools.", str(state_input), "research"
+        )
         self.memory.working_memory.set(0, found)
         return found
 
@@ -42,7 +45,9 @@ class Research(LLMStateMachine):
             asked = f"{self.memory.to_context()}\n\nWrite a short article on {state_input}. {refinement_advice or ''}"
             return self.llm_client.chat([Message(role="user", content=asked)]).content
 
-        return self.run_with_refinement("writing", "A short article about the findings", attempt, max_retries=2)
+        return self.run_with_refinement(
+            "writing", "A short article about the findings", attempt, max_retries=2
+        )
 
 
 def main(model, topic):

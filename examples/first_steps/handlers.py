@@ -1,12 +1,14 @@
 """The host's own code around a conversation: a lookup, a veto, a footer, and words for bad times.
 
 Run:  python examples/first_steps/handlers.py offline               no model and no key needed
-      python examples/first_steps/handlers.py openai/gpt-4o-mini    LLM_FSM_MODEL without an argument
+      python examples/first_steps/handlers.py openai/gpt-4o-mini    LLM_FSM_MODEL without an
+      argument
 
-Try the order R-204518 with the PIN 4711 (delivered last week) or R-100007 with 1234 (delivered long ago).
+Try the order R-204518 with the PIN 4711 (delivered last week) or R-100007 with 1234 (delivered long
+ago).
 
-`returns.json` sends the customer through the state `check`, which decides by keys of the source `host`:
-only this program can set them, and no reply of a model can.
+`returns.json` sends the customer through the state `check`, which decides by keys of the source
+`host`: only this program can set them, and no reply of a model can.
 """
 
 import sys
@@ -36,7 +38,9 @@ ORDERS = {"R-204518": Order(hashed("4711"), 6), "R-100007": Order(hashed("1234")
 
 
 def check_pin(occasion: Occasion) -> dict[str, Any]:
-    """Look the order up and set what the next decision reads. The PIN is forgotten at once (None deletes)."""
+    """Look the order up and set what the next decision reads. The PIN is forgotten at once (None
+    deletes).
+    """
     number, pin = occasion.context["order_number"], occasion.context["pin"]
     order = ORDERS.get(number)
     if order is not None and order.pin_hash == hashed(pin):
@@ -69,8 +73,15 @@ def apologise(occasion: Occasion) -> str:
 def handlers() -> list[Handler]:
     """The handlers, with the points and states at which they run."""
     return [
-        create_handler("check PIN").on_state_entry("check").as_critical().with_timeout(5).do(check_pin),
-        create_handler("in time").at("pre_transition").on_target_state("registered").do(in_time_only),
+        create_handler("check PIN")
+        .on_state_entry("check")
+        .as_critical()
+        .with_timeout(5)
+        .do(check_pin),
+        create_handler("in time")
+        .at("pre_transition")
+        .on_target_state("registered")
+        .do(in_time_only),
         create_handler("signature").at("post_processing").with_priority(900).do(sign),
         create_handler("apology").at("error").do(apologise),
     ]

@@ -1,7 +1,8 @@
 """Two hundred conversations at once in one process, kept in SQLite.
 
-Run:  python examples/first_steps/many_conversations.py offline               no model and no key needed
-      python examples/first_steps/many_conversations.py openai/gpt-4o-mini    LLM_FSM_MODEL without an argument
+Run:  python examples/first_steps/many_conversations.py offline               no model and no key
+      needed python examples/first_steps/many_conversations.py openai/gpt-4o-mini    LLM_FSM_MODEL
+      without an argument
 
 Turns of different conversations run side by side; those of one conversation wait for each other.
 At most fifty calls are under way at the same time, which is what a provider's rate limit asks for.
@@ -35,9 +36,13 @@ async def talk(machine: AsyncMachine, name: str, gate: asyncio.Semaphore) -> str
 async def run(model: str | None, database: Path, count: int = 200) -> dict[str, int]:
     """How many conversations ended, still wait for the user, and failed at the provider."""
     gate = asyncio.Semaphore(50)
-    async with AsyncMachine.from_file(DEFINITION, model=model, store=f"sqlite:///{database}") as machine:
+    async with AsyncMachine.from_file(
+        DEFINITION, model=model, store=f"sqlite:///{database}"
+    ) as machine:
         names = [f"Guest{chr(65 + n // 26)}{chr(65 + n % 26)}" for n in range(count)]
-        results = await asyncio.gather(*(talk(machine, name, gate) for name in names), return_exceptions=True)
+        results = await asyncio.gather(
+            *(talk(machine, name, gate) for name in names), return_exceptions=True
+        )
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, ModelError):
                 raise result
@@ -51,7 +56,9 @@ async def run(model: str | None, database: Path, count: int = 200) -> dict[str, 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(run(sys.argv[1] if len(sys.argv) > 1 else None, Path(folder) / "visitors.db"))
+        found = asyncio.run(
+            run(sys.argv[1] if len(sys.argv) > 1 else None, Path(folder) / "visitors.db")
+        )
     print(", ".join(f"{number} {word}" for word, number in found.items()))
 
 

@@ -1,7 +1,8 @@
 """A chatbot in ten lines: the machine keeps to its definition, whatever the model replies.
 
 Run:  python examples/first_steps/ten_lines.py offline              no model and no key needed
-      python examples/first_steps/ten_lines.py openai/gpt-4o-mini   or any other model; LLM_FSM_MODEL without it
+      python examples/first_steps/ten_lines.py openai/gpt-4o-mini   or any other model;
+      LLM_FSM_MODEL without it
 """
 
 import sys

@@ -1,6 +1,7 @@
 """A loop of your own over the primitives: a map of states, tools, and any model's SDK.
 
-Inject where you are, let the model declare a call, execute it, accumulate the result, and check for the end.
+Inject where you are, let the model declare a call, execute it, accumulate the result, and check for
+the end.
 
 Run:  OPENAI_API_KEY=… python examples/own_loop/own_loop.py
 """

@@ -1,9 +1,10 @@
 """A Slack app over the service of `llm-fsm serve`.
 
-Run:  SLACK_SIGNING_SECRET=… SLACK_BOT_TOKEN=xoxb-… llm-fsm serve flow.json --mount examples/slack/slack.py \
-          --allow-host bot.example.org
+Run:  SLACK_SIGNING_SECRET=… SLACK_BOT_TOKEN=xoxb-… llm-fsm serve flow.json \
+          --mount examples/slack/slack.py --allow-host bot.example.org
 
-Give https://bot.example.org/channels/slack as the request URL of events (message.im) and of interactivity.
+Give https://bot.example.org/channels/slack as the request URL of events (message.im) and of
+interactivity.
 """
 
 import asyncio
@@ -49,7 +50,9 @@ def is_signed(headers: Any, body: bytes) -> bool:
 
 
 def meant(body: bytes) -> dict[str, Any] | None:
-    """Return the thread, the text, the request id and the user of a request; None if it is no message and no click."""
+    """Return the thread, the text, the request id and the user of a request; None if it is no
+    message and no click.
+    """
     if body.startswith(b"payload="):
         click = json.loads(parse_qs(body.decode())["payload"][0])
         action = click["actions"][0]
@@ -74,7 +77,9 @@ def meant(body: bytes) -> dict[str, Any] | None:
 
 
 def button(choice: Choice) -> dict[str, Any]:
-    """Return the button of a choice. Its question goes with it, so that an old button answers no later question."""
+    """Return the button of a choice. Its question goes with it, so that an old button answers no
+    later question.
+    """
     label = {"type": "plain_text", "text": choice.label[:BUTTON_CHARS]}
     value = json.dumps({"label": choice.label, "question": choice.question})
     return {"type": "button", "text": label, "value": value}
@@ -97,7 +102,9 @@ async def post(channel: str, text: str, choices: tuple[Choice, ...] = ()) -> Non
                 if reply.ok and (await reply.json(content_type=None)).get("ok"):
                     return
                 if not left:
-                    raise RuntimeError(f"Slack did not take the message: {reply.status} {await reply.text():.200}")
+                    raise RuntimeError(
+                        f"Slack did not take the message: {reply.status} {await reply.text():.200}"
+                    )
                 await asyncio.sleep(float(reply.headers.get("Retry-After", "1")))
 
 
@@ -121,7 +128,8 @@ def routes(service: Service) -> APIRouter:
             if await is_answered(service, BOT, thread, message["request_id"]):
                 return Response()  # the first delivery has posted it
             if retry == "1":
-                return Response(status_code=503)  # it is still being answered; Slack asks again in a minute
+                # it is still being answered; Slack asks again in a minute
+                return Response(status_code=503)
         try:
             turn = await answer(service, BOT, **message)
         except ConversationConflict as error:

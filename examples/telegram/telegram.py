@@ -1,9 +1,11 @@
 """A Telegram bot over the service of `llm-fsm serve`.
 
-Run:  TELEGRAM_SECRET=… llm-fsm serve flow.json --mount examples/telegram/telegram.py --allow-host bot.example.org
+Run:  TELEGRAM_SECRET=… llm-fsm serve flow.json --mount examples/telegram/telegram.py --allow-host
+    bot.example.org
 
-Tell Telegram once: setWebhook with url=https://bot.example.org/channels/telegram and secret_token=….
-The answer to the webhook is the call of sendMessage. Choices are the keys of a keyboard.
+Tell Telegram once: setWebhook with url=https://bot.example.org/channels/telegram and
+secret_token=…. The answer to the webhook is the call of sendMessage. Choices are the keys of a
+keyboard.
 """
 
 import hmac
@@ -26,7 +28,9 @@ MESSAGE_CHARS = 4096
 
 
 def said_in(message: dict[str, Any]) -> str:
-    """Return the text of a message. Telegram sends /start when somebody opens the bot: that is a greeting."""
+    """Return the text of a message. Telegram sends /start when somebody opens the bot: that is a
+    greeting.
+    """
     text: str = message["text"]
     return "Hello" if text.split()[:1] == ["/start"] else text
 
@@ -35,9 +39,14 @@ def sent(chat: int, text: str, choices: tuple[Choice, ...] = ()) -> JSONResponse
     """Return the call of sendMessage that answers an update."""
     markup: dict[str, Any] = {"remove_keyboard": True}
     if choices:
-        markup = {"keyboard": [[{"text": choice.label}] for choice in choices], "one_time_keyboard": True}
+        markup = {
+            "keyboard": [[{"text": choice.label}] for choice in choices],
+            "one_time_keyboard": True,
+        }
     shown = text[:MESSAGE_CHARS] or "…"
-    return JSONResponse({"method": "sendMessage", "chat_id": chat, "text": shown, "reply_markup": markup})
+    return JSONResponse(
+        {"method": "sendMessage", "chat_id": chat, "text": shown, "reply_markup": markup}
+    )
 
 
 def routes(service: Service) -> APIRouter:
@@ -57,7 +66,9 @@ def routes(service: Service) -> APIRouter:
         user = {"user": str(message["from"]["id"])}
         request_id = str(body["update_id"])
         try:
-            turn = await answer(service, BOT, str(chat), said_in(message), request_id, metadata=user)
+            turn = await answer(
+                service, BOT, str(chat), said_in(message), request_id, metadata=user
+            )
         except ConversationConflict as error:
             return sent(chat, str(error))
         return sent(chat, turn.text, turn.choices)

@@ -3,7 +3,8 @@
 Run:  pip install livekit-agents
       await session.start(MachineAgent(chat), room=room)
 
-LiveKit says what the caller has heard of an answer that was interrupted, and `on_spoken` records it.
+LiveKit says what the caller has heard of an answer that was interrupted, and `on_spoken` records
+it.
 """
 
 import asyncio
@@ -42,7 +43,9 @@ class MachineAgent(Agent):
 
     def on_spoken(self, speech) -> None:
         if speech.interrupted:
-            heard = " ".join(item.text_content or "" for item in speech.chat_items if item.type == "message")
+            heard = " ".join(
+                item.text_content or "" for item in speech.chat_items if item.type == "message"
+            )
             self.recording = asyncio.create_task(self.record(self.stream, heard))
 
     async def record(self, stream, heard: str) -> None:
@@ -51,7 +54,9 @@ class MachineAgent(Agent):
 
 
 def session_of(agent: MachineAgent, **options) -> AgentSession:
-    """Return a session that tells the agent what was heard. `options`: stt, tts, vad and others of AgentSession."""
+    """Return a session that tells the agent what was heard. `options`: stt, tts, vad and others of
+    AgentSession.
+    """
     session = AgentSession(**options)
     session.on("speech_created", agent.on_speech)
     return session

@@ -1,10 +1,11 @@
-"""A machine as a processor of a Pipecat pipeline: it stands between the transcription and the voice.
+"""A machine as a processor of a Pipecat pipeline: it stands between the transcription and the
+voice.
 
 Run:  pip install pipecat-ai
       Pipeline([transport.input(), stt, machine, tts, transport.output(), Spoken(machine)])
 
-`MachineProcessor` answers each final transcription. The caller may interrupt at any time: the turn is finished all
-the same, and `Spoken` tells what the caller has heard of it.
+`MachineProcessor` answers each final transcription. The caller may interrupt at any time: the turn
+is finished all the same, and `Spoken` tells what the caller has heard of it.
 """
 
 from pipecat.frames.frames import (

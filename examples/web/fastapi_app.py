@@ -9,12 +9,13 @@ Run:  pip install fastapi uvicorn
       curl -N -X POST localhost:8000/conversations/ID/stream -H 'Content-Type: application/json' \\
            -d '{"text": "ada@example.org", "request_id": "msg-2"}'
 
-`stream` tells the same turn by server-sent events: `words` as the model writes them, `anew` where those so far are
-withdrawn, and last `turn` with the whole answer, or `error`. A client that leaves before that cancels the turn.
+`stream` tells the same turn by server-sent events: `words` as the model writes them, `anew` where
+those so far are withdrawn, and last `turn` with the whole answer, or `error`. A client that leaves
+before that cancels the turn.
 
-A client that got no answer sends the same message with the same `request_id` again: it gets the recorded
-answer, and the machine does not move twice. LLM_FSM_STORE names another place for the conversations than
-`sqlite:///conversations.db`, and LLM_FSM_DEFINITION another definition.
+A client that got no answer sends the same message with the same `request_id` again: it gets the
+recorded answer, and the machine does not move twice. LLM_FSM_STORE names another place for the
+conversations than `sqlite:///conversations.db`, and LLM_FSM_DEFINITION another definition.
 """
 
 import json
@@ -51,7 +52,9 @@ class Start(BaseModel):
 
 
 class Said(BaseModel):
-    """A message of the user. `request_id`: the client's own id for it, the same when it is sent again."""
+    """A message of the user. `request_id`: the client's own id for it, the same when it is sent
+    again.
+    """
 
     text: str = Field(min_length=1, max_length=20_000)
     request_id: str | None = Field(default=None, min_length=1, max_length=200)
@@ -86,7 +89,9 @@ def told(name: str, data: object) -> str:
 
 
 async def words_of(chat: AsyncConversation, said: Said) -> AsyncIterator[str]:
-    """A turn as server-sent events. What goes wrong is one of them, as the status of the answer was sent before."""
+    """A turn as server-sent events. What goes wrong is one of them, as the status of the answer was
+    sent before.
+    """
     stream = chat.stream(said.text, request_id=said.request_id)
     try:
         async for event in stream:
@@ -116,7 +121,9 @@ def create_app(machine: AsyncMachine | None = None) -> FastAPI:
     @app.post("/conversations", status_code=201)
     async def start(request: Request, body: Start | None = None) -> Answer:
         chat = await request.app.state.machine.start(context=body.context if body else None)
-        return Answer(conversation_id=chat.id, text=chat.greeting, state=chat.state, ended=chat.ended)
+        return Answer(
+            conversation_id=chat.id, text=chat.greeting, state=chat.state, ended=chat.ended
+        )
 
     @app.post("/conversations/{conversation_id}/messages")
     async def send(request: Request, conversation_id: str, body: Said) -> Answer:
@@ -132,7 +139,8 @@ def create_app(machine: AsyncMachine | None = None) -> FastAPI:
     async def explain(_: Request, error: Exception) -> JSONResponse:
         status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
         detail = str(error)
-        if status == 503:  # it may name an address of yours, which is for your log and not for a browser
+        # it may name an address of yours, which is for your log and not for a browser
+        if status == 503:
             logging.getLogger(__name__).error("%s", detail)
             detail = "not available at the moment; send the same message again"
         return JSONResponse({"detail": detail}, status_code=status)

@@ -2,10 +2,10 @@
 
 Run:  WEBHOOK_SECRET=change-me LLM_FSM_MODEL=offline python examples/web/webhook_bot.py [PORT]
 
-The provider posts {"id": "message id", "thread": "conversation id", "text": "…"} and signs the body:
-`X-Signature-256: sha256=` and the hexadecimal HMAC-SHA256 under the shared secret. The answer is
-{"text": "…"}. Providers deliver a message again when the answer was late or got lost: its id is the
-request id here, so the second delivery gets the recorded answer, and no model is called.
+The provider posts {"id": "message id", "thread": "conversation id", "text": "…"} and signs the
+body: `X-Signature-256: sha256=` and the hexadecimal HMAC-SHA256 under the shared secret. The answer
+is {"text": "…"}. Providers deliver a message again when the answer was late or got lost: its id is
+the request id here, so the second delivery gets the recorded answer, and no model is called.
 """
 
 import hashlib
@@ -18,13 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from llm_fsm import (
-    ConversationConflict,
-    ConversationEnded,
-    Machine,
-    ModelError,
-    StoreError,
-)
+from llm_fsm import ConversationConflict, ConversationEnded, Machine, ModelError, StoreError
 
 DEFINITION = Path(__file__).parents[2] / "fsm_definitions" / "support_desk.json"
 MAX_BODY = 100_000
@@ -90,7 +84,9 @@ class Webhook(BaseHTTPRequestHandler):
 
 def serve(machine: Machine, secret: bytes, port: int) -> ThreadingHTTPServer:
     """A server on the loopback that is ready for `serve_forever`; port 0 takes any free one."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(Webhook, machine=machine, secret=secret))
+    return ThreadingHTTPServer(
+        ("127.0.0.1", port), partial(Webhook, machine=machine, secret=secret)
+    )
 
 
 def main() -> None:

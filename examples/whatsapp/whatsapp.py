@@ -3,7 +3,8 @@
 Run:  WHATSAPP_APP_SECRET=… WHATSAPP_VERIFY_TOKEN=… WHATSAPP_TOKEN=… llm-fsm serve flow.json \
           --mount examples/whatsapp/whatsapp.py --allow-host bot.example.org
 
-Give Meta https://bot.example.org/channels/whatsapp as the callback URL, with the verify token. Subscribe to `messages`.
+Give Meta https://bot.example.org/channels/whatsapp as the callback URL, with the verify token.
+Subscribe to `messages`.
 """
 
 import hashlib
@@ -23,7 +24,9 @@ from llm_fsm.server.tokens import Caller
 SECRET = os.environ["WHATSAPP_APP_SECRET"]
 VERIFY = os.environ["WHATSAPP_VERIFY_TOKEN"]
 if not SECRET or not VERIFY:
-    raise ValueError("WHATSAPP_APP_SECRET or WHATSAPP_VERIFY_TOKEN is empty, so that anybody could send messages")
+    raise ValueError(
+        "WHATSAPP_APP_SECRET or WHATSAPP_VERIFY_TOKEN is empty, so that anybody could send messages"
+    )
 TOKEN = os.environ["WHATSAPP_TOKEN"]
 BOT = Caller(name="whatsapp", prefix="whatsapp~")
 MOST_BUTTONS = 3
@@ -42,7 +45,9 @@ def is_signed(headers: Any, body: bytes) -> bool:
 
 
 def messages_in(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the messages of a request, each with the id of the number that it was sent to. Receipts are left out."""
+    """Return the messages of a request, each with the id of the number that it was sent to.
+    Receipts are left out.
+    """
     found = []
     for entry in document.get("entry", []):
         for change in entry.get("changes", []):
@@ -53,7 +58,9 @@ def messages_in(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def said_in(message: dict[str, Any]) -> tuple[str, str | None] | None:
-    """Return the text of a message, and the question of a button; None for a picture, a sticker or a reaction."""
+    """Return the text of a message, and the question of a button; None for a picture, a sticker or
+    a reaction.
+    """
     if message["type"] == "text":
         return message["text"]["body"], None
     if message["type"] != "interactive":
@@ -67,7 +74,9 @@ def said_in(message: dict[str, Any]) -> tuple[str, str | None] | None:
 
 
 def option(choice: Choice, most: int) -> dict[str, str]:
-    """Return a choice as a button or row. Its question goes with it, so that an old one answers no later question."""
+    """Return a choice as a button or row. Its question goes with it, so that an old one answers no
+    later question.
+    """
     return {"id": f"{choice.question}|{choice.label}"[:ID_CHARS], "title": choice.label[:most]}
 
 
@@ -81,13 +90,18 @@ def content(text: str, choices: tuple[Choice, ...]) -> dict[str, Any]:
         kind, action = "button", {"buttons": buttons}
     else:
         rows = [option(choice, ROW_CHARS) for choice in choices]
-        kind, action = "list", {"button": "Choose", "sections": [{"title": "Choices", "rows": rows}]}
+        kind, action = (
+            "list",
+            {"button": "Choose", "sections": [{"title": "Choices", "rows": rows}]},
+        )
     body = {"text": said[:BODY_CHARS]}
     return {"type": "interactive", "interactive": {"type": kind, "body": body, "action": action}}
 
 
 async def post(number: str, to: str, text: str, choices: tuple[Choice, ...] = ()) -> None:
-    """Send a message to a person. If Meta does not take it, the request fails, and Meta delivers its message again."""
+    """Send a message to a person. If Meta does not take it, the request fails, and Meta delivers
+    its message again.
+    """
     api = os.environ.get("WHATSAPP_API", "https://graph.facebook.com/v23.0")
     message = {"messaging_product": "whatsapp", "to": to, **content(text, choices)}
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -103,7 +117,9 @@ def routes(service: Service) -> APIRouter:
     async def verify(request: Request) -> Response:
         asked = request.query_params
         given = asked.get("hub.verify_token", "")
-        if asked.get("hub.mode") != "subscribe" or not hmac.compare_digest(given.encode(), VERIFY.encode()):
+        if asked.get("hub.mode") != "subscribe" or not hmac.compare_digest(
+            given.encode(), VERIFY.encode()
+        ):
             return Response(status_code=403)
         return PlainTextResponse(asked.get("hub.challenge", ""))
 

@@ -1,4 +1,5 @@
-"""A state that observes, orients, decides and acts until its task is done: `pip install 'llm-fsm-runtime[openai]'`.
+"""A state that observes, orients, decides and acts until its task is done: `pip install
+'llm-fsm-runtime[openai]'`.
 
 Run:  OPENAI_API_KEY=… python examples/workflows/workflow_ooda.py
 """

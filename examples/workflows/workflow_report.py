@@ -1,4 +1,5 @@
-"""Research and write a report; each state proves its work first: `pip install 'llm-fsm-runtime[openai]'`.
+"""Research and write a report; each state proves its work first: `pip install
+'llm-fsm-runtime[openai]'`.
 
 Run:  OPENAI_API_KEY=… python examples/workflows/workflow_report.py "quantum computing"
 """
@@ -24,7 +25,9 @@ def research(ctx):
 
 
 def write(ctx):
-    return ctx.llm.run_with_tools(f"Write a report on {ctx.shared.get('topic')} with headings.", ctx.input)
+    return ctx.llm.run_with_tools(
+        f"Write a report on {ctx.shared.get('topic')} with headings.", ctx.input
+    )
 
 
 STATES = [
@@ -32,7 +35,9 @@ STATES = [
         name="research",
         objective="Gather information",
         key_results=[
-            KeyResult("length", "At least 40 characters", check=lambda output: len(str(output)) >= 40),
+            KeyResult(
+                "length", "At least 40 characters", check=lambda output: len(str(output)) >= 40
+            ),
             KeyResult("sourced", "It names its sources"),
         ],
         execute=research,
@@ -43,7 +48,9 @@ STATES = [
     StateSpec(
         name="writing",
         objective="Write the report",
-        key_results=[KeyResult("sections", "Two headings", check=lambda output: str(output).count("#") >= 2)],
+        key_results=[
+            KeyResult("sections", "Two headings", check=lambda output: str(output).count("#") >= 2)
+        ],
         execute=write,
         is_final=True,
     ),

@@ -26,7 +26,8 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 async def in_thread(function: Callable[[], T], name: str) -> T:
-    """Call a plain function in a daemon thread, so that a hanging one delays nothing, not even the exit.
+    """Call a plain function in a daemon thread, so that a hanging one delays nothing, not even the
+    exit.
 
     If the caller is cancelled, the thread continues alone.
 
@@ -38,7 +39,8 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
         The value of the function.
 
     Raises:
-        RuntimeError: The function raised StopIteration, which no future can carry, or tried to end the program.
+        RuntimeError: The function raised StopIteration, which no future can carry, or tried to end
+            the program.
     """
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
@@ -59,7 +61,8 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
 
 
 def is_cancelled() -> bool:
-    """Return true if the running task itself was cancelled, because a CancelledError may also come from an awaited one.
+    """Return true if the running task itself was cancelled, because a CancelledError may also come
+    from an awaited one.
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -72,14 +72,15 @@ _TYPES = {
 SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
-
 def _as_object(value: object) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_as_object)
+_UNICODE = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_as_object
+)
 
 
 def in_unicode(value: object) -> str:
@@ -96,10 +97,13 @@ def in_unicode(value: object) -> str:
 
 
 def in_bytes(value: object) -> bytes:
-    """Write a JSON value of finite numbers as `in_unicode` does, as UTF-8 and in a tenth of the time."""
+    """Write a JSON value of finite numbers as `in_unicode` does, as UTF-8 and in a tenth of the
+    time.
+    """
     try:
         return msgspec.json.encode(value, enc_hook=_as_object)
-    except (UnicodeEncodeError, msgspec.MsgspecError):  # half of a surrogate pair, or a key that is no text
+    except (UnicodeEncodeError, msgspec.MsgspecError):
+        # half of a surrogate pair, or a key that is no text
         return in_unicode(value).encode()
 
 
@@ -114,17 +118,24 @@ def value_of(text: str | bytes) -> Any:
 def copied(value: Any) -> Any:
     """Copy a JSON value, so that a host may change the copy."""
     if isinstance(value, dict | Mapping):
-        return {key: item if type(item) in SCALARS else value_of(in_unicode(item)) for key, item in value.items()}
+        return {
+            key: item if type(item) in SCALARS else value_of(in_unicode(item))
+            for key, item in value.items()
+        }
     return value if type(value) in SCALARS else value_of(in_unicode(value))
 
 
 def plain(value: Any) -> Any:
-    """Convert a frozen value to JSON data: dicts, lists or tuples, text, numbers, booleans and None."""
+    """Convert a frozen value to JSON data: dicts, lists or tuples, text, numbers, booleans and
+    None.
+    """
     return msgspec.to_builtins(value, enc_hook=_without_subclass)
 
 
 def text_of(value: Any) -> str:
-    """Write a frozen value, or data made of such, as compact JSON text that is valid in UTF-8. Numbers are finite."""
+    """Write a frozen value, or data made of such, as compact JSON text that is valid in UTF-8.
+    Numbers are finite.
+    """
     try:
         return msgspec.json.encode(value, enc_hook=_without_subclass).decode()
     except UnicodeEncodeError:
@@ -148,10 +159,12 @@ def read(document: Any, kind: type[T], name: str, *, strict: bool = True) -> T:
         document: The data as `plain` gave it, or the same data read from JSON text.
         kind: The class of the value.
         name: The name of the data, with which an error message begins.
-        strict: False also accepts a number that is written as text, and a whole number that is a float.
+        strict: False also accepts a number that is written as text, and a whole number that is a
+            float.
 
     Raises:
-        UnreadableError: The data does not have this shape. The message says where, and what would be right.
+        UnreadableError: The data does not have this shape. The message says where, and what would
+            be right.
     """
     try:
         return msgspec.convert(document, kind, strict=strict)
@@ -160,7 +173,9 @@ def read(document: Any, kind: type[T], name: str, *, strict: bool = True) -> T:
 
 
 def _explained(message: str, name: str) -> str:
-    """Write a message of msgspec ("Expected `str | null`, got `int` - at `$.state`") as a sentence for people."""
+    """Write a message of msgspec ("Expected `str | null`, got `int` - at `$.state`") as a sentence
+    for people.
+    """
     what, _, place = message.partition(" - at `$")
     what = re.sub(r"`([^`]+)`", _in_words, what)
     return f"{name}{place.rstrip('`')}: {what[:1].lower()}{what[1:]}"

@@ -34,8 +34,8 @@ _CUTOFF = 0.6
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the most similar candidate to `word`, or None if none is close.
 
-    Letter case only counts between candidates that are otherwise equally close. Then the first one wins. Words over 200
-    characters have no similar candidate.
+    Letter case only counts between candidates that are otherwise equally close. Then the first one
+    wins. Words over 200 characters have no similar candidate.
     """
     if len(word) > _LONGEST_WORD:
         return None
@@ -60,14 +60,18 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def suggestion(word: str, candidates: Iterable[str], otherwise: str = "there are") -> str:
-    """Return the question whether the most similar candidate is meant; the list of all of them if none is close."""
+    """Return the question whether the most similar candidate is meant; the list of all of them if
+    none is close.
+    """
     names = list(candidates)
     guess = nearest(word, names)
     return f"did you mean {guess!r}?" if guess else f"{otherwise} {', '.join(names) or 'none'}"
 
 
 def escaped(value: object) -> str:
-    """Write compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
+    """Write compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u
+    escapes.
+    """
     text = in_unicode(value)
     return _safe(text) if not text.isascii() or "<" in text or ">" in text or "&" in text else text
 
@@ -80,7 +84,9 @@ def each_escaped(values: Iterable[object]) -> list[str]:
 def _safe(text: str) -> str:
     if "<" in text or ">" in text or "&" in text:  # a test is much faster than a replacement
         text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return text if text.isascii() else text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return (
+        text if text.isascii() else text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    )
 
 
 def clean(text: str) -> str:
@@ -116,7 +122,12 @@ def is_address(text: object) -> bool:
     try:
         parts = urlsplit(text.strip())
         host = parts.hostname or " "
-        return parts.scheme in {"http", "https"} and host.isprintable() and " " not in host and parts.port != 0
+        return (
+            parts.scheme in {"http", "https"}
+            and host.isprintable()
+            and " " not in host
+            and parts.port != 0
+        )
     except ValueError:
         return False
 
@@ -142,7 +153,8 @@ def without_keys(text: str, *keys: str | None) -> str:
 
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters (C0, C1), line separators, bidirectional overrides and isolates, and lone surrogates.
+"""Control characters (C0, C1), line separators, bidirectional overrides and isolates, and lone
+surrogates.
 
 A foreign text could move the cursor or hide text with them.
 """
@@ -150,7 +162,9 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def visible(text: str) -> str:
-    """Return a text as one line, with escapes for characters that could move the cursor or hide text."""
+    """Return a text as one line, with escapes for characters that could move the cursor or hide
+    text.
+    """
     return _UNSAFE.sub(escape_of, text)
 
 

@@ -1,7 +1,8 @@
 """Primitives for your own loop: a map of states, and its description for a model.
 
-You write the loop. `FSM` knows the allowed moves, and a `ToolRegistry` runs the calls. `generate_orchestrator_guide`
-and `tools_to_google_ai_schema` describe both to a model. Nothing here calls a model.
+You write the loop. `FSM` knows the allowed moves, and a `ToolRegistry` runs the calls.
+`generate_orchestrator_guide` and `tools_to_google_ai_schema` describe both to a model. Nothing here
+calls a model.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class FSM:
                 self.states.setdefault(name, [])
         for name in (*named, *self.terminal_states):
             if name not in self.states:
-                raise ValueError(f"there is no state {name!r}; the states are {_listed(self.states)}")
+                raise ValueError(
+                    f"there is no state {name!r}; the states are {_listed(self.states)}"
+                )
         self.initial_state = initial_state
         self._current = initial_state
 
@@ -81,7 +84,8 @@ class FSM:
             The new current state.
 
         Raises:
-            ValueError: The move is not allowed; the message lists the allowed ones. The state stays.
+            ValueError: The move is not allowed; the message lists the allowed ones. The state
+                stays.
         """
         allowed = self.states[self._current]
         if next_state not in allowed:
@@ -115,15 +119,14 @@ def generate_orchestrator_guide(fsm: FSM, tools: ToolRegistry) -> str:
         Lines of text for a system prompt.
     """
     following = fsm.get_next_states()
-    lines = [
-        f"Current State: {fsm.current_state}",
-        f"Available Next States: {_listed(following)}",
-    ]
+    lines = [f"Current State: {fsm.current_state}", f"Available Next States: {_listed(following)}"]
     if fsm.is_terminal():
         lines.append("This is a terminal state: the work is done.")
     usable = tools.specs(fsm.current_state)
     lines.append("Available Tools:" if usable else "Available Tools: none")
-    lines += [f"- {spec.name}: {' '.join(spec.description.split())}".rstrip(": ") for spec in usable]
+    lines += [
+        f"- {spec.name}: {' '.join(spec.description.split())}".rstrip(": ") for spec in usable
+    ]
     return "\n".join(lines)
 
 

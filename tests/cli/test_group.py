@@ -48,7 +48,9 @@ def test_help_needs_neither_the_engine_nor_its_dependencies(arguments: list[str]
         f"code = main({arguments!r})\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\nsys.exit(code)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stderr == "[]\n"
 
 
@@ -75,7 +77,9 @@ def every_command(command: click.Command, names: tuple[str, ...] = ()) -> Iterat
 
 
 @pytest.mark.parametrize("names", [*every_command(group)], ids=" ".join)
-def test_every_help_ends_with_an_example_that_the_command_takes(desk: Desk, names: tuple[str, ...]) -> None:
+def test_every_help_ends_with_an_example_that_the_command_takes(
+    desk: Desk, names: tuple[str, ...]
+) -> None:
     shown = desk.run(*names, "--help").out
     lines = re.split(r"\n  Examples?:\n", shown)[-1].splitlines()
     assert len(lines) < len(shown.splitlines())
@@ -104,10 +108,7 @@ def test_without_a_command_the_help_goes_to_standard_error(desk: Desk) -> None:
     ("arguments", "said"),
     [
         (["chta"], "there is no command 'chta'; did you mean 'chat'?"),
-        (
-            ["zzz"],
-            f"there is no command 'zzz'; there are {', '.join(COMMANDS)}",
-        ),
+        (["zzz"], f"there is no command 'zzz'; there are {', '.join(COMMANDS)}"),
         (["--foo"], "--foo"),
         (["validate"], "Missing argument"),
         (["completion", "tcsh"], "tcsh"),
@@ -116,7 +117,9 @@ def test_without_a_command_the_help_goes_to_standard_error(desk: Desk) -> None:
         (["new", "a", "b"], "unexpected extra argument"),
     ],
 )
-def test_a_wrong_command_line_is_one_sentence_and_exit_2(desk: Desk, arguments: list[str], said: str) -> None:
+def test_a_wrong_command_line_is_one_sentence_and_exit_2(
+    desk: Desk, arguments: list[str], said: str
+) -> None:
     done = desk.run(*arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("llm-fsm: error: ")
@@ -133,7 +136,11 @@ def test_a_completion_script_asks_the_command(desk: Desk, shell: str) -> None:
 
 def test_commands_and_options_are_completed(desk: Desk) -> None:
     def completed(words: str, position: int) -> str:
-        env = {"_LLM_FSM_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
+        env = {
+            "_LLM_FSM_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(position),
+        }
         return desk.process(env=env).stdout.decode()
 
     assert completed("llm-fsm c", 1).split() == [
@@ -146,9 +153,17 @@ def test_commands_and_options_are_completed(desk: Desk) -> None:
 
 
 FINDING = Finding(
-    code="F101", name="unknown-target", level="error", message="wrong", file="a.json", line=1, column=2
+    code="F101",
+    name="unknown-target",
+    level="error",
+    message="wrong",
+    file="a.json",
+    line=1,
+    column=2,
 )
-UNREADABLE = Finding(code="E001", name="unreadable-file", level="error", message="gone", file="a.json")
+UNREADABLE = Finding(
+    code="E001", name="unreadable-file", level="error", message="gone", file="a.json"
+)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +174,11 @@ UNREADABLE = Finding(code="E001", name="unreadable-file", level="error", message
             1,
             "llm-fsm: error: a.json cannot be used: 1 error\na.json:1:2: error: ",
         ),
-        (errors.DefinitionError([UNREADABLE]), 2, "llm-fsm: error: a.json cannot be used: 1 error\n"),
+        (
+            errors.DefinitionError([UNREADABLE]),
+            2,
+            "llm-fsm: error: a.json cannot be used: 1 error\n",
+        ),
         (errors.ConfigurationError("no key"), 3, "llm-fsm: error: no key\n"),
         (errors.ModelError("down"), 3, "llm-fsm: error: down\n"),
         (errors.ConversationNotFound("none"), 2, "llm-fsm: error: none\n"),
@@ -167,7 +186,11 @@ UNREADABLE = Finding(code="E001", name="unreadable-file", level="error", message
         (errors.StoreError("full"), 4, "llm-fsm: error: full\n"),
         (exits.Failure("no", 4), 4, "llm-fsm: error: no\n"),
         (click.UsageError("what"), 2, "llm-fsm: error: what\n"),
-        (click.BadParameter("what", param_hint="--x"), 2, "llm-fsm: error: Invalid value for --x: what\n"),
+        (
+            click.BadParameter("what", param_hint="--x"),
+            2,
+            "llm-fsm: error: Invalid value for --x: what\n",
+        ),
         (KeyboardInterrupt(), 130, "llm-fsm: interrupted\n"),
         (click.Abort(), 130, "llm-fsm: interrupted\n"),
         (OSError(28, "No space left", "/x/y"), 74, "llm-fsm: error: /x/y: no space left\n"),
@@ -209,7 +232,9 @@ def test_a_bug_shows_its_traceback_only_when_asked(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("arguments", [["schema"], ["--help"], ["--version"], ["schema", "--help"]])
 def test_a_reader_that_has_gone_is_no_reason_to_complain(arguments: list[str]) -> None:
-    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -231,7 +256,10 @@ def test_a_current_folder_that_was_removed_is_said(desk: Desk) -> None:
     desk.patch.chdir(gone)
     gone.rmdir()
     done = desk.run("validate", str(desk.folder / "greeter.json"))
-    assert (done.code, done.err) == (74, "llm-fsm: error: the current folder: no such file or directory\n")
+    assert (done.code, done.err) == (
+        74,
+        "llm-fsm: error: the current folder: no such file or directory\n",
+    )
 
 
 def test_the_schema_is_json(desk: Desk) -> None:
@@ -248,7 +276,9 @@ def test_a_further_interrupt_ends_the_process_without_a_traceback() -> None:
         "gc.freeze = lambda: signal.raise_signal(signal.SIGINT)\n"
         "sys.exit(group.main())"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "llm-fsm: interrupted\n")
 
 
@@ -282,6 +312,10 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("module", "said"), [("click", ""), ("llm_fsm.cli.commands.schema", "\nllm-fsm: interrupted\n")]
 )
-def test_an_interrupt_while_something_is_imported_shows_no_traceback(module: str, said: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _AT_IMPORT, module], capture_output=True, text=True, check=False)
+def test_an_interrupt_while_something_is_imported_shows_no_traceback(
+    module: str, said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_IMPORT, module], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (exits.INTERRUPTED, "", said)

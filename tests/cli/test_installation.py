@@ -1,4 +1,6 @@
-"""The installed packages: the other project beside ours is named with its cure, and so is a missing package."""
+"""The installed packages: the other project beside ours is named with its cure, and so is a missing
+package.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,18 @@ def run(*arguments: str, site: Path, **environment: str) -> subprocess.Completed
 def run_without(names: set[str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process in which the packages `names` are not installed."""
     program = WITHOUT.format(names=names, arguments=list(arguments))
-    return subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        (sys.executable, "-c", program), capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
-    "folder", ["llm_fsm-0.1.1.dist-info", "llm-fsm-0.1.1.dist-info", "llm_fsm-0.1.1-py3.11.egg-info"]
+    "folder",
+    ["llm_fsm-0.1.1.dist-info", "llm-fsm-0.1.1.dist-info", "llm_fsm-0.1.1-py3.11.egg-info"],
 )
-def test_the_other_project_beside_ours_is_named_once_with_its_cure(tmp_path: Path, folder: str) -> None:
+def test_the_other_project_beside_ours_is_named_once_with_its_cure(
+    tmp_path: Path, folder: str
+) -> None:
     (tmp_path / folder).mkdir()
     done = run("--version", site=tmp_path)
     assert done.returncode == 0
@@ -66,16 +73,21 @@ def test_the_other_project_beside_ours_is_named_once_with_its_cure(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "folder", ["llm_fsm_runtime-0.2.0.dist-info", "llm_fsm_extra-1.dist-info", "fsm_llm-1.0.dist-info"]
+    "folder",
+    ["llm_fsm_runtime-0.2.0.dist-info", "llm_fsm_extra-1.dist-info", "fsm_llm-1.0.dist-info"],
 )
-def test_our_own_distribution_and_those_of_like_names_are_not_named(tmp_path: Path, folder: str) -> None:
+def test_our_own_distribution_and_those_of_like_names_are_not_named(
+    tmp_path: Path, folder: str
+) -> None:
     (tmp_path / folder).mkdir()
     assert run("--version", site=tmp_path).stderr == ""
 
 
 def test_a_shell_that_completes_is_not_disturbed(tmp_path: Path) -> None:
     (tmp_path / "llm_fsm-0.1.1.dist-info").mkdir()
-    done = run(site=tmp_path, _LLM_FSM_COMPLETE="bash_complete", COMP_WORDS="llm-fsm ch", COMP_CWORD="1")
+    done = run(
+        site=tmp_path, _LLM_FSM_COMPLETE="bash_complete", COMP_WORDS="llm-fsm ch", COMP_CWORD="1"
+    )
     assert (done.stdout, done.stderr) == ("plain,chat\n", "")
 
 
@@ -90,8 +102,16 @@ def test_a_shell_that_completes_is_not_disturbed(tmp_path: Path) -> None:
         ("fastapi", ("serve", "greeting"), "pip install 'llm-fsm-runtime[server]'"),
         ("mcp", ("mcp", "greeting"), "pip install 'llm-fsm-runtime[mcp,server]'"),
         ("opentelemetry", ("serve", "greeting", "--otel"), "pip install 'llm-fsm-runtime[otel]'"),
-        ("jwt", ("serve", "greeting", "--jwt-secret-file", "x"), "pip install 'llm-fsm-runtime[jwt]'"),
-        ("psycopg", ("serve", "greeting", "--db", "postgresql://x@y/z"), 'pip install "llm-fsm-runtime[postgres]"'),
+        (
+            "jwt",
+            ("serve", "greeting", "--jwt-secret-file", "x"),
+            "pip install 'llm-fsm-runtime[jwt]'",
+        ),
+        (
+            "psycopg",
+            ("serve", "greeting", "--db", "postgresql://x@y/z"),
+            'pip install "llm-fsm-runtime[postgres]"',
+        ),
     ],
 )
 def test_a_missing_package_is_one_sentence_with_its_install_line(

@@ -1,4 +1,6 @@
-"""Standard output as a caller reads it: what tools and their programs print does not stand between the lines."""
+"""Standard output as a caller reads it: what tools and their programs print does not stand between
+the lines.
+"""
 
 from __future__ import annotations
 
@@ -57,19 +59,30 @@ def test_the_same_where_streams_have_no_descriptors(desk: Desk) -> None:
 
 
 def test_replies_of_a_conversation_stand_alone(desk: Desk) -> None:
-    done = desk.process("chat", "greeter.json", *desk.replies(HELLO, ASKS), "--db", "memory", stdin=b"hi\n")
+    done = desk.process(
+        "chat", "greeter.json", *desk.replies(HELLO, ASKS), "--db", "memory", stdin=b"hi\n"
+    )
     assert (done.returncode, done.stdout) == (0, b"Hello!\n\nYour name?\n")
 
 
 def test_an_output_that_takes_nothing_is_said_once(desk: Desk) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(command(*noisy(desk)), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(
+            command(*noisy(desk)), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
     assert (done.returncode, done.stderr.count(b"no space left")) == (74, 1)
 
 
-@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("sarif", json.loads), ("junit", fromstring)])
-def test_what_goes_into_a_pipe_is_utf_8_whatever_the_console_has(desk: Desk, form: str, read: Any) -> None:
-    states = {"a": {"purpose": "?", "transitions": [{"target_state": "b\u00e9"}]}, "b": {"reply": "b"}}
+@pytest.mark.parametrize(
+    ("form", "read"), [("json", json.loads), ("sarif", json.loads), ("junit", fromstring)]
+)
+def test_what_goes_into_a_pipe_is_utf_8_whatever_the_console_has(
+    desk: Desk, form: str, read: Any
+) -> None:
+    states = {
+        "a": {"purpose": "?", "transitions": [{"target_state": "b\u00e9"}]},
+        "b": {"reply": "b"},
+    }
     desk.write("fl\u00fc.json", {"name": "g", "initial_state": "a", "states": states})
     done = subprocess.run(
         command("validate", "fl\u00fc.json", "--format", form),

@@ -50,7 +50,11 @@ def test_a_file_that_was_there_keeps_its_rights_and_a_link_stays_one(tmp_path: P
     kept.chmod(0o640)
     link.symlink_to(kept)
     write_output(str(link), "new")
-    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode), link.is_symlink()) == ("new", 0o640, True)
+    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode), link.is_symlink()) == (
+        "new",
+        0o640,
+        True,
+    )
 
 
 def test_what_is_no_regular_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
@@ -82,7 +86,9 @@ def test_a_file_that_cannot_be_replaced_is_written_in_its_place(
     assert content_of(tmp_path) == {"x": "new"}
 
 
-def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_whole_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "x").write_text("old")
 
     def full(*_: object) -> None:
@@ -97,9 +103,15 @@ def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("path", ["", ".", "/", "no/such/folder/x", "x" * 300])
 @pytest.mark.parametrize("command", [("show",), ("convert", "--to", "xstate"), ("validate",)])
-def test_what_is_no_place_for_a_file_is_said_in_a_sentence(desk: Desk, command: tuple[str, ...], path: str) -> None:
+def test_what_is_no_place_for_a_file_is_said_in_a_sentence(
+    desk: Desk, command: tuple[str, ...], path: str
+) -> None:
     done = desk.run(*command, "greeter.json", "-o", path)
-    assert (done.code, "cannot be written: " in done.err, "internal" in done.err) == (OUTPUT, True, False)
+    assert (done.code, "cannot be written: " in done.err, "internal" in done.err) == (
+        OUTPUT,
+        True,
+        False,
+    )
 
 
 def test_a_new_file_is_whole_or_not_there(tmp_path: Path) -> None:

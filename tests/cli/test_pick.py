@@ -42,7 +42,9 @@ def test_the_menu_names_every_shipped_definition_with_its_description() -> None:
     shipped = definition_paths()
     head, *lines = choice.menu(shipped, 80).splitlines()
     assert head == "Which definition?"
-    assert [line.split()[:2] for line in lines] == [[str(n), name] for n, name in enumerate(shipped, start=1)]
+    assert [line.split()[:2] for line in lines] == [
+        [str(n), name] for n, name in enumerate(shipped, start=1)
+    ]
     assert all(len(line.split()) > 3 for line in lines)
 
 

@@ -73,7 +73,11 @@ def test_the_longest_message_passes() -> None:
 
 
 @given(
-    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"), min_size=1))
+    st.lists(
+        st.text(
+            st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"), min_size=1
+        )
+    )
 )
 def test_what_was_written_is_what_is_read(messages: list[str]) -> None:
     data = "\n".join(messages).encode()

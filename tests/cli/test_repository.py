@@ -12,7 +12,11 @@ from llm_fsm.cli.repository import from_root
 
 __all__ = ["desk"]
 
-BROKEN = {"name": "g", "initial_state": "a", "states": {"a": {"purpose": "?", "transitions": [{"target_state": "c"}]}}}
+BROKEN = {
+    "name": "g",
+    "initial_state": "a",
+    "states": {"a": {"purpose": "?", "transitions": [{"target_state": "c"}]}},
+}
 
 
 @pytest.fixture
@@ -32,7 +36,9 @@ def test_a_file_is_named_from_the_folder_that_holds_the_repository(below: Path) 
     assert from_root("../flow.json") == "services/flow.json"
 
 
-def test_the_workspace_comes_first_where_the_file_is_in_it(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_workspace_comes_first_where_the_file_is_in_it(
+    below: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(below.parent))
     assert from_root("flow.json") == "bot/flow.json"
     monkeypatch.setenv("GITHUB_WORKSPACE", str(below / "elsewhere"))

@@ -43,7 +43,9 @@ def test_a_run_goes_on_with_the_reply_after_those_used(desk: Desk) -> None:
 
 def test_another_script_begins_with_its_first_reply(desk: Desk) -> None:
     desk.run("chat", "greeter.json", *desk.replies(HELLO, ASKS), "--id", "x", stdin=b"hi\n")
-    done = desk.run("chat", "greeter.json", *desk.replies(BYE), "--resume", "x", stdin=b"I am Ada\n")
+    done = desk.run(
+        "chat", "greeter.json", *desk.replies(BYE), "--resume", "x", stdin=b"I am Ada\n"
+    )
     assert done.out == "Bye Ada.\n"
 
 

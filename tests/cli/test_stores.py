@@ -39,7 +39,9 @@ def test_a_file_holds_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, e
     assert path_of(open_store(None)) == "file.db"
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"sqlite:///a.db\nsqlite:///b.db", b"\xff\xfe", None])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"sqlite:///a.db\nsqlite:///b.db", b"\xff\xfe", None]
+)
 def test_a_file_without_one_url_is_a_usage_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
@@ -52,14 +54,18 @@ def test_a_file_without_one_url_is_a_usage_error_that_names_it(
     assert str(place) in caught.value.message
 
 
-def test_both_variables_at_once_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_variables_at_once_are_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(VARIABLE, "memory")
     monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "secret"))
     with pytest.raises(click.UsageError, match="set one of them"):
         open_store(None)
 
 
-def test_an_error_names_the_variable_and_not_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_variable_and_not_the_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(VARIABLE, "postgrsql://bots:hunter2@db/bots")
     with pytest.raises(click.UsageError, match=VARIABLE) as caught:
         open_store(None)
@@ -67,7 +73,9 @@ def test_an_error_names_the_variable_and_not_the_url(tmp_path: Path, monkeypatch
     assert "--db" not in caught.value.message
 
 
-def test_reading_makes_no_file_that_a_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_makes_no_file_that_a_variable_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert open_existing(None) is None
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path}/missing.db")
     with pytest.raises(Failure, match="no such file"):

@@ -53,7 +53,9 @@ def opened(
 
 
 def test_a_conversation_to_its_end(desk: Desk, terminals: list[Terminal]) -> None:
-    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS, BYE))
+    terminal = opened(
+        terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS, BYE)
+    )
     terminal.wait_for("to go on another time: llm-fsm chat greeter.json --resume x")
     terminal.wait_for("Hello!")
     terminal.wait_for_prompt()
@@ -72,7 +74,9 @@ def test_what_is_typed_while_words_come_stands_behind_them_and_is_taken(
     words = " ".join(f"word{number}" for number in range(40))
     slow = FaultyStream(words={**ASKS, "message": words}, size=4, split=400, pause=0.02)
     with serve_scripted([HELLO, slow, BYE]) as server:
-        terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
+        terminal = opened(
+            terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url
+        )
         terminal.wait_for_prompt()
         terminal.type("hi" + ENTER)
         terminal.wait_for("word1 ")
@@ -84,9 +88,13 @@ def test_what_is_typed_while_words_come_stands_behind_them_and_is_taken(
 
 
 def test_ctrl_d_while_words_come_leaves_after_them(desk: Desk, terminals: list[Terminal]) -> None:
-    slow = FaultyStream(words={**ASKS, "message": "one two three four"}, size=4, split=400, pause=0.05)
+    slow = FaultyStream(
+        words={**ASKS, "message": "one two three four"}, size=4, split=400, pause=0.05
+    )
     with serve_scripted([HELLO, slow, ASKS]) as server:
-        terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
+        terminal = opened(
+            terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url
+        )
         terminal.wait_for_prompt()
         terminal.type("hi" + ENTER)
         terminal.wait_for("one")
@@ -99,8 +107,13 @@ def test_ctrl_d_while_words_come_leaves_after_them(desk: Desk, terminals: list[T
 def test_a_greeting_that_breaks_off_is_told_as_no_beginning(
     desk: Desk, terminals: list[Terminal], gone: bool
 ) -> None:
-    words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
-    slow = FaultyStream(words=words, size=4, split=400, pause=0.02, cut_after=20_000 if gone else None)
+    words = {
+        "transition": {"target_state": "hello"},
+        "message": " ".join(f"word{number}" for number in range(100)),
+    }
+    slow = FaultyStream(
+        words=words, size=4, split=400, pause=0.02, cut_after=20_000 if gone else None
+    )
     with serve_scripted([slow]) as server:
         arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
         terminal = opened(terminals, "chat", *arguments)
@@ -115,7 +128,10 @@ def test_a_greeting_that_breaks_off_is_told_as_no_beginning(
 def test_an_interrupt_in_the_middle_of_words_stops_the_turn_and_a_second_one_leaves(
     desk: Desk, terminals: list[Terminal]
 ) -> None:
-    words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
+    words = {
+        "transition": {"target_state": "hello"},
+        "message": " ".join(f"word{number}" for number in range(100)),
+    }
     slow = FaultyStream(words=words, size=4, split=400, pause=0.02)
     with serve_scripted([HELLO, slow, ASKS]) as server:
         arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
@@ -137,11 +153,15 @@ def test_an_interrupt_in_the_middle_of_words_stops_the_turn_and_a_second_one_lea
     assert "who are you" in shown
 
 
-def test_a_second_interrupt_leaves_a_turn_that_does_not_stop(desk: Desk, terminals: list[Terminal]) -> None:
+def test_a_second_interrupt_leaves_a_turn_that_does_not_stop(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
     desk.write("slow.py", SLOW_TO_STOP)
     hello = {**GREETER["states"]["hello"], "tools": ["wait"]}
     states = {**GREETER["states"], "hello": hello}
-    desk.write("slow.json", {**GREETER, "tools": {"wait": {"registered": "wait"}}, "states": states})
+    desk.write(
+        "slow.json", {**GREETER, "tools": {"wait": {"registered": "wait"}}, "states": states}
+    )
     calls = {"tool_calls": [{"name": "wait", "arguments": {}}]}
     arguments = ("slow.json", "--id", "x", "--tools", "slow.py", *desk.replies(HELLO, calls))
     terminal = opened(terminals, "chat", *arguments)
@@ -156,7 +176,9 @@ def test_a_second_interrupt_leaves_a_turn_that_does_not_stop(desk: Desk, termina
     assert "to go on: llm-fsm chat slow.json --resume x" in terminal.screen
 
 
-def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:
+def test_a_store_that_forgets_is_told_of_at_the_beginning(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--db", "memory", *desk.replies(HELLO))
     terminal.wait_for("kept in memory alone: it is gone when you leave")
     terminal.wait_for_prompt()
@@ -197,14 +219,20 @@ def test_a_conversation_that_has_ended_takes_commands_and_goes_on_when_its_end_i
 
     again = opened(terminals, "chat", "greeter.json", "--resume", "x", *desk.replies(BYE))
     again.wait_for("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
-    for typed, shown in (("Ada", "llm-fsm: error: "), ("/undo", "the state is hello again"), ("Ada", "has ended.")):
+    for typed, shown in (
+        ("Ada", "llm-fsm: error: "),
+        ("/undo", "the state is hello again"),
+        ("Ada", "has ended."),
+    ):
         again.wait_for_prompt()
         again.type(typed + ENTER)
         again.wait_for(shown)
     assert again.code() == 0
 
 
-def test_a_conversation_that_ends_with_its_greeting_is_over(desk: Desk, terminals: list[Terminal]) -> None:
+def test_a_conversation_that_ends_with_its_greeting_is_over(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
     hello = {"purpose": "x", "transitions": [{"target_state": "bye", "auto": True}]}
     states = {"hello": hello, "bye": {"reply": "Bye."}}
     desk.write("bye.json", json.dumps({"name": "bye", "initial_state": "hello", "states": states}))
@@ -213,14 +241,18 @@ def test_a_conversation_that_ends_with_its_greeting_is_over(desk: Desk, terminal
     assert terminal.code() == 0
 
 
-def test_the_end_of_input_leaves_and_the_conversation_stays(desk: Desk, terminals: list[Terminal]) -> None:
+def test_the_end_of_input_leaves_and_the_conversation_stays(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
     terminal.wait_for_prompt()
     assert terminal.leave() == 0
     assert desk.run("conversations", "show", "x").code == 0
 
 
-def test_slash_commands_are_answered_without_the_model(desk: Desk, terminals: list[Terminal]) -> None:
+def test_slash_commands_are_answered_without_the_model(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
     replies = desk.replies(HELLO, TO_BAR, ASKS)
     terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *replies)
     terminal.wait_for_prompt()
@@ -269,7 +301,9 @@ def test_a_pasted_text_is_one_message(desk: Desk, terminals: list[Terminal]) -> 
     assert "  user: first\n    second\n    third\n" in desk.run("conversations", "show", "x").out
 
 
-def test_a_model_that_fails_leaves_the_conversation_open(desk: Desk, terminals: list[Terminal]) -> None:
+def test_a_model_that_fails_leaves_the_conversation_open(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
     terminal.wait_for_prompt()
     terminal.type("hi" + ENTER)
@@ -313,8 +347,12 @@ def test_without_a_model_a_named_definition_is_answered_by_offline_too(
     assert terminal.leave() == 0
 
 
-def test_nobody_chooses_a_definition_where_the_model_has_no_key(desk: Desk, terminals: list[Terminal]) -> None:
-    terminal = opened(terminals, "chat", "--model", "openai/gpt-4o-mini", env={"OPENAI_API_KEY": ""})
+def test_nobody_chooses_a_definition_where_the_model_has_no_key(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(
+        terminals, "chat", "--model", "openai/gpt-4o-mini", env={"OPENAI_API_KEY": ""}
+    )
     assert terminal.code() == 3
     assert "Which definition?" not in terminal.screen
 
@@ -360,7 +398,9 @@ def test_colours_obey_no_color(
 def test_plain_lines_also_on_a_terminal(
     desk: Desk, terminals: list[Terminal], arguments: list[str], env: dict[str, str]
 ) -> None:
-    terminal = opened(terminals, "chat", "greeter.json", *arguments, *desk.replies(HELLO, BYE), env=env)
+    terminal = opened(
+        terminals, "chat", "greeter.json", *arguments, *desk.replies(HELLO, BYE), env=env
+    )
     terminal.wait_for("Hello!")
     terminal.type("Ada\n")
     terminal.wait_for("Bye Ada.")
@@ -379,12 +419,20 @@ def test_deleting_asks_first(desk: Desk, terminals: list[Terminal]) -> None:
     assert desk.run("conversations", "show", "x").code == 2
 
 
-def test_silence_is_broken_while_the_user_has_begun_to_type(terminals: list[Terminal], tmp_path: Path) -> None:
+def test_silence_is_broken_while_the_user_has_begun_to_type(
+    terminals: list[Terminal], tmp_path: Path
+) -> None:
     file = tmp_path / "quiet.json"
     states = {
         "ask": {"reply": "Your name?", "transitions": [{"target_state": "end"}]},
         "end": {"reply": "Bye."},
-        "silence": {"kind": "wait", "reply": "Hello?", "remind": [0.5], "timeout": 1.5, "on_timeout": "gone"},
+        "silence": {
+            "kind": "wait",
+            "reply": "Hello?",
+            "remind": [0.5],
+            "timeout": 1.5,
+            "on_timeout": "gone",
+        },
         "gone": {"reply": "I hang up."},
     }
     document = {"name": "quiet", "initial_state": "ask", "patterns": ["silence"], "states": states}
@@ -401,7 +449,9 @@ def test_silence_is_broken_while_the_user_has_begun_to_type(terminals: list[Term
 def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Terminal]) -> None:
     desk.write("tools.py", TOOLS)
     desk.write("refunds.json", REFUNDS)
-    terminal = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--id", "x")
+    terminal = opened(
+        terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--id", "x"
+    )
     terminal.wait_for("Hello!")
     terminal.type(f"my money back{ENTER}")
     terminal.wait_for("Allow refund(amount=5)? [y, or n and why]")
@@ -417,7 +467,16 @@ def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Termina
     terminal.wait_for('"by" is a required property')
     assert terminal.leave() == 5
     assert terminal.screen.count("waits for signature") == 2
-    again = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--resume", "x")
+    again = opened(
+        terminals,
+        "chat",
+        "refunds.json",
+        "--tools",
+        "tools.py",
+        *refund_model(desk),
+        "--resume",
+        "x",
+    )
     again.wait_for("waits for signature")
     again.wait_for_prompt()
     assert again.screen.count("Somebody signs") == 1
@@ -430,7 +489,9 @@ def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Termina
     assert again.code() == 0
 
 
-def test_a_drawing_has_bold_ids_and_lines_that_break_between_words(terminals: list[Terminal]) -> None:
+def test_a_drawing_has_bold_ids_and_lines_that_break_between_words(
+    terminals: list[Terminal],
+) -> None:
     terminal = Terminal("show", "order", "--conditions", size=(40, 60))
     terminals.append(terminal)
     assert terminal.code() == 0
@@ -465,12 +526,16 @@ SIZES = {
         "ask": {
             "reply": "Which size?",
             "required_context_keys": ["size"],
-            "transitions": [{"target_state": "sure", "conditions": [{"requires_context_keys": ["size"]}]}],
+            "transitions": [
+                {"target_state": "sure", "conditions": [{"requires_context_keys": ["size"]}]}
+            ],
         },
         "sure": {
             "reply": "Size {{ size }}, then?",
             "required_context_keys": ["sure"],
-            "transitions": [{"target_state": "done", "conditions": [{"logic": {"==": [{"var": "sure"}, True]}}]}],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"logic": {"==": [{"var": "sure"}, True]}}]}
+            ],
         },
         "done": {"reply": "It is on its way."},
     },
@@ -478,7 +543,9 @@ SIZES = {
 
 
 def test_a_number_chooses_without_a_model(desk: Desk, terminals: list[Terminal]) -> None:
-    terminal = opened(terminals, "chat", desk.write("sizes.json", SIZES), "--id", "x", *desk.replies())
+    terminal = opened(
+        terminals, "chat", desk.write("sizes.json", SIZES), "--id", "x", *desk.replies()
+    )
     terminal.wait_for("Which size?")
     terminal.wait_for("1 small\u00a0one   2 large\\x1b[2Jone")
     terminal.wait_for_prompt()

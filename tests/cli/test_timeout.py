@@ -16,9 +16,14 @@ __all__ = ["desk"]
 def streamed(text: str, seconds: float) -> HttpReply:
     """A reply that arrives evenly over some seconds."""
     pieces = [text[start : start + 10] for start in range(0, len(text), 10)]
-    lines = [f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': piece}}]})}\n\n" for piece in pieces]
+    lines = [
+        f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': piece}}]})}\n\n"
+        for piece in pieces
+    ]
     whole = "".join((*lines, "data: [DONE]\n\n"))
-    return HttpReply(body=whole, headers={"content-type": "text/event-stream"}, pace=seconds / len(whole))
+    return HttpReply(
+        body=whole, headers={"content-type": "text/event-stream"}, pace=seconds / len(whole)
+    )
 
 
 def chat(desk: Desk, address: str, timeout: str) -> Any:
@@ -28,7 +33,10 @@ def chat(desk: Desk, address: str, timeout: str) -> Any:
 
 
 def test_a_piped_chat_waits_for_a_slow_model_that_is_alive(desk: Desk) -> None:
-    said: list[Any] = [reply("hello", "Hello!"), streamed(json.dumps(reply("hello", "Your name?")), 3.0)]
+    said: list[Any] = [
+        reply("hello", "Hello!"),
+        streamed(json.dumps(reply("hello", "Your name?")), 3.0),
+    ]
     with serve_scripted(said) as server:
         done = chat(desk, server.base_url, "2")
     assert (done.code, done.out) == (0, "Hello!\n\nYour name?\n"), done.err

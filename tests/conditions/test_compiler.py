@@ -1,4 +1,3 @@
-
 import json
 import math
 import sys
@@ -100,7 +99,11 @@ EXTENSIONS = [
     ({"date": ["1970-01-02"]}, {}, 86400),
     ({"date": "1970-01-01T01:00:00+01:00"}, {}, 0),
     ({"date": ["1970-01-01T00:00:01.5Z"]}, {}, 1.5),
-    ({"<": [{"date": [var("due")]}, {"now": []}]}, {"due": "2020-01-01", "_timestamp": 1.8e9}, True),
+    (
+        {"<": [{"date": [var("due")]}, {"now": []}]},
+        {"due": "2020-01-01", "_timestamp": 1.8e9},
+        True,
+    ),
     ({"log": ["x"]}, {}, "x"),
 ]
 
@@ -140,8 +143,14 @@ CORNERS = [
     ({"%": [7.5, -2]}, 1.5),
     ({"/": [7, 2]}, 3.5),
     ({"*": [1.5, 2]}, 3),
-    ({"cat": ["a", None, True, 1.0, 0.1, [1, [None, 2]], {"a": 1, "b": 2}]}, "atrue10.11,,2[object Object]"),
-    ({"cat": [1e21, " ", 1e-7, " ", 123456789012345680000, " ", -0.0]}, "1e+21 1e-7 123456789012345680000 0"),
+    (
+        {"cat": ["a", None, True, 1.0, 0.1, [1, [None, 2]], {"a": 1, "b": 2}]},
+        "atrue10.11,,2[object Object]",
+    ),
+    (
+        {"cat": [1e21, " ", 1e-7, " ", 123456789012345680000, " ", -0.0]},
+        "1e+21 1e-7 123456789012345680000 0",
+    ),
     ({"substr": ["abc", "x"]}, "abc"),
     ({"substr": ["abc", -9, 2]}, "ab"),
     ({"!": []}, True),
@@ -189,11 +198,21 @@ def test_corner_cases(rule, expected):
         ({"==": []}, "/==", '"==" needs 2 values, here is none', None),
         ({"max": []}, "/max", '"max" needs 1 value, here is none', None),
         ({"map": [1]}, "/map", '"map" needs 2 values, here is 1', None),
-        ({"matches": [{"var": "x"}, "("]}, "/matches", "RE2 does not accept the regular expression", None),
+        (
+            {"matches": [{"var": "x"}, "("]},
+            "/matches",
+            "RE2 does not accept the regular expression",
+            None,
+        ),
         ({"matches": ["x", "(?=a)"]}, "/matches", "RE2 does not accept", None),
         ({"matches": ["x", 5]}, "/matches", "the regular expression is a number", None),
         ({"matches": ["x", "\ud800"]}, "/matches", "half a surrogate pair", None),
-        ({"==": [1, 1], "and": []}, "", "an operation has one operator, here are 2: ==, and", "and"),
+        (
+            {"==": [1, 1], "and": []},
+            "",
+            "an operation has one operator, here are 2: ==, and",
+            "and",
+        ),
         ({"has_context": ["a", "b"]}, "/has_context", '"has_context" takes a name', None),
         ([1, float("nan")], "/1", "not finite", None),
         ([{1: 2}], "/0", "no JSON value", None),
@@ -212,7 +231,11 @@ def test_a_faulty_rule_is_refused_with_place_and_hint(rule, pointer, reason, hin
 
 def test_all_faults_are_collected_in_written_order():
     rule = {"amd": [{"==": [1]}, {"map": [[], {"frob": 1}]}]}
-    assert [fault.pointer for fault in collect_faults(rule)] == ["/amd", "/amd/0/==", "/amd/1/map/1/frob"]
+    assert [fault.pointer for fault in collect_faults(rule)] == [
+        "/amd",
+        "/amd/0/==",
+        "/amd/1/map/1/frob",
+    ]
 
 
 def test_a_sound_rule_has_no_faults():
@@ -292,11 +315,23 @@ DOUBLING = {"merge": [var("accumulator"), var("accumulator")]}
         ({"all": [var("many"), {"<=": [0, var("")]}]}, BIG, "10,000 steps"),
         ({"none": [var("many"), {"and": [{"!": [var("")]}, False]}]}, BIG, "10,000 steps"),
         ({"cat": [var("text"), var("text")]}, BIG, "64 KiB"),
-        ({"reduce": [var("xs"), {"cat": [var("accumulator"), var("accumulator")]}, "x"]}, BIG, "64 KiB"),
+        (
+            {"reduce": [var("xs"), {"cat": [var("accumulator"), var("accumulator")]}, "x"]},
+            BIG,
+            "64 KiB",
+        ),
         ({"reduce": [var("xs"), DOUBLING, [1]]}, BIG, "64 KiB"),
-        ({"reduce": [var("xs"), [var("accumulator"), var("accumulator")], [1]]}, BIG, "deeper than 64"),
+        (
+            {"reduce": [var("xs"), [var("accumulator"), var("accumulator")], [1]]},
+            BIG,
+            "deeper than 64",
+        ),
         ({"reduce": [[0] * 50, [var("accumulator"), var("accumulator")], [1]]}, BIG, "64 KiB"),
-        ({"reduce": [var("xs"), {"*": [var("accumulator"), var("accumulator")]}, 10]}, BIG, "too large"),
+        (
+            {"reduce": [var("xs"), {"*": [var("accumulator"), var("accumulator")]}, 10]},
+            BIG,
+            "too large",
+        ),
         ({"matches": ["ab" * 50_000, "(a|b|c){900}y"]}, {}, "10,000 steps"),
         ({"some": [["x"] * 500, {"matches": ["x", {"cat": ["y", var("")]}]}]}, {}, "10,000 steps"),
         ({"substr": [{"cat": [var("text")]}, 0]}, BIG, "64 KiB"),
@@ -342,7 +377,12 @@ def test_a_value_shares_nothing_with_rule_or_data():
 
 
 def test_an_error_reason_does_not_tell_values():
-    for rule in ({"+": [var("s")]}, {"date": [var("s")]}, {"matches": ["x", var("s")]}, {"/": [1, var("s")]}):
+    for rule in (
+        {"+": [var("s")]},
+        {"date": [var("s")]},
+        {"matches": ["x", var("s")]},
+        {"/": [1, var("s")]},
+    ):
         assert "hunter2" not in str(verdict_of(compile_rule(rule), {"s": "(hunter2"}).error)
 
 
@@ -380,7 +420,11 @@ def test_a_rule_knows_what_it_reads(rule, reads, unknown):
     assert (compiled.reads - {""}, compiled.reads_unknown) == (frozenset(reads), unknown)
 
 
-FREE, FIXED, NOT_FIXED = {"==": [var("free"), 1]}, {"==": [var("fixed"), 1]}, {"==": [var("fixed"), 2]}
+FREE, FIXED, NOT_FIXED = (
+    {"==": [var("free"), 1]},
+    {"==": [var("fixed"), 1]},
+    {"==": [var("fixed"), 2]},
+)
 BROKEN = {"/": [var("fixed"), 0]}
 
 
@@ -485,7 +529,8 @@ texts = st.text(max_size=6) | st.sampled_from(
 data_values = st.recursive(
     st.none() | st.booleans() | numbers | texts,
     lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("ab") | texts, inner, max_size=4)
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from("ab") | texts, inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -515,7 +560,9 @@ rules = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.builds(
-            lambda operator, arguments: {operator: arguments}, operators, st.lists(inner, max_size=4) | inner
+            lambda operator, arguments: {operator: arguments},
+            operators,
+            st.lists(inner, max_size=4) | inner,
         )
         | st.builds(
             lambda name: {"var": name},
@@ -599,7 +646,8 @@ plain_rules = st.recursive(
             st.sampled_from([{">": [{"var": ""}, 1]}, {"%": [{"var": ""}, 2]}, {"var": ""}]),
         )
         | st.builds(
-            lambda values: {"merge": values}, st.lists(comparisons | number_rules | text_rules, max_size=3)
+            lambda values: {"merge": values},
+            st.lists(comparisons | number_rules | text_rules, max_size=3),
         )
     ),
     max_leaves=8,
@@ -615,9 +663,9 @@ plain_rules = st.recursive(
     st.lists(plain_numbers, max_size=3),
 )
 def test_plain_rules_mean_what_another_implementation_says(rule, x, y, text, items):
-    """Kept out, because datalogic reads them otherwise than json-logic-js or stops with an error: texts
-    compared with numbers, null and booleans in arithmetic and ==, `in` with a part that is no text,
-    truth of {}, chained > and >=, null in merge, "" in `missing`, lists as text.
+    """Kept out, because datalogic reads them otherwise than json-logic-js or stops with an error:
+    texts compared with numbers, null and booleans in arithmetic and ==, `in` with a part that is no
+    text, truth of {}, chained > and >=, null in merge, "" in `missing`, lists as text.
     """
     data = {"x": x, "y": y, "s": text or "s", "t": {"u": "ab"}, "list": items}
     assert datalogic_py.apply(json.dumps(rule), json.dumps(data)) == evaluate(rule, data)

@@ -93,7 +93,9 @@ def test_what_is_no_expression_is_refused(text: str, reason: str) -> None:
 
 
 def test_names_alone_are_conditions_where_the_notation_says_so() -> None:
-    assert infix.read("ready && !late", bare=True) == {"and": [{"var": "ready"}, {"!": [{"var": "late"}]}]}
+    assert infix.read("ready && !late", bare=True) == {
+        "and": [{"var": "ready"}, {"!": [{"var": "late"}]}]
+    }
 
 
 @given(text=st.text(alphabet="ab1.\"'()[]!&|=<>+-*/%, \\n", max_size=30))

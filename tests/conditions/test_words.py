@@ -45,8 +45,14 @@ def test_a_rule_in_words(rule: Any, words: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["and", "or", "!", "in", "==", "!=", "<", "var", "if", "x"]), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["and", "or", "!", "in", "==", "!=", "<", "var", "if", "x"]),
+            inner,
+            max_size=2,
+        )
+    ),
     max_leaves=12,
 )
 

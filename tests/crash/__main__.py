@@ -1,4 +1,5 @@
-"""`python tests/crash --store sqlite --kills 1000`: the long run; `postgresql` and `redis` start a server of their own.
+"""`python tests/crash --store sqlite --kills 1000`: the long run; `postgresql` and `redis` start a
+server of their own.
 
 Exit code 1 when anything was lost, done twice or out of order.
 """
@@ -35,7 +36,9 @@ def opener(url: str) -> Any:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", default="sqlite", help="sqlite, postgresql, redis, or the URL of an empty store")
+    parser.add_argument(
+        "--store", default="sqlite", help="sqlite, postgresql, redis, or the URL of an empty store"
+    )
     parser.add_argument("--kills", type=int, default=1000, help="kills at random moments")
     parser.add_argument("--each", type=int, default=5, help="kills at every named point")
     parser.add_argument(
@@ -51,9 +54,11 @@ def main() -> int:
             url = f"sqlite:///{place}/bots.db"
         elif url == "postgresql":
             url = stack.enter_context(own_server("postgresql")).url
-        elif url == "redis":  # with a short lease: whoever comes after a kill waits until it is over
+        elif url == "redis":
+            # with a short lease: whoever comes after a kill waits until it is over
             url = stack.enter_context(own_server("redis")).url + "?lease=1"
-        # A worker on Redis lives long enough to outlast the lease of the one before, which still holds its locks.
+        # A worker on Redis lives long enough to outlast the lease of the one before, which still
+        # holds its locks.
         longest = 2.5 if url.startswith("redis") else 0.25
         points = (*POINTS, *(SQLITE_POINTS if url.startswith("sqlite") else ()))
         killing = Killing(opener(url), place / "ledger", seed=given.seed)

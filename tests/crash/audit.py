@@ -37,7 +37,10 @@ async def faults(ledger: Ledger, store: Any) -> list[str]:
 
 
 def _faults(
-    lines: list[dict[str, Any]], session: Mapping[str, Any], version: int, records: list[dict[str, Any]]
+    lines: list[dict[str, Any]],
+    session: Mapping[str, Any],
+    version: int,
+    records: list[dict[str, Any]],
 ) -> Iterator[str]:
     if version != len(records):
         yield f"version {version}, but {len(records)} records"
@@ -80,7 +83,11 @@ def _effects(lines: list[dict[str, Any]], replayed: Replayed) -> Iterator[str]:
         if times > 1:
             yield f"charged {times} times for turn {turn}"
     closed = int(replayed.ended)
-    for name, count in (("hear", len(replayed.said)), ("enter", replayed.entered), ("close", closed)):
+    for name, count in (
+        ("hear", len(replayed.said)),
+        ("enter", replayed.entered),
+        ("close", closed),
+    ):
         keys = {line["key"] for line in effects if line["name"] == name}
         if len(keys) != count:
             yield f"{name} ran under {len(keys)} keys, {count} are on record"
@@ -92,11 +99,15 @@ def _effects(lines: list[dict[str, Any]], replayed: Replayed) -> Iterator[str]:
         if len(keys) > 1:
             yield f"stamped under {len(keys)} keys for turn {turn}"
     paid = [
-        turn for turn in range(1, TURNS) if message(turn).startswith("pay") and turn <= len(replayed.said)
+        turn
+        for turn in range(1, TURNS)
+        if message(turn).startswith("pay") and turn <= len(replayed.said)
     ]
     for turn in paid:
         ran = [
-            key for name, arguments, key in replayed.calls if name == "stamp" and arguments["turn"] == turn
+            key
+            for name, arguments, key in replayed.calls
+            if name == "stamp" and arguments["turn"] == turn
         ]
         if ran and ran != list(stamped[turn]):
             yield f"the stamp of turn {turn} is on record under another key"
@@ -109,15 +120,20 @@ def _effects(lines: list[dict[str, Any]], replayed: Replayed) -> Iterator[str]:
 def _asked(lines: list[dict[str, Any]]) -> Iterator[str]:
     """A question is asked again only after a crash: at most once in each life of its message."""
     lives = Counter(line["turn"] for line in lines if line["what"] == "sent")
-    asked = Counter((line["said"], line["state"], line["asked"]) for line in lines if line["what"] == "model")
+    asked = Counter(
+        (line["said"], line["state"], line["asked"]) for line in lines if line["what"] == "model"
+    )
     for (said, state, number), times in asked.items():
-        sent = lives[int(said.split()[1])] if said else lives.total()  # no message: words after an answer
+        # no message: words after an answer
+        sent = lives[int(said.split()[1])] if said else lives.total()
         if times > sent:
             yield f"asked {times} times about {said!r} in {state} ({number} messages), sent {sent} times"
 
 
 def _told(lines: list[dict[str, Any]], records: list[dict[str, Any]]) -> Iterator[str]:
-    """The sink heard of every event it wants, for the first time in order, and never of two under one key."""
+    """The sink heard of every event it wants, for the first time in order, and never of two under
+    one key.
+    """
     told = {line["key"]: line["event"] for line in lines if line["what"] == "told"}
     first = list(told)
     wanted = {

@@ -1,7 +1,8 @@
-"""The machine under test and its world: a shop, a model that talks too much, tools and handlers that leave traces.
+"""The machine under test and its world: a shop, a model that talks too much, tools and handlers
+that leave traces.
 
-What the user says in turn n, and what the model answers to it, follows from n and the state alone, so that a turn
-that is begun again in another process goes the same way.
+What the user says in turn n, and what the model answers to it, follows from n and the state alone,
+so that a turn that is begun again in another process goes the same way.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SHOP: dict[str, Any] = {
                     "target_state": "pay",
                     "description": "Something was chosen",
                     "conditions": [
-                        {"requires_context_keys": ["item"], "logic": {">": [{"var": "count"}, 0]}},
+                        {"requires_context_keys": ["item"], "logic": {">": [{"var": "count"}, 0]}}
                     ],
                 },
                 {
@@ -106,7 +107,9 @@ class Model:
         """See the module."""
         self._probe("before the model")
         said, asked = _said(request), len(request.messages)
-        self._ledger.write("model", c=request.conversation_id, said=said, state=request.state, asked=asked)
+        self._ledger.write(
+            "model", c=request.conversation_id, said=said, state=request.state, asked=asked
+        )
         await asyncio.sleep(0.0005)
         calls, text = _reply(request, said, asked)
         self._probe("after the model")
@@ -145,7 +148,10 @@ def _reply(request: LLMRequest, said: str, asked: int) -> tuple[tuple[ToolCall, 
 
 def _json(target: str, said: str, **update: Any) -> str:
     return json.dumps(
-        {"transition": {"target_state": target, "context_update": update}, "message": f"You said {said}"}
+        {
+            "transition": {"target_state": target, "context_update": update},
+            "message": f"You said {said}",
+        }
     )
 
 
@@ -162,7 +168,9 @@ def machine(store: Any, ledger: Ledger, probe: Probe, **options: Any) -> AsyncMa
         probe("after the sink")
 
     told = [sink(booked, events=["UserSaid", "StateEntered", "BotSaid", "Ended"])]
-    made = AsyncMachine.from_dict(SHOP, model=Model(ledger, probe), store=store, sinks=told, **options)
+    made = AsyncMachine.from_dict(
+        SHOP, model=Model(ledger, probe), store=store, sinks=told, **options
+    )
 
     def effect(what: str, **facts: Any) -> None:
         probe(f"before {what}")
@@ -183,12 +191,16 @@ def machine(store: Any, ledger: Ledger, probe: Probe, **options: Any) -> AsyncMa
 
     @made.on("pre_processing")
     async def hear(occasion: Any) -> dict[str, int]:
-        effect("hear", c=occasion.conversation_id, turn=_turn(occasion.user_input), key=occasion.key)
+        effect(
+            "hear", c=occasion.conversation_id, turn=_turn(occasion.user_input), key=occasion.key
+        )
         return {"seen": _turn(occasion.user_input)}
 
     @made.on("post_transition")
     async def enter(occasion: Any) -> None:
-        effect("enter", c=occasion.conversation_id, turn=_turn(occasion.user_input), key=occasion.key)
+        effect(
+            "enter", c=occasion.conversation_id, turn=_turn(occasion.user_input), key=occasion.key
+        )
 
     @made.on("end_conversation")
     async def close(occasion: Any) -> None:

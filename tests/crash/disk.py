@@ -1,8 +1,9 @@
-"""A conversation on a disk that fails: `python disk.py full|unsafe DATABASE FLAG`, told in lines of JSON.
+"""A conversation on a disk that fails: `python disk.py full|unsafe DATABASE FLAG`, told in lines of
+JSON.
 
-full: no file may be written to beyond a limit. unsafe: while the file FLAG exists, a preloaded library (`fsync.c`)
-lets every fsync fail. In both the conversation is tried until a turn fails, then the disk is mended and the turn sent
-again.
+full: no file may be written to beyond a limit. unsafe: while the file FLAG exists, a preloaded
+library (`fsync.c`) lets every fsync fail. In both the conversation is tried until a turn fails,
+then the disk is mended and the turn sent again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from probes import Probe
 
 FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 LIMIT = 50_000
-"""Bytes, fewer than the log's frames take with the schema alone: a log that is longer than its frames is full, too."""
+"""Bytes, fewer than the log's frames take with the schema alone: a log that is longer than its
+frames is full, too.
+"""
 
 
 def tell(**facts: object) -> None:

@@ -73,7 +73,9 @@ class Killing:
             for _ in range(each):
                 pid = self._fork(Probe(name, self.chance.randint(1, latest)))
                 deadline = time.monotonic() + 20
-                while (status := self._ended(pid, wait=False)) is None and time.monotonic() < deadline:
+                while (
+                    status := self._ended(pid, wait=False)
+                ) is None and time.monotonic() < deadline:
                     time.sleep(0.001)
                 if status is None:
                     os.kill(pid, signal.SIGKILL)

@@ -24,7 +24,8 @@ class Ledger:
         """All lines so far, or those of one kind."""
         with self.path.open(encoding="ascii") as file:
             for text in file:
-                if not what or f'"{what}"' in text:  # the longest part of a run is reading this file
+                # the longest part of a run is reading this file
+                if not what or f'"{what}"' in text:
                     line = json.loads(text)
                     if not what or line["what"] == what:
                         yield line

@@ -1,6 +1,8 @@
-"""A second interpreter of definitions, written to be obvious: it replays records and says what is not allowed.
+"""A second interpreter of definitions, written to be obvious: it replays records and says what is
+not allowed.
 
-It shares nothing with the product but the JSON: definitions as files hold them, records as stores hold them.
+It shares nothing with the product but the JSON: definitions as files hold them, records as stores
+hold them.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def holds(transition: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
 
 
 class Replayed:
-    """Where a conversation stands after its records. Raises IllegalError at the first move that is not allowed."""
+    """Where a conversation stands after its records. Raises IllegalError at the first move that is
+    not allowed.
+    """
 
     def __init__(self, definition: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> None:
         self.definition = definition
@@ -91,7 +95,9 @@ class Replayed:
         for key, value in event.get("values", {}).items():
             source = schemas[key].get("x-source", "model")
             if event["source"] not in (source, "answer"):
-                raise IllegalError(f"{key} was written by {event['source']}, but belongs to {source}")
+                raise IllegalError(
+                    f"{key} was written by {event['source']}, but belongs to {source}"
+                )
             self.context[key] = value
         for key in event.get("removed", ()):
             self.context.pop(key, None)

@@ -1,6 +1,7 @@
 """Where a process may die: named points of a turn, and stores that pass by them.
 
-The product has no hooks for this: the store, the model, the tools and the client of the test pass the points.
+The product has no hooks for this: the store, the model, the tools and the client of the test pass
+the points.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from llm_fsm.stores.sqlite import SQLiteStore
 
 
 class Probe:
-    """Kills this process when the point `name` is passed for the `number`-th time; never without a name."""
+    """Kills this process when the point `name` is passed for the `number`-th time; never without a
+    name.
+    """
 
     def __init__(self, name: str = "", number: int = 1) -> None:
         self._name = name

@@ -1,8 +1,9 @@
-"""Kills of Temporal's workers, and of its server with its database file. `python tests/crash/temporal_kills.py`.
+"""Kills of Temporal's workers, and of its server with its database file. `python
+tests/crash/temporal_kills.py`.
 
-Users talk through Temporal, and conversations wait for time-outs. Of two workers one is killed and begun again, and one
-is never touched. The server loses its database file with each kill. Exit code 1 when anything was lost, doubled or out
-of order.
+Users talk through Temporal, and conversations wait for time-outs. Of two workers one is killed and
+begun again, and one is never touched. The server loses its database file with each kill. Exit code
+1 when anything was lost, doubled or out of order.
 """
 
 from __future__ import annotations
@@ -68,8 +69,16 @@ async def killed(server: TemporalServer, folder: Path, kills: int, losses: int) 
         await waiter.close()
         await echo.close()
     turns = sum(talkers.answered.values())
-    print(f"Temporal: {kills} kills of a worker, {losses} losses of the server, {turns} turns answered, ", end="")
-    print(f"{len(reminded)} time-outs, {talkers.again} asked again, {len(found)} faults", *found, sep="\n", flush=True)
+    print(
+        f"Temporal: {kills} kills of a worker, {losses} losses of the server, {turns} turns answered, ",
+        end="",
+    )
+    print(
+        f"{len(reminded)} time-outs, {talkers.again} asked again, {len(found)} faults",
+        *found,
+        sep="\n",
+        flush=True,
+    )
     for what, seconds in after.items():
         if seconds:
             middle, worst = statistics.median(seconds), max(seconds)
@@ -80,7 +89,9 @@ async def killed(server: TemporalServer, folder: Path, kills: int, losses: int) 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=24, help="kills of a worker")
-    parser.add_argument("--losses", type=int, default=3, help="kills of the server with its database file")
+    parser.add_argument(
+        "--losses", type=int, default=3, help="kills of the server with its database file"
+    )
     given = parser.parse_args()
     with open_folder() as folder:
         server = TemporalServer(folder).start()

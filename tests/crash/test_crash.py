@@ -1,4 +1,6 @@
-"""Workers killed at every point of a turn and at random: nothing is lost, doubled or out of order. Short here."""
+"""Workers killed at every point of a turn and at random: nothing is lost, doubled or out of order.
+Short here.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,9 @@ def _line(what: str, **facts: object) -> Doctoring:
 
 
 def _in_record(number: int, old: str, new: str) -> Doctoring:
-    return _sql("UPDATE records SET record = replace(record, ?, ?) WHERE number = ?", old, new, number)
+    return _sql(
+        "UPDATE records SET record = replace(record, ?, ?) WHERE number = ?", old, new, number
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,9 @@ def _in_record(number: int, old: str, new: str) -> Doctoring:
         (_in_record(2, '"state":"pay"', '"state":"bye"'), "moved from ask to bye"),
         (_in_record(2, '"count":2', '"count":0'), "moved from ask to pay"),
         (
-            _in_record(3, '"source":"tool","values":{"receipt"', '"source":"model","values":{"receipt"'),
+            _in_record(
+                3, '"source":"tool","values":{"receipt"', '"source":"model","values":{"receipt"'
+            ),
             "belongs to tool",
         ),
         (_line("effect", name="charge", turn=2, key="k"), "charged 2 times for turn 2"),
@@ -129,7 +135,9 @@ def _in_record(number: int, old: str, new: str) -> Doctoring:
         (_line("model", said="want 1", state="ask", asked=2), "asked 2 times about 'want 1'"),
     ],
 )
-async def test_audit_finds_what_was_done_wrong(doctoring: Doctoring, words: str, tmp_path: Path) -> None:
+async def test_audit_finds_what_was_done_wrong(
+    doctoring: Doctoring, words: str, tmp_path: Path
+) -> None:
     ledger, path = await conversation(tmp_path)
     assert await audited(ledger, path) == []
     with sqlite3.connect(path) as db:
@@ -149,7 +157,9 @@ def test_naive_interpreter_takes_no_move_that_is_not_open() -> None:
 
 
 @pytest.mark.parametrize("role", ["full", "unsafe"])
-def test_failing_disk_is_a_typed_error_and_the_message_can_be_sent_again(role: str, tmp_path: Path) -> None:
+def test_failing_disk_is_a_typed_error_and_the_message_can_be_sent_again(
+    role: str, tmp_path: Path
+) -> None:
     library, flag = tmp_path / "fsync.so", tmp_path / "flag"
     environment = {}
     if role == "unsafe":

@@ -1,4 +1,6 @@
-"""The process that is killed: clients that talk to the shop, each message with a request id, until they are done."""
+"""The process that is killed: clients that talk to the shop, each message with a request id, until
+they are done.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _PATIENCE = 60.0
 
 
 async def work(opens: Opens, ledger: Ledger, probe: Probe, slots: int, *, last: bool) -> None:
-    """Talk in `slots` conversations at once; `last`: finish those that are open and begin no others."""
+    """Talk in `slots` conversations at once; `last`: finish those that are open and begin no
+    others.
+    """
     clients = Clients(shop=machine(opens(probe), ledger, probe), ledger=ledger, probe=probe)
     for line in ledger.lines("ack"):
         clients.acknowledged[line["c"]] = max(line["turn"], clients.acknowledged.get(line["c"], 0))
@@ -34,7 +38,9 @@ async def work(opens: Opens, ledger: Ledger, probe: Probe, slots: int, *, last: 
 
 
 async def all_told(shop: AsyncMachine) -> None:
-    """Until the sink has heard of everything: where locks are leases, those of a killed worker last longer than it."""
+    """Until the sink has heard of everything: where locks are leases, those of a killed worker last
+    longer than it.
+    """
     with suppress(TimeoutError):  # the audit says what the sink did not hear of
         async with asyncio.timeout(_PATIENCE):
             while await shop.store.outbox(OutboxQuery(limit=1)):
@@ -57,13 +63,19 @@ class Clients:
             name = f"c{slot}-{number}"
             done = self.acknowledged.get(name, 0)
             if done < TURNS:
-                if last and not done and all(line["c"] != name for line in self.ledger.lines("sent")):
+                if (
+                    last
+                    and not done
+                    and all(line["c"] != name for line in self.ledger.lines("sent"))
+                ):
                     return
                 await self.talk(name, done)
             number += 1
 
     async def talk(self, name: str, done: int) -> None:
-        """Take a conversation up behind what was acknowledged; what was acknowledged last is sent once more."""
+        """Take a conversation up behind what was acknowledged; what was acknowledged last is sent
+        once more.
+        """
         try:
             chat = await self.shop.resume(name)
         except ConversationNotFound:
@@ -82,9 +94,11 @@ class Clients:
             self.probe("after the acknowledgement")
 
     async def _settled(self, chat: AsyncConversation, turn: int, reply: Turn) -> str:
-        """The words of a turn; where a lost call of `charge` has to be cleared up first, somebody looks it up.
+        """The words of a turn; where a lost call of `charge` has to be cleared up first, somebody
+        looks it up.
 
-        An answer that another life of this process gave, and that was accepted, counts instead of this one.
+        An answer that another life of this process gave, and that was accepted, counts instead of
+        this one.
         """
         await chat.refresh()
         while chat.paused is not None:
@@ -92,7 +106,9 @@ class Clients:
                 (line["name"], line["c"], line["turn"]) == ("charge", chat.id, turn)
                 for line in self.ledger.lines("effect")
             )
-            answer = {"result": {"receipt": f"{turn % 5} for {turn}"}} if happened else {"repeat": True}
+            answer = (
+                {"result": {"receipt": f"{turn % 5} for {turn}"}} if happened else {"repeat": True}
+            )
             with suppress(ConversationConflict):
                 await chat.answer(answer, request_id=f"a{turn}-{chat.paused.id}")
             await chat.refresh()

@@ -1,8 +1,9 @@
-"""Kills of one of two workers: what it leaves is finished without a caller. `python tests/crash/workers.py`.
+"""Kills of one of two workers: what it leaves is finished without a caller. `python
+tests/crash/workers.py`.
 
-The worker that is killed has clients. It begins again when the time is taken until no turn is unfinished; meanwhile the
-other worker, which is never killed, is alone. `--stop-store 3` stops PostgreSQL hard instead, three times under 800
-turns, and kills nobody.
+The worker that is killed has clients. It begins again when the time is taken until no turn is
+unfinished; meanwhile the other worker, which is never killed, is alone. `--stop-store 3` stops
+PostgreSQL hard instead, three times under 800 turns, and kills nobody.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class KillingBesideWorker(Killing):
         return self._report(done, began)
 
     def _wait_beyond(self, size: int) -> None:
-        """Wait until the ledger grows: a process that is killed before its first turn shows nothing."""
+        """Wait until the ledger grows: a process that is killed before its first turn shows
+        nothing.
+        """
         deadline = time.monotonic() + _LONGEST
         while self.ledger.path.stat().st_size <= size and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -140,7 +143,9 @@ class KillingBesideWorker(Killing):
         await store.close()
 
     async def _journalled(self, store: Any) -> list[str]:
-        """Return the conversations with a turn on record as begun; the killed process may seem alive."""
+        """Return the conversations with a turn on record as begun; the killed process may seem
+        alive.
+        """
         sent = {(line["c"], line["turn"]) for line in self.ledger.lines("sent")}
         names = {name for name, _ in sent - self._answered()}
         return [name for name in names if await store.journalled(name)]
@@ -152,12 +157,16 @@ async def _look(opens: Any, ledger: Ledger) -> None:
     await keeper.run()
 
 
-async def _work_and_look(opens: Any, ledger: Ledger, probe: Probe, slots: int, *, last: bool) -> None:
+async def _work_and_look(
+    opens: Any, ledger: Ledger, probe: Probe, slots: int, *, last: bool
+) -> None:
     await asyncio.gather(work(opens, ledger, probe, slots, last=last), _look(opens, ledger))
 
 
 async def _talk(opens: Any, ledger: Ledger, turns: int) -> None:
-    """Talk until there are so many answers. A turn that failed is asked for again, with the same key."""
+    """Talk until there are so many answers. A turn that failed is asked for again, with the same
+    key.
+    """
     shop = machine(opens(Probe()), ledger, Probe())
     clients = Clients(shop=shop, ledger=ledger, probe=Probe())
     names = [f"c{number % _SLOTS}-{number // _SLOTS}" for number in range(math.ceil(turns / TURNS))]
@@ -187,7 +196,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", default="sqlite", help="sqlite or postgresql")
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--stop-store", type=int, default=0, help="stop PostgreSQL hard so many times, and kill nobody")
+    parser.add_argument(
+        "--stop-store",
+        type=int,
+        default=0,
+        help="stop PostgreSQL hard so many times, and kill nobody",
+    )
     parser.add_argument("--turns", type=int, default=800, help="turns with --stop-store")
     given = parser.parse_args()
     with ExitStack() as stack:
@@ -207,7 +221,9 @@ def main() -> int:
     open_turns = [each for each, left in zip(killing.seconds, killing.left, strict=True) if left]
     if open_turns:
         middle, worst = statistics.median(open_turns), max(open_turns)
-        print(f"{sum(killing.left)} turns left, finished after {middle:.2f} s (median), {worst:.2f} s (worst)")
+        print(
+            f"{sum(killing.left)} turns left, finished after {middle:.2f} s (median), {worst:.2f} s (worst)"
+        )
     longest = _LONGEST_STOP if given.stop_store else _LONGEST
     return int(bool(found.faults) or any(each >= longest for each in killing.seconds))
 

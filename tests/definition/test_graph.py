@@ -20,7 +20,9 @@ from llm_fsm.definition.graph import (
 )
 
 NODES = [f"n{number}" for number in range(7)]
-GRAPHS = st.fixed_dictionaries({node: st.lists(st.sampled_from(NODES), max_size=4) for node in NODES})
+GRAPHS = st.fixed_dictionaries(
+    {node: st.lists(st.sampled_from(NODES), max_size=4) for node in NODES}
+)
 
 
 def oracle(graph: dict[str, list[str]]) -> nx.DiGraph:
@@ -66,7 +68,9 @@ def test_a_search_tree_has_a_shortest_path_to_every_node_that_is_reached(
 
 
 @given(GRAPHS, st.sampled_from(NODES))
-def test_a_shortest_round_comes_back_as_soon_as_possible(graph: dict[str, list[str]], node: str) -> None:
+def test_a_shortest_round_comes_back_as_soon_as_possible(
+    graph: dict[str, list[str]], node: str
+) -> None:
     lengths = [len(path) for after in graph[node] if (path := shortest_path(graph, after, [node]))]
     found = shortest_round(graph, node)
     assert len(found) == (min(lengths) + 1 if lengths else 0)
@@ -80,11 +84,17 @@ def test_long_chains_need_no_recursion() -> None:
 
 
 @given(GRAPHS, st.dictionaries(st.sampled_from(NODES), st.integers(0, 255)))
-def test_bits_are_gathered_along_all_paths(graph: dict[str, list[str]], given_bits: dict[str, int]) -> None:
+def test_bits_are_gathered_along_all_paths(
+    graph: dict[str, list[str]], given_bits: dict[str, int]
+) -> None:
     for own in (False, True):
         found = gathered(graph, given_bits, own=own)
         for node in NODES:
-            before = {one for one in NODES if any(node in reachable(graph, [after]) for after in graph[one])}
+            before = {
+                one
+                for one in NODES
+                if any(node in reachable(graph, [after]) for after in graph[one])
+            }
             expected = 0
             for one in before | ({node} if own else set()):
                 expected |= given_bits.get(one, 0)

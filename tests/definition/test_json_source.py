@@ -43,7 +43,10 @@ def test_every_pointer_has_a_place(pointer, position, key_position):
 def test_comments_and_trailing_commas_are_read():
     expected = {
         "name": "greeter",
-        "states": {"hello": {"transitions": [{"target_state": "bye"}, {"target_state": "gret"}]}, "a/b~c": 1},
+        "states": {
+            "hello": {"transitions": [{"target_state": "bye"}, {"target_state": "gret"}]},
+            "a/b~c": 1,
+        },
     }
     assert parse(FLOW) == scan(FLOW).value == expected
 
@@ -102,7 +105,13 @@ def test_both_ways_read_the_same(text, expected):
     [
         ("", 1, 1, "the text is empty", None),
         (" \n// only this\n", 3, 1, "the text is empty", None),
-        ("{", 1, 2, "ends inside the object that begins in line 1, column 1", "expected ',' or '}'"),
+        (
+            "{",
+            1,
+            2,
+            "ends inside the object that begins in line 1, column 1",
+            "expected ',' or '}'",
+        ),
         ("[\n {\n", 3, 1, "ends inside the object that begins in line 2, column 2", "'}'"),
         ("[1,2", 1, 5, "ends inside the list", "']'"),
         ('{"a":', 1, 6, "ends inside the object", "'}'"),

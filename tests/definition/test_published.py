@@ -27,7 +27,8 @@ def words_of(schema):
         yield word
         if word in ("properties", "$defs", "patternProperties"):
             for key, inner in value.items():
-                if key != "context_schema":  # read as a map of anything, see below: its words have a check of their own
+                # read as a map of anything, see below: its words have a check of their own
+                if key != "context_schema":
                     yield from words_of(inner)
         elif word == "anyOf":
             for inner in value:

@@ -33,7 +33,14 @@ BASE: dict[str, Any] = {
     },
     "tools": {"t": {"registered": "t", "timeout": 5}},
     "history": {"max_exchanges": 5, "max_message_chars": 10, "max_tokens": 10},
-    "limits": {"auto_steps": 1, "llm_calls": 1, "tool_calls": 1, "seconds": 1, "tokens": 1, "money": 1},
+    "limits": {
+        "auto_steps": 1,
+        "llm_calls": 1,
+        "tool_calls": 1,
+        "seconds": 1,
+        "tokens": 1,
+        "money": 1,
+    },
 }
 # Key, the least and the greatest number; None: any number above 0.
 RANGES = {
@@ -61,13 +68,20 @@ def with_value(document: Any, path: list[str], value: Any) -> Any:
         return value
     head, *rest = path
     if isinstance(document, list):
-        return [with_value(item, rest, value) if str(place) == head else item for place, item in enumerate(document)]
+        return [
+            with_value(item, rest, value) if str(place) == head else item
+            for place, item in enumerate(document)
+        ]
     return {**document, head: with_value(document[head], rest, value)}
 
 
 def faults(key: str, value: Any) -> list[str]:
     found = check(with_value(BASE, key.split("/"), value))
-    return [finding.message for finding in found if finding.name in ("bad-value", "bad-number", "wrong-type")]
+    return [
+        finding.message
+        for finding in found
+        if finding.name in ("bad-value", "bad-number", "wrong-type")
+    ]
 
 
 @pytest.mark.parametrize("key", RANGES)
@@ -97,8 +111,10 @@ def numbers(schema: Any) -> Iterator[Mapping[str, Any]]:
 
 def test_every_number_of_the_published_schema_has_both_bounds() -> None:
     schema = published_schema()
-    kinds = {name: part for name, part in schema["$defs"].items() if name != "JsonValue"}  # any JSON
-    own = {name: part for name, part in schema["properties"].items() if name != "context_schema"}  # JSON Schema's
+    # any JSON
+    kinds = {name: part for name, part in schema["$defs"].items() if name != "JsonValue"}
+    # JSON Schema's
+    own = {name: part for name, part in schema["properties"].items() if name != "context_schema"}
     found = list(numbers({**schema, "properties": own, "$defs": kinds}))
     assert len(found) >= len(RANGES)
     for number in found:

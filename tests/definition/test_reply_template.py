@@ -33,22 +33,49 @@ DATA: dict[str, Any] = {
         ("[{{ nothing }}{{ nothing.at.all }}{{ void }}]", "[]"),
         ("{{ n + 1 }} {{ n - 0.5 }} {{ -n }} {{ name + '!' }}", "3 1.5 -2 Ada!"),
         ("{% if n > 1 and not nothing %}many{% elif n == 1 %}one{% else %}none{% endif %}", "many"),
-        ("{{ 'b' if 'b' in items else 'none' }}{{ 'c' if 'c' in items }}{{ name if n is number }}", "bAda"),
+        (
+            "{{ 'b' if 'b' in items else 'none' }}{{ 'c' if 'c' in items }}{{ name if n is number }}",
+            "bAda",
+        ),
         ("<b>{{ name }}</b>", "<b>Ada</b>"),
         ("{# nothing #}{% raw %}{{ n }}{% endraw %}", "{{ n }}"),
-        ("{{ order.items }} {{ order['keys'] }} {{ prices['l'] }} {{ {'s': 8}['s'] }} {{ items[1] }}", "3 k 12 8 b"),
-        ("[{{ name.upper }}{{ items.append }}{{ order.values }}{{ name.__class__ }}{{ items[9] }}]", "[]"),
+        (
+            "{{ order.items }} {{ order['keys'] }} {{ prices['l'] }} {{ {'s': 8}['s'] }} {{ items[1] }}",
+            "3 k 12 8 b",
+        ),
+        (
+            "[{{ name.upper }}{{ items.append }}{{ order.values }}{{ name.__class__ }}{{ items[9] }}]",
+            "[]",
+        ),
         ("{% for a in items %}{{ loop.index }}/{{ loop.length }}{{ a }}{% endfor %}", "1/2a2/2b"),
         ("{% for a in nothing %}{{ a }}{% else %}-{% endfor %}", "-"),
-        ("{% for a in rows if a.at > 1 %}{{ a.at }}{% endfor %}{% for k in order %}{{ k }}{% endfor %}", "2itemskeys"),
+        (
+            "{% for a in rows if a.at > 1 %}{{ a.at }}{% endfor %}{% for k in order %}{{ k }}{% endfor %}",
+            "2itemskeys",
+        ),
         ("{% for a, b in [[1, 2], [3, 4]] %}{{ b }}{% endfor %}", "24"),
         ("{{ nothing|default('none') }} {{ void|default('none', true) }}", "none none"),
-        ("{{ name|upper }} {{ name|lower }} {{ \"it's\"|title }} {{ 'ada'|capitalize }}", "ADA ada It's Ada"),
+        (
+            "{{ name|upper }} {{ name|lower }} {{ \"it's\"|title }} {{ 'ada'|capitalize }}",
+            "ADA ada It's Ada",
+        ),
         ("[{{ ' a '|trim }}{{ void|trim }}]", "[a]"),
-        ("{{ '%.2f'|format(n)|replace('.', ',') }} {{ '%s: %03d %%'|format(name, n) }}", "2,00 Ada: 002 %"),
-        ("{{ items|length }} {{ items|first }} {{ items|last }} {{ name|first }} {{ nothing|first }}", "2 a b A"),
-        ("{{ items|join(', ') }} {{ rows|join('/', attribute='at') }} {{ nothing|join }}", "a, b 1/2"),
-        ("{{ rows|sum('at') }} {{ nothing|sum }} {{ (rows|sort(attribute='in.x')|first).at }}", "3 0 2"),
+        (
+            "{{ '%.2f'|format(n)|replace('.', ',') }} {{ '%s: %03d %%'|format(name, n) }}",
+            "2,00 Ada: 002 %",
+        ),
+        (
+            "{{ items|length }} {{ items|first }} {{ items|last }} {{ name|first }} {{ nothing|first }}",
+            "2 a b A",
+        ),
+        (
+            "{{ items|join(', ') }} {{ rows|join('/', attribute='at') }} {{ nothing|join }}",
+            "a, b 1/2",
+        ),
+        (
+            "{{ rows|sum('at') }} {{ nothing|sum }} {{ (rows|sort(attribute='in.x')|first).at }}",
+            "3 0 2",
+        ),
         ("{{ ['b', 'A']|sort|join }} {{ ['b', 'A']|sort(reverse=true)|join }}", "Ab bA"),
         ("{{ {'s': 8, 'l': 12}['l'] * n }} {{ 7 / n }} {{ 7 // n }} {{ 7 % n }}", "24 3.5 3 1"),
         ("{{ '7'|int + 1 }} {{ (n == 2)|int }} {{ 150.26|round(1) }}", "8 1 150.3"),
@@ -95,7 +122,10 @@ def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> N
         ("{{ a|join(on=', ') }}", 'the filter "join" has other values'),
         ("{{ a|sum(*b) }}", '"*" before values of a filter is not allowed'),
         ("{{ a|join(b) }}", '"join" takes a text in quotes'),
-        ("{{ a|join('" + "-" * 101 + "') }}", '"join" takes a text in quotes of at most 100 characters'),
+        (
+            "{{ a|join('" + "-" * 101 + "') }}",
+            '"join" takes a text in quotes of at most 100 characters',
+        ),
         ("{{ a|replace('x', b) }}", '"replace" takes two texts in quotes'),
         ("{{ a|replace('x', 'xx') }}", "the second is not longer than the first"),
         ("{{ a|replace('', '') }}", '"replace" takes two texts in quotes'),
@@ -115,7 +145,9 @@ def test_everything_else_is_refused_when_the_reply_is_read(source: str, fault: s
 
 
 def test_a_fault_names_its_line() -> None:
-    assert (template_fault("Hello\n{{ name }}\n{{ a ~ b }}") or "").startswith('line 3: "~" is not allowed')
+    assert (template_fault("Hello\n{{ name }}\n{{ a ~ b }}") or "").startswith(
+        'line 3: "~" is not allowed'
+    )
     assert (template_fault("Hello\n{{ name") or "").startswith("line 2: unexpected end of template")
 
 
@@ -123,7 +155,9 @@ def test_the_sentence_for_authors_names_every_filter_and_test() -> None:
     sources = [f"{{{{ a is {name} }}}}" for name in TESTS]
     values = {"replace": "('a', 'b')", "format": "()"}
     sources += [f"{{{{ 'a' | {name}{values.get(name, '')} }}}}" for name in FILTERS]
-    assert [source for source in sources if (template_fault(source) or "").startswith("there is no")] == []
+    assert [
+        source for source in sources if (template_fault(source) or "").startswith("there is no")
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +182,10 @@ def test_the_sentence_for_authors_names_every_filter_and_test() -> None:
         ("{% for a in many %}{{ long }}{% endfor %}", f"longer than {MAX_CHARS:,} characters"),
         ("{% for a in many %}{% for b in many %}{% endfor %}{% endfor %}", "at most 10,000 items"),
         ("{% for a in many %}{{ many|join|length }}{% endfor %}", "at most 10,000 items"),
-        ("{% for a in many %}{% if many|sort|first %}{% endif %}{% endfor %}", "at most 10,000 items"),
+        (
+            "{% for a in many %}{% if many|sort|first %}{% endif %}{% endfor %}",
+            "at most 10,000 items",
+        ),
     ],
 )
 def test_values_that_do_not_fit_are_errors_with_a_reason(source: str, reason: str) -> None:
@@ -156,12 +193,16 @@ def test_values_that_do_not_fit_are_errors_with_a_reason(source: str, reason: st
         compile_reply(source).render(DATA)
 
 
-LEAVES = st.sampled_from(["name", "n", "items", "rows", "long", "order.items", "'xy'", "[1, 2]", "loop.index"])
+LEAVES = st.sampled_from(
+    ["name", "n", "items", "rows", "long", "order.items", "'xy'", "[1, 2]", "loop.index"]
+)
 PARTS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(["+", "-", "==", "in", "and", "or"]), inner).map(" ".join),
-        st.tuples(inner, st.sampled_from(sorted({*FILTERS} - {"format", "replace"}))).map(" | ".join),
+        st.tuples(inner, st.sampled_from(sorted({*FILTERS} - {"format", "replace"}))).map(
+            " | ".join
+        ),
         st.tuples(inner, st.just("join('--')")).map(" | ".join),
         inner.map("({})".format),
     ),
@@ -170,8 +211,12 @@ PARTS = st.recursive(
 REPLIES = st.recursive(
     PARTS.map("{{{{ {} }}}}".format),
     lambda inner: st.one_of(
-        st.tuples(PARTS, inner).map(lambda both: "{% for items in " + both[0] + " %}" + both[1] + "{% endfor %}"),
-        st.tuples(PARTS, inner).map(lambda both: "{% if " + both[0] + " %}" + both[1] + "{% endif %}"),
+        st.tuples(PARTS, inner).map(
+            lambda both: "{% for items in " + both[0] + " %}" + both[1] + "{% endfor %}"
+        ),
+        st.tuples(PARTS, inner).map(
+            lambda both: "{% if " + both[0] + " %}" + both[1] + "{% endif %}"
+        ),
         st.tuples(inner, inner).map("".join),
     ),
     max_leaves=6,
@@ -180,7 +225,9 @@ REPLIES = st.recursive(
 
 @given(REPLIES)
 def test_no_reply_is_longer_than_the_limit_or_breaks_otherwise(source: str) -> None:
-    """A reply of the language is refused, or fails for its values, or gives a text of limited length."""
+    """A reply of the language is refused, or fails for its values, or gives a text of limited
+    length.
+    """
     try:
         text = compile_reply(source).render(DATA)
     except WordingError:

@@ -1,4 +1,3 @@
-
 import json
 
 import jsonschema_rs
@@ -11,7 +10,11 @@ from llm_fsm.documents.check import check
 from paths import ROOT, TESTS
 
 DATA = TESTS / "data" / "definitions"
-TODAYS = [DATA / "smallest.json", DATA / "every_key.json", *sorted((ROOT / "fsm_definitions").glob("*.json"))]
+TODAYS = [
+    DATA / "smallest.json",
+    DATA / "every_key.json",
+    *sorted((ROOT / "fsm_definitions").glob("*.json")),
+]
 
 
 def validator():
@@ -33,7 +36,10 @@ def test_it_is_a_json_schema_of_2020_12_without_a_web_host():
 
 @pytest.mark.parametrize("path", TODAYS, ids=lambda path: path.name)
 def test_definitions_fit_the_schema(path):
-    errors = [str(error) for error in validator().iter_errors(json.loads(path.read_text(encoding="utf-8")))]
+    errors = [
+        str(error)
+        for error in validator().iter_errors(json.loads(path.read_text(encoding="utf-8")))
+    ]
     assert errors == []
 
 
@@ -100,7 +106,9 @@ def test_what_the_loader_refuses_for_its_form_does_not_fit(changes):
 
 
 def test_descriptions_come_from_the_models():
-    assert docstrings(Transition)["auto"] == "Taken without asking as soon as its conditions are true."
+    assert (
+        docstrings(Transition)["auto"] == "Taken without asking as soon as its conditions are true."
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +149,9 @@ def test_an_editor_underlines_what_the_loader_refuses_of_a_context_key(written, 
     assert (validator().is_valid(document), not errors) == (fits, fits)
 
 
-@pytest.mark.parametrize(("word", "value"), [("type", []), ("type", "strng"), ("required", "key"), ("$defs", [])])
+@pytest.mark.parametrize(
+    ("word", "value"), [("type", []), ("type", "strng"), ("required", "key"), ("$defs", [])]
+)
 def test_an_editor_underlines_what_the_loader_refuses_of_the_context_schema_itself(word, value):
     document = {
         "name": "x",

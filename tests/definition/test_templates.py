@@ -26,7 +26,10 @@ BAD = [
     ("a {{ }}", 'Expected an expression, got "}}"'),
     ("{% %}", "tag name expected"),
     ("{% if a %}x", "Unexpected end of template. Jinja was looking for the following tags: 'elif'"),
-    ("{% if a %}{% for b in c %}{% endif %}{% endfor %}", "Encountered unknown tag 'endif'. You probably"),
+    (
+        "{% if a %}{% for b in c %}{% endif %}{% endfor %}",
+        "Encountered unknown tag 'endif'. You probably",
+    ),
     ("{% endif %}", "Encountered unknown tag 'endif'"),
     ("{% if a %}x{% else %}y{% else %}z{% endif %}", "Encountered unknown tag 'else'"),
     ("{% if a %}x{% else %}y{% elif b %}z{% endif %}", "Encountered unknown tag 'elif'"),
@@ -80,7 +83,16 @@ PIECES = [
 ]
 
 
-SYNTAX = ("unexpected", "Unexpected", "expected", "Expected", "Encountered", "Missing", "tag name", "a quote")
+SYNTAX = (
+    "unexpected",
+    "Unexpected",
+    "expected",
+    "Expected",
+    "Encountered",
+    "Missing",
+    "tag name",
+    "a quote",
+)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))

@@ -1,4 +1,3 @@
-
 # ruff: noqa: E501
 import copy
 import functools
@@ -20,7 +19,10 @@ DATA = TESTS / "data" / "definitions"
 
 
 def said(document):
-    return [(found.name, found.pointer, found.message, found.hint) for found in examine(document).findings]
+    return [
+        (found.name, found.pointer, found.message, found.hint)
+        for found in examine(document).findings
+    ]
 
 
 def state(**keys):
@@ -97,7 +99,12 @@ def test_unknown_keys_are_found_at_every_level_with_the_nearest_known_one(keys, 
 def test_free_keys_are_silent():
     assert (
         said(
-            {**state(**{"x-note": 1, "input": {"any": "thing"}}), "$schema": "s", "x-a": 1, "ui": {"zzz": 1}}
+            {
+                **state(**{"x-note": 1, "input": {"any": "thing"}}),
+                "$schema": "s",
+                "x-a": 1,
+                "ui": {"zzz": 1},
+            }
         )
         == []
     )
@@ -114,10 +121,14 @@ def test_free_keys_are_silent():
 )
 def test_a_language_is_a_tag_and_a_time_zone_one_that_exists(key, value, such_as):
     text = f'"{key}": expected a name such as {such_as}, found the text "{value}"'
-    assert [(found[0], found[2]) for found in said({**state(), key: value})] == [("bad-value", text)]
+    assert [(found[0], found[2]) for found in said({**state(), key: value})] == [
+        ("bad-value", text)
+    ]
 
 
-@pytest.mark.parametrize("keys", [{"language": "zh-Hant-TW", "timezone": "UTC"}, {"timezone": "America/New_York"}])
+@pytest.mark.parametrize(
+    "keys", [{"language": "zh-Hant-TW", "timezone": "UTC"}, {"timezone": "America/New_York"}]
+)
 def test_a_language_and_a_time_zone_that_exist_are_taken(keys):
     assert said({**state(), **keys}) == []
     assert Definition.model_validate({**state(), **keys}).timezone == keys["timezone"]
@@ -126,7 +137,11 @@ def test_a_language_and_a_time_zone_that_exist_are_taken(keys):
 def test_what_is_missing_at_the_top():
     assert [(found[0], found[2], found[3]) for found in said({"states": {"first": {}}})] == [
         ("missing-key", 'a definition needs the key "name"', 'add "name": …'),
-        ("missing-key", 'a definition needs the key "initial_state"', 'add "initial_state": "first"'),
+        (
+            "missing-key",
+            'a definition needs the key "initial_state"',
+            'add "initial_state": "first"',
+        ),
     ]
     assert [found[0] for found in said({"name": None, "initial_state": "a", "states": {}})] == [
         "wrong-type",
@@ -174,7 +189,11 @@ def test_values_are_described_shortly(value, words):
 
 
 EVERY_KEY = json.loads((DATA / "every_key.json").read_text(encoding="utf-8"))
-SMALL = {"name": "n", "initial_state": "a", "states": {"a": {"transitions": [{"target_state": "a"}]}}}
+SMALL = {
+    "name": "n",
+    "initial_state": "a",
+    "states": {"a": {"transitions": [{"target_state": "a"}]}},
+}
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -188,7 +207,9 @@ VALUES = st.recursive(
     SCALARS,
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "read", "name", "target_state", "a b"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["a", "read", "name", "target_state", "a b"]), inner, max_size=3
+        )
     ),
     max_leaves=5,
 )
@@ -234,7 +255,8 @@ def test_what_fits_is_exactly_what_the_models_accept(document):
     except ValidationError as error:
         refused = error.error_count()
     errors = [found for found in form.findings if found.level == "error"]
-    misnamed = [found for found in errors if "a state's id is its key" in found.message]  # no model sees both
+    # no model sees both
+    misnamed = [found for found in errors if "a state's id is its key" in found.message]
     assert refused == len(errors) - len(misnamed)
     assert form.sound is (not errors)
 
@@ -259,7 +281,11 @@ def test_a_misspelt_key_is_one_finding_without_consequences(owner, key, written)
                 "purpose": "Ask for x",
                 "required_context_keys": ["x"],
                 "transitions": [
-                    {"target_state": "b", "description": "x is known", "conditions": [{"requires_context_keys": ["x"]}]}
+                    {
+                        "target_state": "b",
+                        "description": "x is known",
+                        "conditions": [{"requires_context_keys": ["x"]}],
+                    }
                 ],
             },
             "b": {"kind": "final", "purpose": "End", "reply": "{{ x }}"},
@@ -270,7 +296,9 @@ def test_a_misspelt_key_is_one_finding_without_consequences(owner, key, written)
     for step in owner:
         place = place[step]
     place[written] = place.pop(key)
-    assert [(found.name, found.hint) for found in check(document)] == [("unknown-key", f'did you mean "{key}"?')]
+    assert [(found.name, found.hint) for found in check(document)] == [
+        ("unknown-key", f'did you mean "{key}"?')
+    ]
 
 
 def test_what_stands_under_a_misspelt_key_is_not_judged():
@@ -280,5 +308,9 @@ def test_what_stands_under_a_misspelt_key_is_not_judged():
 
 
 def test_a_key_whose_value_does_not_fit_is_not_taken_for_another():
-    document = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "x", "type": "question"}}}
+    document = {
+        "name": "n",
+        "initial_state": "a",
+        "states": {"a": {"purpose": "x", "type": "question"}},
+    }
     assert examine(document).renamed == ()

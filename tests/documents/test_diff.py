@@ -30,10 +30,6 @@ def told(edit: Edit) -> list[tuple[str, str, str, tuple[str, ...], str | None]]:
     ]
 
 
-
-
-
-
 def rename_count(document: dict[str, Any]) -> None:
     document["states"]["how_many"] = document["states"].pop("count")
     document["states"]["ask"]["transitions"][0]["target_state"] = "how_many"
@@ -42,7 +38,9 @@ def rename_count(document: dict[str, Any]) -> None:
 def rename_item(document: dict[str, Any]) -> None:
     keys(document)["article"] = keys(document).pop("item")
     document["states"]["ask"]["required_context_keys"] = ["article"]
-    document["states"]["ask"]["transitions"][0]["conditions"] = [{"requires_context_keys": ["article"]}]
+    document["states"]["ask"]["transitions"][0]["conditions"] = [
+        {"requires_context_keys": ["article"]}
+    ]
 
 
 def redirect(state: str, target: str) -> Edit:
@@ -59,7 +57,10 @@ def bonus(document: dict[str, Any], *, asked_in: str | None = None) -> None:
 
 
 ADDED = ("safe", "key", "added", (), None)
-NEVER = [{"logic": {">": [{"var": "count"}, {"var": "count"}]}}, {"logic": {"<": [{"var": "count"}, 1]}}]
+NEVER = [
+    {"logic": {">": [{"var": "count"}, {"var": "count"}]}},
+    {"logic": {"<": [{"var": "count"}, 1]}},
+]
 
 
 def moves(document: dict[str, Any], state: str) -> list[Any]:
@@ -155,7 +156,12 @@ def referring(document: dict[str, Any], listed: list[str], **words: Any) -> None
 
 def object_of(document: dict[str, Any], **words: Any) -> None:
     members = {"city": {"type": "string"}, "description": {"type": "string"}}
-    keys(document)["place"] = {"type": "object", "properties": members, "additionalProperties": False, **words}
+    keys(document)["place"] = {
+        "type": "object",
+        "properties": members,
+        "additionalProperties": False,
+        **words,
+    }
     document["states"]["count"]["required_context_keys"] = ["count", "place"]
 
 
@@ -183,7 +189,9 @@ def object_of(document: dict[str, Any], **words: Any) -> None:
          ("needs-map", "key", "one", "misfit")),
     ],
 )  # fmt: skip
-def test_a_schema_is_compared_with_all_that_it_says(before: Edit, after: Edit, expected: Any) -> None:
+def test_a_schema_is_compared_with_all_that_it_says(
+    before: Edit, after: Edit, expected: Any
+) -> None:
     [change] = diff(definition(before), definition(after))
     assert (change.impact, change.subject, change.key, change.when) == expected
 
@@ -191,7 +199,9 @@ def test_a_schema_is_compared_with_all_that_it_says(before: Edit, after: Edit, e
 def test_a_schema_that_comes_or_goes_as_a_whole_is_told() -> None:
     bare = definition(lambda d: d.pop("context_schema"))
     declared = definition(lambda d: keys(d).update(item={"type": "string", "x-secret": True}))
-    come = {(change.key, change.when): change.message for change in diff(bare, declared) if change.key}
+    come = {
+        (change.key, change.when): change.message for change in diff(bare, declared) if change.key
+    }
     assert come == {
         ("count", "misfit"): 'key "count" is now declared (type "integer", minimum 1)',
         ("item", "misfit"): 'key "item" is now declared (type "string")',
@@ -224,8 +234,13 @@ def test_a_condition_on_a_part_of_a_key_asks_for_what_its_state_collects() -> No
         return lambda d: (object_of(d), moves(d, "count")[0].update(conditions=list(conditions)))
 
     dotted = {"a.b": {"type": "string"}}
-    for rule in ({"requires_context_keys": ["place.city"]}, {"logic": {"has_context": "place.city"}}):
-        assert [change.impact for change in diff(definition(object_of), definition(demanding(rule)))] == ["safe"]
+    for rule in (
+        {"requires_context_keys": ["place.city"]},
+        {"logic": {"has_context": "place.city"}},
+    ):
+        assert [
+            change.impact for change in diff(definition(object_of), definition(demanding(rule)))
+        ] == ["safe"]
     exact = {"logic": {"==": [{"var": "a.b"}, "x"]}}
     [change] = diff(
         definition(lambda d: (object_of(d), keys(d).update(dotted))),
@@ -241,9 +256,13 @@ def test_a_renamed_key_is_renamed_in_its_parts() -> None:
         object_of(document)
         keys(document)[key] = keys(document).pop("place")
         document["states"]["count"]["required_context_keys"] = ["count", key]
-        moves(document, "count")[0]["conditions"] = [{"logic": {"==": [{"var": f"{key}.city"}, "Rome"]}}]
+        moves(document, "count")[0]["conditions"] = [
+            {"logic": {"==": [{"var": f"{key}.city"}, "Rome"]}}
+        ]
 
-    changes = diff(definition(lambda d: moved(d, "place")), definition(lambda d: moved(d, "places")))
+    changes = diff(
+        definition(lambda d: moved(d, "place")), definition(lambda d: moved(d, "places"))
+    )
     assert [(change.how, change.key) for change in changes] == [("renamed", "place")]
 
 
@@ -254,14 +273,19 @@ def test_keys_are_told_in_the_order_of_the_file() -> None:
 
     def undeclared(conditions: list[Any]) -> Definition:
         states = {
-            "ask": {"purpose": "What?", "transitions": [{"target_state": "end", "conditions": conditions}]},
+            "ask": {
+                "purpose": "What?",
+                "transitions": [{"target_state": "end", "conditions": conditions}],
+            },
             "end": {"purpose": "Goodbye"},
         }
         return load_dict({"name": "shop", "initial_state": "ask", "states": states}).definition
 
     asking = [{"requires_context_keys": first}, {"logic": rule}]
     found = diff(undeclared([]), undeclared(asking))
-    assert [change.message for change in found if change.subject == "key"] == [f'key "{name}" added' for name in names]
+    assert [change.message for change in found if change.subject == "key"] == [
+        f'key "{name}" added' for name in names
+    ]
 
 
 def test_another_name_says_that_nothing_is_carried_over() -> None:
@@ -324,14 +348,19 @@ def test_which_conversations_a_change_touches(
 
 
 def test_a_transition_that_never_comes_is_told_as_such() -> None:
-    [found, *_] = diff(definition(), definition(lambda d: moves(d, "count")[0].update(conditions=NEVER)))
+    [found, *_] = diff(
+        definition(), definition(lambda d: moves(d, "count")[0].update(conditions=NEVER))
+    )
     assert "they can never hold now" in found.reason
-    assert 'from count no end can be reached' in found.reason
+    assert "from count no end can be reached" in found.reason
 
 
 def test_a_removed_transition_says_what_is_out_of_reach() -> None:
     [found] = diff(definition(), definition(lambda d: moves(d, "count").pop(1)))
-    assert (found.impact, found.reason) == ("safe", 'from "count" conversations do not come to ask any more')
+    assert (found.impact, found.reason) == (
+        "safe",
+        'from "count" conversations do not come to ask any more',
+    )
 
 
 def test_a_machine_without_an_end_strands_where_it_cannot_go_on() -> None:
@@ -342,4 +371,7 @@ def test_a_machine_without_an_end_strands_where_it_cannot_go_on() -> None:
     old = load_dict({"name": "n", "initial_state": "a", "states": states}).definition
     loop = {**states, "b": {"purpose": "y", "transitions": [{"target_state": "b"}]}}
     new = load_dict({"name": "n", "initial_state": "a", "states": loop}).definition
-    assert [(one.impact, one.states) for one in diff(old, new)] == [("strands", ("b",)), ("safe", ())]
+    assert [(one.impact, one.states) for one in diff(old, new)] == [
+        ("strands", ("b",)),
+        ("safe", ()),
+    ]

@@ -52,7 +52,9 @@ def test_a_folder_stands_for_the_definitions_below_it(folder: Path) -> None:
     assert relative(below(folder), folder) == ["bots/a.json", "bots/b.json", "bots/deep/c.json"]
 
 
-def test_a_folder_that_must_not_be_read_stands_for_itself(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_must_not_be_read_stands_for_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scan = os.scandir
     closed = str(folder / "bots" / "deep")
 
@@ -121,7 +123,9 @@ def test_nothing_is_told(folder: Path, path: str, said: str | None) -> None:
         ("[" * 5000 + '"states":', True),
     ],
 )
-def test_a_definition_is_an_object_with_states(tmp_path: Path, content: str, expected: bool) -> None:
+def test_a_definition_is_an_object_with_states(
+    tmp_path: Path, content: str, expected: bool
+) -> None:
     path = tmp_path / "x.json"
     path.write_text(content, encoding="utf-8")
     assert looks_like_definition(path) is expected
@@ -152,7 +156,9 @@ def test_check_folder_raises_with_all_findings(folder: Path) -> None:
     assert "unknown-key S101" in str(caught.value)
 
 
-def test_check_folder_gives_what_does_not_count_and_takes_the_options_of_the_command(folder: Path) -> None:
+def test_check_folder_gives_what_does_not_count_and_takes_the_options_of_the_command(
+    folder: Path,
+) -> None:
     (folder / "bots" / "a.json").write_text(json.dumps(ODD), encoding="utf-8")
     assert [found.name for found in check_folder(folder)] == ["unknown-key"]
     assert check_folder(folder, fail_on="warning", ignore=["S1"]) == []

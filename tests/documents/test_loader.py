@@ -1,4 +1,3 @@
-
 import json
 import random
 import subprocess
@@ -58,7 +57,9 @@ def brief(found: Finding) -> str:
 
 
 def planted(findings):
-    """What was put into the file on purpose; each fault may have consequences that other rules tell."""
+    """What was put into the file on purpose; each fault may have consequences that other rules
+    tell.
+    """
     kinds = {line.split()[2] for line in FAULTY}
     return [brief(each) for each in findings if each.name in kinds]
 
@@ -134,7 +135,9 @@ def test_null_is_an_absent_optional_key():
 
 def test_identity_does_not_depend_on_spelling():
     one = load_dict({**MINIMAL, "states": {"a": {"purpose": ["x", "y"], "max_retries": 2.0}}})
-    other = load_dict({**MINIMAL, "states": {"a": {"objective": "x\ny", "max_retries": 2, "id": None}}})
+    other = load_dict(
+        {**MINIMAL, "states": {"a": {"objective": "x\ny", "max_retries": 2, "id": None}}}
+    )
     assert one.definition.sha256 == other.definition.sha256
 
 
@@ -174,7 +177,9 @@ def test_what_is_no_definition_is_one_clear_finding(tmp_path, content, name, wor
 def test_a_byte_that_is_not_utf8_has_a_line_and_a_column(tmp_path):
     path = tmp_path / "f.json"
     path.write_bytes(
-        '{"é": \n "ü\xff"}'.encode("latin-1").replace(b"\xe9", "é".encode()).replace(b"\xfc", "ü".encode())
+        '{"é": \n "ü\xff"}'.encode("latin-1")
+        .replace(b"\xe9", "é".encode())
+        .replace(b"\xfc", "ü".encode())
     )
     [found] = check(path)
     assert (found.line, found.column) == (2, 4)
@@ -215,7 +220,9 @@ def test_an_endless_device_is_too_large():
     ],
 )
 def test_a_mapping_that_is_not_json_is_one_finding(value, name, pointer):
-    assert [(found.name, found.pointer) for found in check({**MINIMAL, **value})] == [(name, pointer)]
+    assert [(found.name, found.pointer) for found in check({**MINIMAL, **value})] == [
+        (name, pointer)
+    ]
 
 
 @pytest.mark.parametrize("value", [None, 3, [], [MINIMAL], object(), b"x"])
@@ -239,9 +246,7 @@ def test_the_document_is_not_changed_and_not_shared():
 
 
 def test_positions_hold_after_a_reordering_of_states():
-    text = (
-        '{"name": "n", "initial_state": "a",\n "states": [{"id": "a"},\n {"id": "b", "transitions": ["c"]}]}'
-    )
+    text = '{"name": "n", "initial_state": "a",\n "states": [{"id": "a"},\n {"id": "b", "transitions": ["c"]}]}'
     [*_, found] = check_text(text)
     assert brief(found) == "3:30 error unknown-target /states/1/transitions/0"
 
@@ -264,7 +269,9 @@ VALUES = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.sampled_from(["welcome", "_x"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 KEYS = st.text(max_size=6) | st.sampled_from(
@@ -295,7 +302,10 @@ def mutated(document, chance, value, key):
 
 
 def test_a_misspelt_key_beside_an_error_is_told_alike_by_all():
-    states = {"a": {"purpos": "Ask", "transitions": [{"target_state": "b"}]}, "b": {"condition": "Say goodbye"}}
+    states = {
+        "a": {"purpos": "Ask", "transitions": [{"target_state": "b"}]},
+        "b": {"condition": "Say goodbye"},
+    }
     assert_consistent({"name": None, "initial_state": "a", "states": states})
 
 
@@ -305,7 +315,9 @@ def test_a_misspelt_key_beside_an_error_is_told_alike_by_all():
     st.randoms(use_true_random=False),
     st.lists(st.tuples(VALUES, KEYS), min_size=1, max_size=3),
 )
-def test_whatever_stands_in_a_document_it_loads_or_says_why(document, chance: random.Random, changes):
+def test_whatever_stands_in_a_document_it_loads_or_says_why(
+    document, chance: random.Random, changes
+):
     for value, key in changes:
         if document:
             document = mutated(document, chance, value, key)
@@ -315,7 +327,14 @@ def test_whatever_stands_in_a_document_it_loads_or_says_why(document, chance: ra
 @pytest.mark.parametrize("role", ["", " ", [], ["user"], ["0"], ["a", "b"]])
 def test_a_message_with_any_role_is_the_same_when_it_is_loaded_again(role):
     messages = [{"role": role, "content": "I am Ada"}, {"role": "assistant", "content": "Hello"}]
-    states = {"a": {"purpose": "Ask", "example_dialogue": messages, "transitions": [{"target_state": "b"}]}, "b": {}}
+    states = {
+        "a": {
+            "purpose": "Ask",
+            "example_dialogue": messages,
+            "transitions": [{"target_state": "b"}],
+        },
+        "b": {},
+    }
     assert_consistent({"name": "m", "initial_state": "a", "states": states})
 
 
@@ -337,7 +356,10 @@ def assert_consistent(document):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=60) | st.text(alphabet='{}[]":,/*\\ un1e9.-\u2028é', max_size=40).map(str.encode))
+@given(
+    st.binary(max_size=60)
+    | st.text(alphabet='{}[]":,/*\\ un1e9.-\u2028é', max_size=40).map(str.encode)
+)
 def test_random_bytes_are_findings_and_never_an_exception(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "random.json"
     path.write_bytes(data)
@@ -353,7 +375,9 @@ def test_a_damaged_file_is_findings_with_positions_inside_it(tmp_path_factory, d
     at = data.draw(st.integers(0, len(content)))
     path = tmp_path_factory.getbasetemp() / "damaged.json"
     path.write_bytes(
-        content[:at] + data.draw(st.binary(max_size=4)) + content[at + data.draw(st.integers(0, 9)) :]
+        content[:at]
+        + data.draw(st.binary(max_size=4))
+        + content[at + data.draw(st.integers(0, 9)) :]
     )
     lines = path.read_bytes().count(b"\n") + path.read_bytes().count(b"\r") + 1
     for found in check(path):
@@ -369,5 +393,9 @@ def test_loading_brings_in_no_heavy_library():
 
 def test_rules_that_block_are_those_of_the_book():
     """All but those whose findings are made while a document is read."""
-    book = {rule.name for rule in RULES if rule.level == "error" and rule.blocks and rule.name not in CODES}
+    book = {
+        rule.name
+        for rule in RULES
+        if rule.level == "error" and rule.blocks and rule.name not in CODES
+    }
     assert {rule.name for rule in BLOCKING} == book

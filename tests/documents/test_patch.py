@@ -32,7 +32,11 @@ TEXT = """\
     ("change", "old", "new"),
     [
         (lambda t: patch.set_value(t, "/name", "b"), '"name": "a"', '"name": "b"'),
-        (lambda t: patch.set_value(t, "/states/two/reply", "Bye!"), '"reply": "Bye"', '"reply": "Bye!"'),
+        (
+            lambda t: patch.set_value(t, "/states/two/reply", "Bye!"),
+            '"reply": "Bye"',
+            '"reply": "Bye!"',
+        ),
         (
             lambda t: patch.set_value(t, "/states/one/transitions/-", {"target_state": "one"}),
             '{"target_state": "two"}]',
@@ -164,7 +168,13 @@ def written(chance, value):
 def pointers(value, at=""):
     """All pointers of a value."""
     yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield from pointers(item, at + step(key))
 
@@ -172,7 +182,10 @@ def pointers(value, at=""):
 def slices(text):
     """Pointer to the bytes of each value."""
     whole = patch.read(text)
-    return {at: whole.text[(one := whole.find(at)).offset : whole.end(one)] for at in pointers(whole.scan.value)}
+    return {
+        at: whole.text[(one := whole.find(at)).offset : whole.end(one)]
+        for at in pointers(whole.scan.value)
+    }
 
 
 def comments(text):
@@ -210,7 +223,9 @@ def test_a_thousand_random_edits_leave_untouched_bytes_as_they_were(seed):
             return
         above, before, fresh = pointer.rpartition("/")[0], slices(text), value_of(chance)
         part = value_at(value, pointer)
-        how = chance.choice(["set", "delete", "add"] if isinstance(part, dict) else ["set", "delete"])
+        how = chance.choice(
+            ["set", "delete", "add"] if isinstance(part, dict) else ["set", "delete"]
+        )
         if how == "set":
             changed = patch.set_value(text, pointer, fresh)
             assert in_order(value_at(parse(changed), pointer)) == in_order(fresh)
@@ -240,7 +255,9 @@ def test_a_thousand_random_edits_leave_untouched_bytes_as_they_were(seed):
 def test_comments_between_members_outlive_every_deletion(seed):
     chance = random.Random(seed)
     value = {key: number for number, key in enumerate("abcde")}
-    text = "{" + ",".join(f'// c\n "{key}": {number} /* c */' for key, number in value.items()) + "\n}"
+    text = (
+        "{" + ",".join(f'// c\n "{key}": {number} /* c */' for key, number in value.items()) + "\n}"
+    )
     gone = chance.sample("abcde", chance.randrange(1, 6))
     after = patch.delete_values(text, [f"/{key}" for key in gone])
     assert parse(after) == {key: item for key, item in value.items() if key not in gone}

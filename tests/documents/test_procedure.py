@@ -1,4 +1,6 @@
-"""A definition in plain words: what is asked, what must be true, who agrees, and what happens if not."""
+"""A definition in plain words: what is asked, what must be true, who agrees, and what happens if
+not.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from llm_fsm.documents.procedure import procedure
 from paths import ROOT
 
 SHIPPED = sorted((ROOT / "fsm_definitions").glob("*.json"))
-OURS = re.compile(r"\b(state|transition|context|key|confirms|agrees to|acts|schema|JSON|null|logic|guard)\b")
+OURS = re.compile(
+    r"\b(state|transition|context|key|confirms|agrees to|acts|schema|JSON|null|logic|guard)\b"
+)
 
 BOOKING: dict[str, Any] = {
     "name": "table_booking",
@@ -21,7 +25,10 @@ BOOKING: dict[str, Any] = {
     "initial_state": "ask",
     "context_schema": {
         "properties": {
-            "day": {"type": "string", "x-valid": [{"logic": True, "description": "The day is not past"}]},
+            "day": {
+                "type": "string",
+                "x-valid": [{"logic": True, "description": "The day is not past"}],
+            },
             "guests": {"type": "integer", "title": "Number of guests"},
             "phone": {"type": "string", "x-said": "digits"},
         }
@@ -36,7 +43,11 @@ BOOKING: dict[str, Any] = {
             "purpose": "Shall I book it?",
             "confirms": ["day", "guests"],
             "transitions": [
-                {"target_state": "book", "agrees": True, "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]},
+                {
+                    "target_state": "book",
+                    "agrees": True,
+                    "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}],
+                },
                 {"target_state": "none", "description": "The guest does not want it"},
             ],
         },
@@ -58,7 +69,9 @@ def page(**changes: Any) -> str:
 
 
 def test_it_says_what_is_asked_what_must_be_true_who_agrees_and_what_happens_if_not() -> None:
-    assert page() == """\
+    assert (
+        page()
+        == """\
 table booking
 =============
 Books a table.
@@ -86,6 +99,7 @@ How it ends
 - Booked for [number of guests] on [day].
 - No table.
 """
+    )
 
 
 def test_an_act_that_nobody_agrees_to_says_so() -> None:
@@ -93,13 +107,20 @@ def test_an_act_that_nobody_agrees_to_says_so() -> None:
     assert "Who agrees: nobody is asked." in page(states={**BOOKING["states"], "sure": sure})
     both = {**BOOKING["states"]["sure"]}
     both["transitions"] = [*both["transitions"], {"target_state": "book"}]
-    assert "On one way there, nobody is" in " ".join(page(states={**BOOKING["states"], "sure": both}).split())
+    assert "On one way there, nobody is" in " ".join(
+        page(states={**BOOKING["states"], "sure": both}).split()
+    )
 
 
 def test_a_person_who_approves_is_named() -> None:
     tools = {"pay": {"registered": "pay", "acts": True, "approval": True}}
-    states = {"ask": {"purpose": "Pay it", "tools": ["pay"], "transitions": [{"target_state": "end"}]}, "end": {}}
-    assert "Who agrees: a person of the house, who decides each time." in page(states=states, tools=tools)
+    states = {
+        "ask": {"purpose": "Pay it", "tools": ["pay"], "transitions": [{"target_state": "end"}]},
+        "end": {},
+    }
+    assert "Who agrees: a person of the house, who decides each time." in page(
+        states=states, tools=tools
+    )
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -110,4 +131,6 @@ def test_a_shipped_definition_is_one_page_without_a_word_of_ours(path: Any) -> N
     assert len(lines) <= 80
     assert max(map(len, lines)) <= 100
     own = " ".join(definition.canonical.split())
-    assert [word for word in OURS.findall(text) if f"{word} " not in own and f"{word}." not in own] == []
+    assert [
+        word for word in OURS.findall(text) if f"{word} " not in own and f"{word}." not in own
+    ] == []

@@ -1,4 +1,6 @@
-"""Which definitions a machine calls: where they are found, and what keeps a machine from being made."""
+"""Which definitions a machine calls: where they are found, and what keeps a machine from being
+made.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +65,16 @@ def test_files_are_named_by_their_path_from_the_first_ones_folder(tmp_path: Path
 
 
 def test_a_registered_name_is_a_file_a_mapping_or_a_definition(tmp_path: Path) -> None:
-    file = written(tmp_path, {"there/pay.json": calling("pay", "more.json"), "there/more.json": leaf("more")})
+    file = written(
+        tmp_path, {"there/pay.json": calling("pay", "more.json"), "there/more.json": leaf("more")}
+    )
     whole = Definition.model_validate(leaf("whole"))
-    for given, name in ((leaf("as data"), "as data"), (whole, "whole"), (file, "pay"), (str(file), "pay")):
+    for given, name in (
+        (leaf("as data"), "as data"),
+        (whole, "whole"),
+        (file, "pay"),
+        (str(file), "pay"),
+    ):
         found = gather(Definition.model_validate(calling("main", "pay")), registered={"pay": given})
         assert found.called["pay"].definition.name == name
     assert list(found.called) == ["pay:more.json", "pay"]
@@ -74,7 +83,11 @@ def test_a_registered_name_is_a_file_a_mapping_or_a_definition(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("files", "name", "words"),
     [
-        ({"main.json": calling("m", "nowhere.json")}, "missing-flow", "nowhere.json' cannot be used: "),
+        (
+            {"main.json": calling("m", "nowhere.json")},
+            "missing-flow",
+            "nowhere.json' cannot be used: ",
+        ),
         ({"main.json": calling("m", "/etc/x.json")}, "missing-flow", "is not a relative path"),
         (
             {"sub/main.json": calling("m", "../x.json"), "x.json": leaf()},
@@ -132,7 +145,9 @@ def test_no_link_leads_a_call_out_of_the_folder_tree(tmp_path: Path, flow: str) 
 
 
 def test_files_may_all_be_links_into_one_tree(tmp_path: Path) -> None:
-    real = written(tmp_path, {"..data/main.json": calling("m", "sub/b.json"), "..data/sub/b.json": leaf()}).parent
+    real = written(
+        tmp_path, {"..data/main.json": calling("m", "sub/b.json"), "..data/sub/b.json": leaf()}
+    ).parent
     for name in ("main.json", "sub"):
         (tmp_path / name).symlink_to(real / name)
     path = tmp_path / "main.json"
@@ -147,18 +162,25 @@ def test_files_may_all_be_links_into_one_tree(tmp_path: Path) -> None:
 
 def test_a_pipe_cannot_be_called_and_nobody_waits_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "b.json")
-    assert fault_of(tmp_path, {"main.json": calling("m", "b.json")}).message.endswith("this is no regular file")
+    assert fault_of(tmp_path, {"main.json": calling("m", "b.json")}).message.endswith(
+        "this is no regular file"
+    )
     [found] = [found for found in check(tmp_path / "main.json") if found.level == "error"]
     assert found.message.endswith('b.json": this is no regular file')
 
 
 def test_a_near_name_is_offered(tmp_path: Path) -> None:
-    assert fault_of(tmp_path, {"m.json": calling("m", "pya")}, pay=leaf()).hint == "did you mean 'pay'?"
+    assert (
+        fault_of(tmp_path, {"m.json": calling("m", "pya")}, pay=leaf()).hint
+        == "did you mean 'pay'?"
+    )
 
 
 def test_faults_of_a_called_file_are_its_own(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError) as caught:
-        found_in(tmp_path, {"m.json": calling("m", "b.json"), "b.json": {**leaf(), "initial_state": "x"}})
+        found_in(
+            tmp_path, {"m.json": calling("m", "b.json"), "b.json": {**leaf(), "initial_state": "x"}}
+        )
     assert {Path(finding.file or "").name for finding in caught.value.findings} == {"b.json"}
     assert all(finding.line for finding in caught.value.findings)
 
@@ -169,7 +191,9 @@ def test_a_path_in_a_definition_that_comes_from_no_file_is_refused() -> None:
 
 
 def chain(length: int) -> dict[str, Document]:
-    files = {f"f{number}.json": calling(f"f{number}", f"f{number + 1}.json") for number in range(length)}
+    files = {
+        f"f{number}.json": calling(f"f{number}", f"f{number + 1}.json") for number in range(length)
+    }
     return {**files, f"f{length}.json": leaf()}
 
 
@@ -208,12 +232,17 @@ def test_a_mapping_that_cannot_work_or_would_tell_a_secret_is_refused(
 
 
 def test_a_secret_may_go_to_a_secret(tmp_path: Path) -> None:
-    main = {**calling("m", "b.json", input={"pin": "pin"}, output={"pin": "pin"}), "context_schema": SECRET}
+    main = {
+        **calling("m", "b.json", input={"pin": "pin"}, output={"pin": "pin"}),
+        "context_schema": SECRET,
+    }
     assert found_in(tmp_path, {"m.json": main, "b.json": leaf(context_schema=SECRET)}).called
 
 
 def test_only_definitions_can_be_registered() -> None:
-    with pytest.raises(ValueError, match=r"flows\['pay'\] is a file, a definition or one as JSON data, not int"):
+    with pytest.raises(
+        ValueError, match=r"flows\['pay'\] is a file, a definition or one as JSON data, not int"
+    ):
         gather(Definition.model_validate(calling("main", "pay")), registered={"pay": 3})  # type: ignore[dict-item]
 
 

@@ -56,7 +56,9 @@ async def asked(machine, name="c"):
     """Return what the user said in a conversation, in order, with the request ids."""
     turns = await (await machine.resume(name)).turns()
     events = [event for turn in turns for event in turn.events]
-    return [(event.request_id, event.text) for event in events if type(event).__name__ == "UserSaid"]
+    return [
+        (event.request_id, event.text) for event in events if type(event).__name__ == "UserSaid"
+    ]
 
 
 @pytest.fixture(params=["sqlite", "file", "postgresql", "redis"])
@@ -180,7 +182,13 @@ async def test_a_look_begins_what_is_due_and_nothing_else():
     ],
 )
 async def test_what_cannot_be_accepted_is_said(given, message):
-    whole = {"definition": "echo", "conversation": "c", "text": "hello", "request_id": "m1", **given}
+    whole = {
+        "definition": "echo",
+        "conversation": "c",
+        "text": "hello",
+        "request_id": "m1",
+        **given,
+    }
     with pytest.raises(ValueError, match=message):
         await submit(**whole, store=MemoryStore())
 
@@ -295,7 +303,10 @@ async def test_a_changed_definition_answers_on_the_version_that_the_conversation
     store = MemoryStore()
     await order(store).start(conversation_id="c", greet=False)
     await submit("order", "c", "soup", "m1", store=store)
-    changed = {**ORDER, "states": {**ORDER["states"], "new": {"purpose": "Be new.", "transitions": []}}}
+    changed = {
+        **ORDER,
+        "states": {**ORDER["states"], "new": {"purpose": "Be new.", "transitions": []}},
+    }
     changed["states"]["ask"] = {
         "purpose": "Ask anew.",
         "transitions": [{"target_state": "new", "description": "always"}],
@@ -309,7 +320,9 @@ async def test_a_changed_definition_answers_on_the_version_that_the_conversation
 async def test_a_conversation_belongs_to_one_definition():
     store = MemoryStore()
     await echo(store).start(conversation_id="c", greet=False)
-    with pytest.raises(ConversationConflict, match="belongs to the definition 'echo', not to 'order'"):
+    with pytest.raises(
+        ConversationConflict, match="belongs to the definition 'echo', not to 'order'"
+    ):
         await submit("order", "c", "soup", "m1", store=store)
     await submit("nobody", "d", "soup", "m1", store=store)
     assert await echo(store).run_due() == ()

@@ -1,4 +1,6 @@
-"""Temporal: batches over kills of workers and of the server, timers, messages, deletion, and a replayed history."""
+"""Temporal: batches over kills of workers and of the server, timers, messages, deletion, and a
+replayed history.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ async def wait_for(path: Path, count: int) -> None:
 
 
 @asynccontextmanager
-async def working(server: TemporalServer, store: str, ledger: Path) -> AsyncIterator[tuple[Client, list[Any]]]:
+async def working(
+    server: TemporalServer, store: str, ledger: Path
+) -> AsyncIterator[tuple[Client, list[Any]]]:
     """A worker in this process, and a client."""
     kept: Any = temporal.ForgettingStore(resolve(store), server.address)
     made = machines(kept, str(ledger))
@@ -68,9 +72,13 @@ async def is_gone(handle: WorkflowHandle[Any, Any]) -> bool:
     return False
 
 
-def test_a_batch_outlives_a_worker_and_the_server_that_are_killed(server: TemporalServer, folder: Path) -> None:
+def test_a_batch_outlives_a_worker_and_the_server_that_are_killed(
+    server: TemporalServer, folder: Path
+) -> None:
     store, ledger = f"sqlite:///{folder}/batch.db", folder / "batch.ledger"
-    text = "\n".join(json.dumps({"messages": [f"{number} a", f"{number} b"]}) for number in range(LINES))
+    text = "\n".join(
+        json.dumps({"messages": [f"{number} a", f"{number} b"]}) for number in range(LINES)
+    )
     batch = read_lines(text.encode(), "b", talks=True)
     results: list[dict[str, Any]] = []
 
@@ -118,7 +126,9 @@ def test_a_time_out_happens_without_a_caller(server: TemporalServer, folder: Pat
     assert asyncio.run(ended()) == "timed out"
 
 
-def test_a_message_is_answered_once_and_deletion_takes_its_workflow(server: TemporalServer, folder: Path) -> None:
+def test_a_message_is_answered_once_and_deletion_takes_its_workflow(
+    server: TemporalServer, folder: Path
+) -> None:
     store, ledger = f"sqlite:///{folder}/send.db", folder / "send.ledger"
 
     async def talk() -> tuple[temporal.Done, temporal.Done, int]:
@@ -137,7 +147,9 @@ def test_a_message_is_answered_once_and_deletion_takes_its_workflow(server: Temp
     assert (first.text, calls) == ("I hear.", size(ledger))
 
 
-def test_two_definitions_of_one_name_never_play_each_others_turns(server: TemporalServer, folder: Path) -> None:
+def test_two_definitions_of_one_name_never_play_each_others_turns(
+    server: TemporalServer, folder: Path
+) -> None:
     stores = {purpose: f"sqlite:///{folder}/{purpose}.db" for purpose in ("here", "there")}
     ledgers = {purpose: folder / f"{purpose}.ledger" for purpose in stores}
 
@@ -146,7 +158,9 @@ def test_two_definitions_of_one_name_never_play_each_others_turns(server: Tempor
         echoes = {purpose: machines(stores[purpose], os.devnull, purpose)[0] for purpose in stores}
         for purpose, echo in echoes.items():
             asks = [
-                temporal.Ask("echo", f"{purpose}{number}", "send", "hello", "r1", sha=echo.program.identity)
+                temporal.Ask(
+                    "echo", f"{purpose}{number}", "send", "hello", "r1", sha=echo.program.identity
+                )
                 for number in range(4)
             ]
             await asyncio.gather(*(temporal.send(client, ask) for ask in asks))

@@ -1,4 +1,6 @@
-"""The commands with `--temporal`: who works, who gives work, who deletes, and what a bad server is told by."""
+"""The commands with `--temporal`: who works, who gives work, who deletes, and what a bad server is
+told by.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def inputs(desk: Desk, count: int) -> tuple[str, ...]:
 
 def lines_of(desk: Desk) -> list[int]:
     path = desk.folder / "results.jsonl"
-    return [json.loads(line)["line"] for line in path.read_text().splitlines()] if path.exists() else []
+    return (
+        [json.loads(line)["line"] for line in path.read_text().splitlines()]
+        if path.exists()
+        else []
+    )
 
 
 def until(check: Callable[[], object], seconds: float = 60.0) -> None:
@@ -67,7 +73,9 @@ def talk(server: TemporalServer, *names: str) -> None:
     asyncio.run(sent())
 
 
-def test_the_command_gives_a_batch_to_workers(server: TemporalServer, folder: Path, desk: Desk) -> None:
+def test_the_command_gives_a_batch_to_workers(
+    server: TemporalServer, folder: Path, desk: Desk
+) -> None:
     store, ledger = f"sqlite:///{folder}/command.db", folder / "command.ledger"
     play = inputs(desk, 30)
     worker = begin(server, store, ledger)
@@ -80,11 +88,22 @@ def test_the_command_gives_a_batch_to_workers(server: TemporalServer, folder: Pa
     assert ledger.read_bytes().count(b"\n") >= 30  # the worker asked the model, and not the command
 
 
-def test_a_server_is_a_worker_and_deletes_workflows(server: TemporalServer, folder: Path, desk: Desk) -> None:
-    common = ("--db", f"sqlite:///{folder}/served.db", "--model", "offline", "--temporal", server.address)
+def test_a_server_is_a_worker_and_deletes_workflows(
+    server: TemporalServer, folder: Path, desk: Desk
+) -> None:
+    common = (
+        "--db",
+        f"sqlite:///{folder}/served.db",
+        "--model",
+        "offline",
+        "--temporal",
+        server.address,
+    )
     play = inputs(desk, 1)
     port = free_port()
-    serving = subprocess.Popen(command("serve", "echo.json", "--port", str(port), *common), cwd=desk.folder)
+    serving = subprocess.Popen(
+        command("serve", "echo.json", "--port", str(port), *common), cwd=desk.folder
+    )
     try:
         done = desk.run(*play, *common)
         assert (done.code, "1 of 1" in done.err) == (0, True)
@@ -104,7 +123,9 @@ def test_a_server_is_a_worker_and_deletes_workflows(server: TemporalServer, fold
     until(lambda: not has_workflow(server, "by-label"))
 
 
-def test_a_worker_and_a_batch_wait_for_a_server_that_is_away_and_comes_back(folder: Path, desk: Desk) -> None:
+def test_a_worker_and_a_batch_wait_for_a_server_that_is_away_and_comes_back(
+    folder: Path, desk: Desk
+) -> None:
     place = folder / "away"
     place.mkdir()
     own = TemporalServer(place)
@@ -115,7 +136,9 @@ def test_a_worker_and_a_batch_wait_for_a_server_that_is_away_and_comes_back(fold
     running: dict[str, subprocess.Popen[bytes]] = {}
     for name, path in told.items():
         with path.open("wb") as file:
-            running[name] = subprocess.Popen(command(*commands[name]), cwd=desk.folder, stderr=file, stdout=file)
+            running[name] = subprocess.Popen(
+                command(*commands[name]), cwd=desk.folder, stderr=file, stdout=file
+            )
     said = f"Temporal at {own.address} does not answer; it is waited for"
     try:
         for path in told.values():
@@ -137,7 +160,9 @@ def test_a_worker_and_a_batch_wait_for_a_server_that_is_away_and_comes_back(fold
     assert not any("WARN" in path.read_text() for path in told.values())
 
 
-def test_a_namespace_that_is_not_there_is_said_once(server: TemporalServer, folder: Path, desk: Desk) -> None:
+def test_a_namespace_that_is_not_there_is_said_once(
+    server: TemporalServer, folder: Path, desk: Desk
+) -> None:
     store = f"sqlite:///{folder}/namespace.db"
     common = ("--db", store, "--model", "offline", "--temporal", f"{server.address}/elsewhere")
     play = inputs(desk, 1)
@@ -170,7 +195,9 @@ def test_a_deletion_succeeds_though_its_workflow_cannot_be_deleted(
     assert done.err.count("keeps the messages") == 1
 
 
-@pytest.mark.parametrize("address", ["localhost", "localhost:", ":7233", "http://localhost:7233", "a b:1", "h:7233/"])
+@pytest.mark.parametrize(
+    "address", ["localhost", "localhost:", ":7233", "http://localhost:7233", "a b:1", "h:7233/"]
+)
 def test_an_address_that_is_none_is_a_fault_of_usage(desk: Desk, address: str) -> None:
     play = inputs(desk, 1)
     done = desk.run(*play, "--db", "sqlite:///bots.db", "--temporal", address)

@@ -1,9 +1,20 @@
-"""Texts, gestures and conditions of any shape: each gets one clear answer, and none is a fault of the server."""
+"""Texts, gestures and conditions of any shape: each gets one clear answer, and none is a fault of
+the server.
+"""
 
 import json
 
 TEXTS = (
-    *("", "null", "[]", '"x"', "[" * 300, '{"a":' * 150 + "1" + "}" * 150, '{"a": 1e999}', '{"a": "\x00"}'),
+    *(
+        "",
+        "null",
+        "[]",
+        '"x"',
+        "[" * 300,
+        '{"a":' * 150 + "1" + "}" * 150,
+        '{"a": 1e999}',
+        '{"a": "\x00"}',
+    ),
     '{"states": {"a": 1, "b": [], "c": {"transitions": 5}, "d": {"transitions": [1, {"target_state": 7}]}}}',
     '{"states": [1, 2]}',
     '{"states": [{"id": "a", "transitions": [{"target_state": "b"}]}]}',
@@ -47,7 +58,9 @@ ROUTES = {
 def answered(page, route, body):
     """Send a body as JSON in ASCII, as a browser sends half characters, and return the status."""
     content = json.dumps(body).encode()
-    answer = page.client.post(f"/api{route}", content=content, headers={"Content-Type": "application/json"})
+    answer = page.client.post(
+        f"/api{route}", content=content, headers={"Content-Type": "application/json"}
+    )
     assert answer.status_code in (200, 404, 422), (route, body, answer.text)
     if answer.status_code != 200:
         assert answer.json()["detail"]
@@ -62,7 +75,9 @@ def test_no_text_makes_a_fault_of_the_server(page):
 def test_no_gesture_makes_a_fault_of_the_server(page):
     for text in TEXTS:
         for one in GESTURES:
-            answered(page, "/patch", {"path": "a.json", "text": text, "gestures": [{"gesture": one}]})
+            answered(
+                page, "/patch", {"path": "a.json", "text": text, "gestures": [{"gesture": one}]}
+            )
 
 
 def test_no_condition_makes_a_fault_of_the_server(page):
@@ -75,6 +90,10 @@ def test_no_condition_makes_a_fault_of_the_server(page):
 def test_300_ways_out_of_one_state_open(page):
     states = {f"s{number}": {"reply": "Hi"} for number in range(300)}
     ways = [{"target_state": name, "description": f"The way to {name}"} for name in states]
-    document = {"name": "wide", "initial_state": "hub", "states": {"hub": {"transitions": ways}, **states}}
+    document = {
+        "name": "wide",
+        "initial_state": "hub",
+        "states": {"hub": {"transitions": ways}, **states},
+    }
     checked = page.post("/check", {"path": "wide.json", "text": json.dumps(document)})
     assert len(checked["graph"]["edges"]) == 300

@@ -71,7 +71,9 @@ def test_mouse_adds_a_state_and_a_transition_and_the_diff_is_those_lines(
 ) -> None:
     before = greeting.read_text(encoding="utf-8")
     with opened(browser, address, "greeting.json") as page:
-        others = {name: state(page, name).bounding_box() for name in ("hello", "occasion", "goodbye")}
+        others = {
+            name: state(page, name).bounding_box() for name in ("hello", "occasion", "goodbye")
+        }
         x, y = handle(page, "hello", "right")
         drag(page, (x, y), (x + 60, y + 200))
         name_it(page, "birthday")
@@ -87,8 +89,12 @@ def test_mouse_adds_a_state_and_a_transition_and_the_diff_is_those_lines(
     assert len(brought) <= 12
 
 
-def test_touch_at_390_pixels_adds_a_state_and_a_transition(browser: Browser, address: str, greeting: Path) -> None:
-    with opened(browser, address, "greeting.json", viewport=NARROW, has_touch=True, is_mobile=True) as page:
+def test_touch_at_390_pixels_adds_a_state_and_a_transition(
+    browser: Browser, address: str, greeting: Path
+) -> None:
+    with opened(
+        browser, address, "greeting.json", viewport=NARROW, has_touch=True, is_mobile=True
+    ) as page:
         page.get_by_role("list", name="States").get_by_role("button", name="hello").first.tap()
         page.get_by_role("button", name="Add next state").tap()
         page.get_by_role("dialog").get_by_label("Name").fill("birthday")
@@ -104,11 +110,15 @@ def test_touch_at_390_pixels_adds_a_state_and_a_transition(browser: Browser, add
 
 
 def test_touch_connects_on_the_canvas(browser: Browser, address: str, greeting: Path) -> None:
-    with opened(browser, address, "greeting.json", viewport=NARROW, has_touch=True, is_mobile=True) as page:
+    with opened(
+        browser, address, "greeting.json", viewport=NARROW, has_touch=True, is_mobile=True
+    ) as page:
         view(page, "Canvas")
         expect(state(page, "hello")).to_be_visible()
         state(page, "hello").tap()
-        page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="Add state").tap()
+        page.get_by_role("toolbar", name="Canvas tools").get_by_role(
+            "button", name="Add state"
+        ).tap()
         page.get_by_role("dialog").get_by_label("Name").fill("birthday")
         page.get_by_role("dialog").get_by_role("button", name="Add").tap()
         expect(state(page, "birthday")).to_have_count(1)
@@ -123,7 +133,9 @@ def typed(page: Page, key: str, text: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_keyboard_alone_adds_a_state_and_a_transition(browser: Browser, address: str, greeting: Path) -> None:
+def test_keyboard_alone_adds_a_state_and_a_transition(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     with opened(browser, address, "greeting.json") as page:
         expect(state(page, "hello")).to_be_visible()
         typed(page, "Control+k", "hello")
@@ -138,7 +150,9 @@ def test_keyboard_alone_adds_a_state_and_a_transition(browser: Browser, address:
     assert ways(greeting, "birthday") == ["goodbye"]
 
 
-def test_state_is_inserted_renamed_duplicated_and_deleted(browser: Browser, address: str, greeting: Path) -> None:
+def test_state_is_inserted_renamed_duplicated_and_deleted(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     before = greeting.read_text(encoding="utf-8")
     with opened(browser, address, "greeting.json") as page:
         view(page, "Outline")
@@ -163,7 +177,9 @@ def test_state_is_inserted_renamed_duplicated_and_deleted(browser: Browser, addr
     assert greeting.read_text(encoding="utf-8") == before
 
 
-def test_broken_machine_shows_its_finding_and_undo_mends_it(browser: Browser, address: str, greeting: Path) -> None:
+def test_broken_machine_shows_its_finding_and_undo_mends_it(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     with opened(browser, address, "greeting.json") as page:
         view(page, "Outline")
         page.get_by_role("list", name="Transitions of occasion").get_by_role("button").click()
@@ -179,7 +195,9 @@ def test_broken_machine_shows_its_finding_and_undo_mends_it(browser: Browser, ad
         expect(page.get_by_role("button", name="0 errors")).to_be_visible()
 
 
-def test_moving_a_state_edits_its_layout_file_alone(browser: Browser, address: str, greeting: Path) -> None:
+def test_moving_a_state_edits_its_layout_file_alone(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     before = greeting.read_bytes()
     with opened(browser, address, "greeting.json") as page:
         box = state(page, "goodbye").bounding_box()

@@ -1,4 +1,6 @@
-"""Gestures on the canvas with the mouse: ends, copies, several states, sub-flows, a state in an edge."""
+"""Gestures on the canvas with the mouse: ends, copies, several states, sub-flows, a state in an
+edge.
+"""
 
 import json
 import re
@@ -22,7 +24,9 @@ def greeting(folder: Path) -> Path:
         path.unlink()
     path = Path(shutil.copy(ROOT / "fsm_definitions" / "greeting.json", folder))
     before = '    "goodbye": {\n'
-    text = path.read_text(encoding="utf-8").replace(before, '    "later": {"reply": "Later."},\n' + before)
+    text = path.read_text(encoding="utf-8").replace(
+        before, '    "later": {"reply": "Later."},\n' + before
+    )
     write(path.with_name("greeting.layout.json"), json.dumps({"positions": PLACES}))
     return write(path, text)
 
@@ -56,7 +60,9 @@ def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> No
     page.mouse.up()
 
 
-def test_the_end_of_a_transition_is_led_to_another_state(browser: Browser, address: str, greeting: Path) -> None:
+def test_the_end_of_a_transition_is_led_to_another_state(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     with opened(browser, address, "greeting.json") as page:
         expect(state(page, "later")).to_be_visible()
         edge = page.get_by_role("group", name="Transition from occasion to goodbye.")
@@ -64,13 +70,17 @@ def test_the_end_of_a_transition_is_led_to_another_state(browser: Browser, addre
         expect(end).to_be_visible()
         x, y = middle(end)
         drag(page, (x - 5, y), middle(state(page, "later").locator(".react-flow__handle-left")))
-        expect(page.get_by_role("group", name="Transition from occasion to later.")).to_have_count(1)
+        expect(page.get_by_role("group", name="Transition from occasion to later.")).to_have_count(
+            1
+        )
         save(page)
     [way] = written(greeting)["occasion"]["transitions"]  # type: ignore[misc]
     assert (way["target_state"], way["auto"], len(way["conditions"])) == ("later", True, 1)
 
 
-def test_states_are_copied_pasted_and_duplicated(browser: Browser, address: str, greeting: Path) -> None:
+def test_states_are_copied_pasted_and_duplicated(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     before = written(greeting)["occasion"]
     with opened(browser, address, "greeting.json") as page:
         state(page, "occasion").click()
@@ -85,7 +95,9 @@ def test_states_are_copied_pasted_and_duplicated(browser: Browser, address: str,
     assert after["occasion_2"] == after["occasion_3"] == after["occasion"] == before
 
 
-def test_several_states_are_moved_and_deleted_as_one_step(browser: Browser, address: str, greeting: Path) -> None:
+def test_several_states_are_moved_and_deleted_as_one_step(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     before = greeting.read_bytes()
     layout = greeting.with_name("greeting.layout.json")
     with opened(browser, address, "greeting.json") as page:
@@ -97,7 +109,9 @@ def test_several_states_are_moved_and_deleted_as_one_step(browser: Browser, addr
             drag(page, start, (start[0] - 60, start[1] + 90))
         expect(page.get_by_text("Move 2 states")).to_be_visible()
         kept = json.loads(layout.read_text(encoding="utf-8"))["positions"]
-        steps = {name: [kept[name][0] - at[0], kept[name][1] - at[1]] for name, at in PLACES.items()}
+        steps = {
+            name: [kept[name][0] - at[0], kept[name][1] - at[1]] for name, at in PLACES.items()
+        }
         assert steps["hello"] == steps["occasion"] == [0, 0]
         assert steps["goodbye"] == steps["later"] != [0, 0]
         page.keyboard.press("Delete")
@@ -134,7 +148,11 @@ def test_a_state_in_an_edge_leaves_the_condition_on_the_first_half(
 
 def test_a_sub_flow_opens_and_folds(browser: Browser, address: str, greeting: Path) -> None:
     flow = {"kind": "subflow", "flow": "greeting.json", "transitions": [{"target_state": "done"}]}
-    document = {"name": "all", "initial_state": "greet", "states": {"greet": flow, "done": {"reply": "Done."}}}
+    document = {
+        "name": "all",
+        "initial_state": "greet",
+        "states": {"greet": flow, "done": {"reply": "Done."}},
+    }
     path = write(greeting.with_name("all.json"), json.dumps(document))
     with opened(browser, address, "all.json") as page:
         state(page, "greet").click()

@@ -38,7 +38,11 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(page):
     (page.folder / "a.json").write_text("{}")
     body = {"path": "a.json", "text": TEXT + "\n", "base": first["sha256"]}
     problem = page.put("/file", body, status=409)
-    assert problem["conflict"] == {"path": "a.json", "text": "{}", "sha256": hashlib.sha256(b"{}").hexdigest()}
+    assert problem["conflict"] == {
+        "path": "a.json",
+        "text": "{}",
+        "sha256": hashlib.sha256(b"{}").hexdigest(),
+    }
     assert (page.folder / "a.json").read_text() == "{}"
     page.put("/file", {**body, "overwrite": True})
     assert (page.folder / "a.json").read_text() == TEXT + "\n"
@@ -47,19 +51,24 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(page):
 def test_a_file_that_was_deleted_meanwhile_is_told(page):
     first = page.put("/file", {"path": "a.json", "text": TEXT, "base": None})
     (page.folder / "a.json").unlink()
-    problem = page.put("/file", {"path": "a.json", "text": "{}", "base": first["sha256"]}, status=409)
+    problem = page.put(
+        "/file", {"path": "a.json", "text": "{}", "base": first["sha256"]}, status=409
+    )
     assert problem["conflict"]["text"] is None
 
 
 def test_a_read_only_file_says_so(page):
     first = page.put("/file", {"path": "a.json", "text": TEXT, "base": None})
-    if os.geteuid() == 0:  # nothing is read-only for root; a folder in the place of the file is, for everybody
+    # nothing is read-only for root; a folder in the place of the file is, for everybody
+    if os.geteuid() == 0:
         (page.folder / "b.json").mkdir()
         problem = page.put("/file", {"path": "b.json", "text": "{}", "base": None}, status=422)
         assert "no regular file" in problem["detail"]
         return
     (page.folder / "a.json").chmod(0o400)
-    problem = page.put("/file", {"path": "a.json", "text": "{}", "base": first["sha256"]}, status=403)
+    problem = page.put(
+        "/file", {"path": "a.json", "text": "{}", "base": first["sha256"]}, status=403
+    )
     assert "read-only" in problem["detail"]
 
 
@@ -72,7 +81,16 @@ def test_two_windows_on_one_file_cannot_overwrite_each_other(page):
 
 @pytest.mark.parametrize(
     "path",
-    ["../a.json", "/etc/a.json", "b/../../a.json", "./a.json", ".git/a.json", "a\\b.json", "out.json", "in/a.json"],
+    [
+        "../a.json",
+        "/etc/a.json",
+        "b/../../a.json",
+        "./a.json",
+        ".git/a.json",
+        "a\\b.json",
+        "out.json",
+        "in/a.json",
+    ],
 )
 def test_no_path_leads_out_of_the_folder(page, path):
     outside = page.folder.parent / "a.json"
@@ -94,7 +112,9 @@ def test_requests_of_others_are_refused(page):
         ({"Host": "evil.example"}, 403),
         ({"Origin": "https://evil.example"}, 403),
     ):
-        answer = page.client.put("/api/file", json={"path": "a.json", "text": "{}"}, headers=headers)
+        answer = page.client.put(
+            "/api/file", json={"path": "a.json", "text": "{}"}, headers=headers
+        )
         assert answer.status_code == status, headers
         assert "set-cookie" not in answer.headers
     assert list(page.folder.iterdir()) == []
@@ -116,7 +136,11 @@ def test_faults_are_marked_on_state_and_edge(page):
     }
     checked = page.post("/check", {"path": "a.json", "text": json.dumps(document)})
     [edge] = checked["graph"]["edges"]
-    assert (edge["pointer"], edge["level"], edge["target"]) == ("/states/s/transitions/0", "error", "gone")
+    assert (edge["pointer"], edge["level"], edge["target"]) == (
+        "/states/s/transitions/0",
+        "error",
+        "gone",
+    )
     kinds = {node["id"]: (node["kind"], node["level"]) for node in checked["graph"]["nodes"]}
     assert kinds == {"s": ("converse", "error"), "gone": ("unknown", None)}
     assert "error" in {found["level"] for found in checked["findings"] if found["state"] == "s"}
@@ -134,7 +158,9 @@ def test_positions_stand_beside_the_file_one_state_a_line(page):
 
 
 def test_a_file_of_five_megabytes_opens_and_saves(page):
-    text = json.dumps({"name": "big", "initial_state": "s", "states": {"s": {"reply": "x" * 5_000_000}}})
+    text = json.dumps(
+        {"name": "big", "initial_state": "s", "states": {"s": {"reply": "x" * 5_000_000}}}
+    )
     page.put("/file", {"path": "big.json", "text": text, "base": None})
     assert page.get("/file", path="big.json")["text"] == text
 
@@ -160,14 +186,19 @@ def test_graph_comes_without_waiting_for_the_findings(page):
     early = page.get("/file", path="broken.json", findings=False)["checked"]
     assert whole["findings"]
     assert early["findings"] == []
-    assert [one["id"] for one in early["graph"]["nodes"]] == [one["id"] for one in whole["graph"]["nodes"]]
+    assert [one["id"] for one in early["graph"]["nodes"]] == [
+        one["id"] for one in whole["graph"]["nodes"]
+    ]
 
 
 def test_a_picture_has_the_beginning_of_a_long_text(page):
     long = "x" * 2_000
     rule = {"logic": {"==": [{"var": "city"}, long]}}
     way = {"target_state": "t", "description": long, "conditions": [rule]}
-    states = {"s": {"purpose": long, "reply": long, "transitions": [way]}, "t": {"description": long}}
+    states = {
+        "s": {"purpose": long, "reply": long, "transitions": [way]},
+        "t": {"description": long},
+    }
     text = json.dumps({"name": "a", "initial_state": "s", "states": states})
     graph = page.post("/check", {"path": "a.json", "text": text})["graph"]
     assert [len(node["purpose"]) for node in graph["nodes"]] == [300, 300]

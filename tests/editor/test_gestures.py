@@ -62,7 +62,9 @@ def changed(page, text, *gestures, path="shop.json"):
     answer = page.post("/patch", body)
     new, units = answer["text"], text.encode("utf-16-le")
     for edit in reversed(answer["edits"]):
-        units = units[: edit["start"] * 2] + edit["text"].encode("utf-16-le") + units[edit["end"] * 2 :]
+        units = (
+            units[: edit["start"] * 2] + edit["text"].encode("utf-16-le") + units[edit["end"] * 2 :]
+        )
     assert units.decode("utf-16-le") == new
     lines = list(difflib.ndiff(text.splitlines(), new.splitlines()))
     gone = [line[2:].strip() for line in lines if line[0] == "-"]
@@ -72,11 +74,23 @@ def changed(page, text, *gestures, path="shop.json"):
 
 def test_adding_a_state_is_its_own_lines(page):
     value = {"purpose": "Where to?", "transitions": [{"target_state": "pay"}]}
-    gone, come, answer = changed(page, FLOW, {"do": "add_state", "id": "where", "value": value, "after": "ask"})
+    gone, come, answer = changed(
+        page, FLOW, {"do": "add_state", "id": "where", "value": value, "after": "ask"}
+    )
     assert gone == []
-    lines = ['"where": {', '"purpose": "Where to?",', '"transitions": [{"target_state": "pay"}]', "},"]
+    lines = [
+        '"where": {',
+        '"purpose": "Where to?",',
+        '"transitions": [{"target_state": "pay"}]',
+        "},",
+    ]
     assert sorted(come) == sorted(lines)
-    assert [node["id"] for node in answer["checked"]["graph"]["nodes"]] == ["ask", "where", "pay", "bye"]
+    assert [node["id"] for node in answer["checked"]["graph"]["nodes"]] == [
+        "ask",
+        "where",
+        "pay",
+        "bye",
+    ]
 
 
 def test_a_renaming_is_followed_by_every_reference(page):
@@ -97,20 +111,29 @@ def test_a_transition_is_added_deleted_and_led_elsewhere(page):
     gone, come, _ = changed(page, FLOW, added)
     assert come == ['{"target_state": "bye"},', '{"target_state": "ask", "auto": true}']
     assert gone == ['{"target_state": "bye"}']
-    gone, come, _ = changed(page, FLOW, {"do": "repoint", "pointer": "/states/ask/transitions/1", "target": "ask"})
+    gone, come, _ = changed(
+        page, FLOW, {"do": "repoint", "pointer": "/states/ask/transitions/1", "target": "ask"}
+    )
     assert (gone, come) == (['{"target_state": "bye"}'], ['{"target_state": "ask"}'])
     moved = {"do": "repoint", "pointer": "/states/ask/transitions/0", "source": "pay"}
     _, _, answer = changed(page, FLOW, moved)
     states = json.loads(answer["text"].replace("// ours", ""))["states"]
     assert [len(states[name]["transitions"]) for name in ("ask", "pay")] == [1, 2]
     assert states["pay"]["transitions"][1]["conditions"]
-    gone, come, _ = changed(page, FLOW, {"do": "delete_transition", "pointer": "/states/ask/transitions/1"})
+    gone, come, _ = changed(
+        page, FLOW, {"do": "delete_transition", "pointer": "/states/ask/transitions/1"}
+    )
     assert [line for line in gone if line.startswith('{"target_state": "bye"')]
 
 
 def test_a_state_in_an_edge_leaves_the_condition_on_the_first_half(page):
     value = {"purpose": "Check"}
-    inserted = {"do": "insert_state", "pointer": "/states/ask/transitions/0", "id": "check", "value": value}
+    inserted = {
+        "do": "insert_state",
+        "pointer": "/states/ask/transitions/0",
+        "id": "check",
+        "value": value,
+    }
     _, _, answer = changed(page, FLOW, inserted)
     states = json.loads(answer["text"].replace("// ours", ""))["states"]
     assert states["ask"]["transitions"][0]["target_state"] == "check"
@@ -141,7 +164,9 @@ def test_every_shipped_definition_keeps_its_bytes_when_a_state_comes_and_goes(pa
     for name, path in list(definition_paths().items())[:6]:
         text = path.read_text()
         added = {"do": "add_state", "id": "zz_new", "value": {"purpose": "New", "transitions": []}}
-        _, _, answer = changed(page, text, added, {"do": "delete_state", "id": "zz_new"}, path=f"{name}.json")
+        _, _, answer = changed(
+            page, text, added, {"do": "delete_state", "id": "zz_new"}, path=f"{name}.json"
+        )
         assert answer["text"] == text
 
 
@@ -151,7 +176,11 @@ def test_a_workflow_of_version_2_is_edited(page):
         WORK,
         {"do": "rename_state", "id": "writing", "to": "draft"},
         {"do": "add_transition", "source": "research", "target": "research", "label": "again"},
-        {"do": "set", "pointer": "/states/research/key_results/-", "value": {"name": "cited", "description": "Cites"}},
+        {
+            "do": "set",
+            "pointer": "/states/research/key_results/-",
+            "value": {"name": "cited", "description": "Cites"},
+        },
         {"do": "insert_state", "pointer": "/transitions/research/default", "id": "check"},
     )
     document = json.loads(answer["text"])
@@ -161,7 +190,10 @@ def test_a_workflow_of_version_2_is_edited(page):
         "check": "draft",
     }
     assert list(document["graph_layout"]) == ["research", "draft"]
-    assert [one["name"] for one in document["states"]["research"]["key_results"]] == ["long", "cited"]
+    assert [one["name"] for one in document["states"]["research"]["key_results"]] == [
+        "long",
+        "cited",
+    ]
     graph = answer["checked"]["graph"]
     assert answer["checked"]["kind"] == "workflow"
     assert {(edge["source"], edge["target"], edge["label"]) for edge in graph["edges"]} == {
@@ -174,4 +206,7 @@ def test_a_workflow_of_version_2_is_edited(page):
 def test_positions_of_a_workflow_are_those_of_its_file(page):
     page.put("/file", {"path": "w.json", "text": WORK, "base": None})
     opened = page.get("/file", path="w.json")
-    assert opened["layout"]["positions"] == {"research": {"x": 1, "y": 2}, "writing": {"x": 300, "y": 0}}
+    assert opened["layout"]["positions"] == {
+        "research": {"x": 1, "y": 2},
+        "writing": {"x": 300, "y": 0},
+    }

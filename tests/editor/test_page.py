@@ -47,7 +47,9 @@ def test_first_load_is_small() -> None:
 
 def test_types_of_the_page_are_those_of_the_api() -> None:
     script = ROOT / "web" / "scripts" / "api_types.py"
-    made = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True).stdout
+    made = subprocess.run(
+        [sys.executable, str(script)], check=True, capture_output=True, text=True
+    ).stdout
     assert (ROOT / "web" / "src" / "api" / "types.ts").read_text(encoding="utf-8") == made
 
 
@@ -70,7 +72,7 @@ def test_open_and_save_gives_the_same_bytes_but_for_the_typed_ones(
     before = order.read_text(encoding="utf-8")
     with opened(browser, address, "order.json") as page:
         view(page, "Text")
-        type_at_line(page, '"persona"', ' ')
+        type_at_line(page, '"persona"', " ")
         save(page)
     after = order.read_text(encoding="utf-8")
     assert len(after) == len(before) + 1
@@ -88,7 +90,9 @@ def test_undo_leads_back_to_the_saved_point(browser: Browser, address: str, orde
         expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
 
 
-def test_file_that_changed_on_disk_shows_both_versions(browser: Browser, address: str, order: Path) -> None:
+def test_file_that_changed_on_disk_shows_both_versions(
+    browser: Browser, address: str, order: Path
+) -> None:
     other = order.read_text(encoding="utf-8").replace("pizzeria", "trattoria")
     with opened(browser, address, "order.json") as page:
         view(page, "Text")
@@ -104,7 +108,9 @@ def test_file_that_changed_on_disk_shows_both_versions(browser: Browser, address
     assert "pizzeria" in order.read_text(encoding="utf-8")
 
 
-def test_draft_is_offered_after_the_page_crashed(browser: Browser, address: str, order: Path) -> None:
+def test_draft_is_offered_after_the_page_crashed(
+    browser: Browser, address: str, order: Path
+) -> None:
     with opened(browser, address, "order.json") as page:
         view(page, "Text")
         type_at_line(page, '"persona"', " ")
@@ -117,7 +123,9 @@ def test_draft_is_offered_after_the_page_crashed(browser: Browser, address: str,
         expect(page.get_by_label("not saved")).to_have_count(0)
 
 
-def test_text_that_is_no_json_opens_at_the_fault(browser: Browser, address: str, order: Path) -> None:
+def test_text_that_is_no_json_opens_at_the_fault(
+    browser: Browser, address: str, order: Path
+) -> None:
     order.write_text('{"name": "order",\n "states": {]}', encoding="utf-8")
     with opened(browser, address, "order.json") as page:
         expect(page.get_by_label("Text of the definition")).to_be_focused()

@@ -28,7 +28,11 @@ def faults(page: Page) -> list[Any]:
         page.evaluate(AXE)
     found = page.evaluate(RUN)["violations"]
     return [
-        (one["id"], one["help"], [node["html"][:200] + " :: " + node["failureSummary"] for node in one["nodes"][:3]])
+        (
+            one["id"],
+            one["help"],
+            [node["html"][:200] + " :: " + node["failureSummary"] for node in one["nodes"][:3]],
+        )
         for one in found
         if one["impact"] in ("serious", "critical")
     ]
@@ -36,7 +40,9 @@ def faults(page: Page) -> list[Any]:
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_no_view_has_a_serious_fault(browser: Browser, address: str, size: dict[str, int], colours: str) -> None:
+def test_no_view_has_a_serious_fault(
+    browser: Browser, address: str, size: dict[str, int], colours: str
+) -> None:
     with opened(browser, address, viewport=size, color_scheme=colours) as page:
         expect(page.get_by_role("button", name="order.json")).to_be_visible()
         assert faults(page) == []
@@ -53,7 +59,9 @@ def test_no_view_has_a_serious_fault(browser: Browser, address: str, size: dict[
         page.keyboard.type("confirm")
         page.keyboard.press("Enter")
         if size is NARROW:
-            page.get_by_role("navigation", name="Panels").get_by_role("button", name="Details").click()
+            page.get_by_role("navigation", name="Panels").get_by_role(
+                "button", name="Details"
+            ).click()
         for name in ("Details", "Talk", "Findings", "Tests"):
             page.get_by_role("tab", name=name).click()
             assert faults(page) == [], name

@@ -115,7 +115,9 @@ def test_words_entered_while_an_answer_arrives_are_sent_after_it(
         expect(page.get_by_label("Your message")).to_have_value("")
 
 
-def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(browser: Browser, address: str, reservation: Path) -> None:
+def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(
+    browser: Browser, address: str, reservation: Path
+) -> None:
     with opened(browser, address, "reservation.json") as page:
         talked(page)
         page.get_by_role("button", name="Step back to turn 1").click()
@@ -131,12 +133,16 @@ def test_a_step_back_is_a_fork_and_an_edited_message_goes_on(browser: Browser, a
         expect(page.get_by_text("And the day?")).to_be_visible()
 
 
-def test_a_fork_goes_on_with_the_definition_as_it_is_edited(browser: Browser, address: str, reservation: Path) -> None:
+def test_a_fork_goes_on_with_the_definition_as_it_is_edited(
+    browser: Browser, address: str, reservation: Path
+) -> None:
     with opened(browser, address, "reservation.json") as page:
         talked(page)
         panel(page, "Details")
         page.get_by_role("navigation", name="Views").get_by_role("button", name="Outline").click()
-        page.get_by_role("list", name="States").get_by_role("button", name=re.compile("^party")).click()
+        page.get_by_role("list", name="States").get_by_role(
+            "button", name=re.compile("^party")
+        ).click()
         ways = page.get_by_role("list", name="Transitions of party").get_by_role("button")
         ways.filter(has_text="One to eight guests").click()
         page.get_by_label("description").first.fill("A small party")
@@ -159,7 +165,9 @@ def test_a_saved_conversation_passes_in_the_command_and_is_seen_on_the_canvas(
         page.get_by_role("button", name="Save as test").click()
         page.get_by_role("dialog").get_by_label("Name of the test").fill("a small party")
         page.keyboard.press("Enter")
-        expect(page.get_by_text("Saved a small party in reservation.test.json.")).to_contain_text("It passes.")
+        expect(page.get_by_text("Saved a small party in reservation.test.json.")).to_contain_text(
+            "It passes."
+        )
         panel(page, "Tests")
         page.get_by_role("button", name="Run the tests").click()
         shown = page.get_by_role("region", name="Tests")
@@ -168,16 +176,26 @@ def test_a_saved_conversation_passes_in_the_command_and_is_seen_on_the_canvas(
         assert share is not None
         assert 0 < int(share[1]) < 100
         expect(shown.get_by_role("listitem").filter(has_text="a small party")).to_contain_text("✔")
-        expect(page.get_by_role("group", name="State party, talks. The tests reach it.")).to_have_count(1)
-        expect(page.get_by_role("group", name="State reserved, ends. The tests miss it.")).to_have_count(1)
+        expect(
+            page.get_by_role("group", name="State party, talks. The tests reach it.")
+        ).to_have_count(1)
+        expect(
+            page.get_by_role("group", name="State reserved, ends. The tests miss it.")
+        ).to_have_count(1)
     assert "1 passed" in command_on(reservation.parent)
 
 
-def test_the_model_without_a_network_talks(browser: Browser, address: str, reservation: Path) -> None:
+def test_the_model_without_a_network_talks(
+    browser: Browser, address: str, reservation: Path
+) -> None:
     with opened(browser, address, "reservation.json") as page:
         begin(page, "offline")
         expect(said(page)).to_have_count(1)
         say(page, "4")
         expect(said(page)).to_have_count(3)
-        expect(page.get_by_role("region", name="Playground").get_by_text("State moment")).to_be_visible()
-        expect(page.get_by_role("group", name="State moment, talks. The conversation is here.")).to_have_count(1)
+        expect(
+            page.get_by_role("region", name="Playground").get_by_text("State moment")
+        ).to_be_visible()
+        expect(
+            page.get_by_role("group", name="State moment, talks. The conversation is here.")
+        ).to_have_count(1)

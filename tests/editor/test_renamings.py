@@ -52,7 +52,9 @@ def test_tests_follow_a_renamed_state_and_keep_their_other_bytes(page):
     put(page, "other.test.json", TESTS.replace("shop.json", "other.json"))
     saved = page.put("/file", {**body, "renamings": [TILL]})
     assert saved["tests"] == ["shop.test.json"]
-    followed = TESTS.replace('"to": "pay"', '"to": "till"').replace('"expect": "pay"', '"expect": "till"')
+    followed = TESTS.replace('"to": "pay"', '"to": "till"').replace(
+        '"expect": "pay"', '"expect": "till"'
+    )
     assert (page.folder / "shop.test.json").read_text(encoding="utf-8") == followed
     assert "other.json" in (page.folder / "other.test.json").read_text(encoding="utf-8")
 
@@ -62,7 +64,9 @@ def test_tests_follow_a_renamed_key(page):
     text = FLOW.replace('"city"', '"town"')
     renaming = {"kind": "key", "name": "city", "to": "town"}
     page.put("/file", {**body, "text": text, "renamings": [renaming]})
-    assert (page.folder / "shop.test.json").read_text(encoding="utf-8") == TESTS.replace('"city"', '"town"')
+    assert (page.folder / "shop.test.json").read_text(encoding="utf-8") == TESTS.replace(
+        '"city"', '"town"'
+    )
 
 
 def test_tests_follow_what_they_are_on_disk_when_the_definition_is_saved(page):
@@ -99,7 +103,9 @@ def test_shipped_tests_pass_when_every_state_has_another_name(page, name):
     text = (ROOT / "fsm_definitions" / f"{name}.json").read_text(encoding="utf-8")
     base = put(page, f"{name}.json", text)
     tests = json.loads((SHIPPED / f"{name}.test.json").read_text(encoding="utf-8"))
-    (page.folder / f"{name}.test.json").write_text(json.dumps({**tests, "definition": f"{name}.json"}))
+    (page.folder / f"{name}.test.json").write_text(
+        json.dumps({**tests, "definition": f"{name}.json"})
+    )
     before = page.post("/tests", {"path": f"{name}.json"})
     states = list(json.loads(text)["states"])
     gestures = [{"gesture": {"do": "rename_state", "id": one, "to": f"{one}_2"}} for one in states]
@@ -122,14 +128,19 @@ def test_a_renaming_undone_and_made_again_reaches_the_tests_with_each_save(
     file.write_text(json.dumps({**tests, "definition": "order.json"}, indent=1), encoding="utf-8")
     before = file.read_bytes()
     state = next(iter(json.loads((tmp_path / "order.json").read_text(encoding="utf-8"))["states"]))
-    with serving_at(Studio(folder=Folder(tmp_path))) as address, opened(browser, address, "order.json") as page:
+    with (
+        serving_at(Studio(folder=Folder(tmp_path))) as address,
+        opened(browser, address, "order.json") as page,
+    ):
 
         def save() -> None:
             page.get_by_role("button", name="Save", exact=True).click()
             expect(page.get_by_text("Saved order.json, and order.test.json")).to_be_visible()
 
         page.get_by_role("navigation", name="Views").get_by_role("button", name="Outline").click()
-        page.get_by_role("list", name="States").get_by_role("button").filter(has_text=state).first.click()
+        page.get_by_role("list", name="States").get_by_role("button").filter(
+            has_text=state
+        ).first.click()
         page.get_by_role("button", name="Rename").click()
         page.get_by_role("dialog").get_by_label("New name").fill("till_2")
         page.keyboard.press("Enter")

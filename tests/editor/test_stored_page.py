@@ -26,7 +26,11 @@ AGE = {
             "purpose": "Ask for the age",
             "required_context_keys": ["age"],
             "transitions": [
-                {"target_state": "known", "conditions": [{"requires_context_keys": ["age"]}], "auto": True}
+                {
+                    "target_state": "known",
+                    "conditions": [{"requires_context_keys": ["age"]}],
+                    "auto": True,
+                }
             ],
         },
         "known": {"reply": "Thank you."},
@@ -36,11 +40,18 @@ SHOP = {
     "name": "shop",
     "initial_state": "ask_age",
     "states": {
-        "ask_age": {"kind": "subflow", "flow": "age.json", "transitions": [{"target_state": "done"}]},
+        "ask_age": {
+            "kind": "subflow",
+            "flow": "age.json",
+            "transitions": [{"target_state": "done"}],
+        },
         "done": {"reply": "Goodbye."},
     },
 }
-STAY = {"transition": {"target_state": "ask", "context_update": {}}, "message": "And how old is that?"}
+STAY = {
+    "transition": {"target_state": "ask", "context_update": {}},
+    "message": "And how old is that?",
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +79,14 @@ def address(
 def stored(page: Page, name: str) -> None:
     page.get_by_role("tab", name="Talk").click()
     page.get_by_role("button", name="Stored…").click()
-    page.get_by_role("list", name="Stored conversations").get_by_role("button").filter(has_text=name).click()
+    page.get_by_role("list", name="Stored conversations").get_by_role("button").filter(
+        has_text=name
+    ).click()
 
 
-def test_a_stored_conversation_is_read_only_until_it_is_forked(browser: Browser, address: str) -> None:
+def test_a_stored_conversation_is_read_only_until_it_is_forked(
+    browser: Browser, address: str
+) -> None:
     with opened(browser, address, "greeting.json") as page:
         stored(page, "guest-1")
         expect(page.get_by_text("read only until you fork it")).to_be_visible()
@@ -82,7 +97,9 @@ def test_a_stored_conversation_is_read_only_until_it_is_forked(browser: Browser,
         expect(page.get_by_text("read only until you fork it")).to_have_count(0)
         page.get_by_label("Your message").fill("I bring flowers")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("region", name="Playground").get_by_text("State goodbye, ended")).to_be_visible()
+        expect(
+            page.get_by_role("region", name="Playground").get_by_text("State goodbye, ended")
+        ).to_be_visible()
 
 
 def test_one_with_subflows_is_read_without_its_files_and_names_them(
@@ -92,7 +109,9 @@ def test_one_with_subflows_is_read_without_its_files_and_names_them(
         stored(page, "guest-2")
         expect(page.get_by_text("And how old is that?")).to_be_visible()
         note = page.get_by_role("note")
-        expect(note).to_contain_text("no file of this folder has the name 'shop', and it calls age.json")
+        expect(note).to_contain_text(
+            "no file of this folder has the name 'shop', and it calls age.json"
+        )
         expect(page.get_by_role("button", name="Step back to turn 1")).to_be_disabled()
         page.get_by_role("button", name="Why turn 1").click()
         expect(page.get_by_role("table", name="Candidates in ask")).to_be_visible()

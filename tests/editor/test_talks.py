@@ -14,7 +14,10 @@ from llm_fsm.stores.registry import resolve
 FLOW = {
     "name": "ages",
     "initial_state": "ask",
-    "context_schema": {"type": "object", "properties": {"age": {"type": "integer"}, "pin": {"x-secret": True}}},
+    "context_schema": {
+        "type": "object",
+        "properties": {"age": {"type": "integer"}, "pin": {"x-secret": True}},
+    },
     "states": {
         "ask": {
             "purpose": "Ask for the age",
@@ -35,14 +38,20 @@ FLOW = {
 TEXT = json.dumps(FLOW, indent=2)
 REPLIES = [
     {"message": "How old are you?"},
-    {"transition": {"target_state": "ask", "context_update": {}}, "message": "And how old is that?"},
+    {
+        "transition": {"target_state": "ask", "context_update": {}},
+        "message": "And how old is that?",
+    },
     {"transition": {"target_state": "adult", "context_update": {"age": 36}}, "message": "Fine."},
     {"transition": {"target_state": "minor", "context_update": {"age": 7}}, "message": "Oh."},
 ]
 
 
 def started(page, **more):
-    return page.post("/talks", {"path": "ages.json", "text": TEXT, "model": "scripted", "replies": REPLIES, **more})
+    return page.post(
+        "/talks",
+        {"path": "ages.json", "text": TEXT, "model": "scripted", "replies": REPLIES, **more},
+    )
 
 
 def events_of(answer):
@@ -64,7 +73,10 @@ def said(page, talk, body, route="messages"):
 
 def test_a_conversation_is_held_and_each_turn_says_why(page):
     talk = started(page)
-    assert (talk["state"], [turn["text"] for turn in talk["turns"]]) == ("ask", ["How old are you?"])
+    assert (talk["state"], [turn["text"] for turn in talk["turns"]]) == (
+        "ask",
+        ["How old are you?"],
+    )
     said(page, talk, {"text": "Old enough"})
     talk = said(page, talk, {"text": "36"})
     assert (talk["state"], talk["ended"], talk["context"]) == ("adult", True, {"age": 36})
@@ -79,13 +91,17 @@ def test_a_conversation_is_held_and_each_turn_says_why(page):
     assert "36" in json.dumps(told["calls"][0]["messages"])
     assert json.loads(told["calls"][0]["reply"])["transition"]["target_state"] == "adult"
     assert (told["before"], told["after"]) == ({}, {"age": 36})
-    assert told["changed"] == [{"key": "age", "before": None, "after": 36, "source": "model", "quote": None}]
+    assert told["changed"] == [
+        {"key": "age", "before": None, "after": 36, "source": "model", "quote": None}
+    ]
 
 
 def test_words_are_streamed_and_the_conversation_comes_last(page):
     talk = started(page)
     events = events_of(page.client.post(f"/api/talks/{talk['id']}/messages", json={"text": "Hm"}))
-    assert "".join(data["delta"] for name, data in events if name == "delta") == "And how old is that?"
+    assert (
+        "".join(data["delta"] for name, data in events if name == "delta") == "And how old is that?"
+    )
     assert events[-1][0] == "talk"
     assert events[-1][1]["talk"]["turns"][1]["text"] == "And how old is that?"
 
@@ -148,7 +164,9 @@ def test_what_cannot_begin_says_why(page, body, status, words):
 
 
 def test_a_conversation_without_further_replies_says_so_and_goes_on_later(page):
-    talk = page.post("/talks", {"path": "a.json", "text": TEXT, "model": "scripted", "replies": REPLIES[:1]})
+    talk = page.post(
+        "/talks", {"path": "a.json", "text": TEXT, "model": "scripted", "replies": REPLIES[:1]}
+    )
     problem = said(page, talk, {"text": "36"})
     assert (problem["status"], "repl" in problem["detail"]) == (503, True)
     assert len(page.get(f"/talks/{talk['id']}")["turns"]) == 1
@@ -166,13 +184,20 @@ def test_pauses_are_forms_and_choices_are_buttons(page):
                 "required_context_keys": ["size"],
                 "choices": ["small", "large"],
                 "transitions": [
-                    {"target_state": "boss", "conditions": [{"requires_context_keys": ["size"]}], "auto": True}
+                    {
+                        "target_state": "boss",
+                        "conditions": [{"requires_context_keys": ["size"]}],
+                        "auto": True,
+                    }
                 ],
             },
             "boss": {
                 "kind": "wait",
                 "wait_for": "approval",
-                "answer_schema": {"type": "object", "properties": {"approved": {"type": "boolean"}}},
+                "answer_schema": {
+                    "type": "object",
+                    "properties": {"approved": {"type": "boolean"}},
+                },
                 "transitions": [{"target_state": "done"}],
             },
             "done": {"reply": "Done."},
@@ -215,16 +240,26 @@ def test_a_stored_conversation_is_read_only_until_it_is_forked(tmp_path, serving
         figures = page.post("/overlays", {"path": "ages.json", "text": TEXT})
         visits = {flow["pointer"]: flow["visits"] for flow in figures["flows"]}
         assert figures["conversations"] == 1
-        assert (visits["/states/ask"], visits["/states/adult"], visits["/states/ask/transitions/0"]) == (1, 1, 1)
+        assert (
+            visits["/states/ask"],
+            visits["/states/adult"],
+            visits["/states/ask/transitions/0"],
+        ) == (1, 1, 1)
     assert (tmp_path / "bots.db").read_bytes() == before
 
 
-def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_which_are_missing(tmp_path, serving):
+def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_which_are_missing(
+    tmp_path, serving
+):
     shop = {
         "name": "shop",
         "initial_state": "pay",
         "states": {
-            "pay": {"kind": "subflow", "flow": "flows/pay.json", "transitions": [{"target_state": "done"}]},
+            "pay": {
+                "kind": "subflow",
+                "flow": "flows/pay.json",
+                "transitions": [{"target_state": "done"}],
+            },
             "done": {"reply": "Thank you."},
         },
     }
@@ -240,7 +275,10 @@ def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_
         chat.send("Old enough")
     with serving(Studio(folder=Folder(folder), store=lambda: resolve(store))) as page:
         talk = page.get("/stored/c1")
-        assert [turn["text"] for turn in talk["turns"]] == ["How old are you?", "And how old is that?"]
+        assert [turn["text"] for turn in talk["turns"]] == [
+            "How old are you?",
+            "And how old is that?",
+        ]
         assert (talk["definition"], talk["state"], talk["read_only"]) == ("shop", "ask", True)
         assert "no file of this folder has the name 'shop'" in talk["not_forked"]
         assert "flows/pay.json" in talk["not_forked"]
@@ -251,7 +289,9 @@ def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_
         assert list(folder.iterdir()) == []
         (folder / "shop.json").write_text(json.dumps(shop))
         again = page.get("/stored/c1")
-        assert again["not_forked"].startswith("shop.json: the definition cannot run yet: 'flows/pay.json'")
+        assert again["not_forked"].startswith(
+            "shop.json: the definition cannot run yet: 'flows/pay.json'"
+        )
         (folder / "flows").mkdir()
         (folder / "flows" / "pay.json").write_text(json.dumps(pay))
         fork = page.post(f"/talks/{talk['id']}/fork", {"turn": 0})

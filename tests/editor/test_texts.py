@@ -28,7 +28,10 @@ WORK = {
 
 
 def test_a_condition_is_read_in_every_form_and_tried(page):
-    answer = page.post("/condition", {"expression": "age >= 18 && !banned", "keys": ["age"], "context": {"age": 20}})
+    answer = page.post(
+        "/condition",
+        {"expression": "age >= 18 && !banned", "keys": ["age"], "context": {"age": 20}},
+    )
     assert answer["logic"] == {"and": [{">=": [{"var": "age"}, 18]}, {"!": [{"var": "banned"}]}]}
     assert (answer["holds"], answer["missing"], answer["reads"]) == (True, [], ["age", "banned"])
     assert [(part["pointer"], part["value"]) for part in answer["parts"]][:3] == [
@@ -36,7 +39,10 @@ def test_a_condition_is_read_in_every_form_and_tried(page):
         ("/and/0", True),
         ("/and/1", True),
     ]
-    assert page.post("/condition", {"logic": {">=": [{"var": "age"}, 18]}})["words"] == "age is at least 18"
+    assert (
+        page.post("/condition", {"logic": {">=": [{"var": "age"}, 18]}})["words"]
+        == "age is at least 18"
+    )
     assert page.post("/condition", {"keys": ["age"], "context": {}})["missing"] == ["age"]
     assert page.post("/condition", {"logic": {"nope": 1}, "context": {}})["faults"]
     assert page.post("/condition", {"expression": "age >="})["faults"]
@@ -56,7 +62,9 @@ def test_an_empty_folder_becomes_a_bot_that_can_be_talked_to(tmp_path, serving):
         assert page.post("/new", {"name": "../x"}, status=422)
         opened = page.get("/file", path="my-booking.json")
         assert [one for one in opened["checked"]["findings"] if one["level"] == "error"] == []
-        talk = page.post("/talks", {"path": "my-booking.json", "text": opened["text"], "model": "offline"})
+        talk = page.post(
+            "/talks", {"path": "my-booking.json", "text": opened["text"], "model": "offline"}
+        )
         assert talk["turns"][0]["text"]
         assert page.post("/tests", {"path": "my-booking.json"})["failed"] == 0
 
@@ -69,8 +77,14 @@ def test_a_difference_is_told_by_meaning_and_as_text(page):
     answer = page.post("/diff", {"path": "greeting.json", "text": new, "other": "greeting.json"})
     assert answer["changes"]
     assert len([line for line in answer["unified"].splitlines() if line[:1] in "+-"]) == 4
-    assert page.post("/diff", {"path": "greeting.json", "text": "{", "before": text})["changes"] is None
-    assert page.post("/diff", {"path": "greeting.json", "text": text})["reason"] == "this file is in no commit yet"
+    assert (
+        page.post("/diff", {"path": "greeting.json", "text": "{", "before": text})["changes"]
+        is None
+    )
+    assert (
+        page.post("/diff", {"path": "greeting.json", "text": text})["reason"]
+        == "this file is in no commit yet"
+    )
 
 
 def test_a_text_is_compared_with_the_last_commit(page):
@@ -91,7 +105,9 @@ def test_a_workflow_is_exported_as_python_that_runs(page, tmp_path):
     (tmp_path / "work.py").write_text(program["text"])
     told = "import work; from llm_fsm.testing import ScriptedLLM; "
     told += "print(work.build(ScriptedLLM(['facts', 'a text'])).run('x').history[-1].output)"
-    done = subprocess.run([sys.executable, "-c", told], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "a text", done.stderr
 
 
@@ -101,7 +117,9 @@ def test_a_definition_is_exported(page, form):
     found = page.post("/export", {"path": "order.json", "text": text, "form": form})
     assert found["text"].strip()
     if form != "procedure":
-        assert page.post("/export", {"path": "w.json", "text": json.dumps(WORK), "form": form})["text"].strip()
+        assert page.post("/export", {"path": "w.json", "text": json.dumps(WORK), "form": form})[
+            "text"
+        ].strip()
 
 
 @pytest.mark.parametrize("form", ["svg", "png"])
@@ -115,22 +133,39 @@ def test_pictures_need_graphviz_and_say_so(page, form):
 
 def test_what_cannot_be_exported_says_why(page):
     text = definition_paths()["order"].read_text()
-    assert "Machine.from_file" in page.post(
-        "/export", {"path": "order.json", "text": text, "form": "python"}, status=422
-    )["detail"]
-    assert "no JSON" in page.post("/export", {"path": "a.json", "text": "{", "form": "json"}, status=422)["detail"]
+    assert (
+        "Machine.from_file"
+        in page.post("/export", {"path": "order.json", "text": text, "form": "python"}, status=422)[
+            "detail"
+        ]
+    )
+    assert (
+        "no JSON"
+        in page.post("/export", {"path": "a.json", "text": "{", "form": "json"}, status=422)[
+            "detail"
+        ]
+    )
 
 
 def test_the_prompt_of_a_state_is_shown(page):
     text = definition_paths()["order"].read_text()
-    shown = page.post("/prompt", {"path": "order.json", "text": text, "state": "choose", "message": "two funghi"})
+    shown = page.post(
+        "/prompt", {"path": "order.json", "text": text, "state": "choose", "message": "two funghi"}
+    )
     assert "two funghi" in json.dumps(shown["messages"])
-    assert "gone" in page.post("/prompt", {"path": "order.json", "text": text, "state": "gone"}, status=422)["detail"]
+    assert (
+        "gone"
+        in page.post("/prompt", {"path": "order.json", "text": text, "state": "gone"}, status=422)[
+            "detail"
+        ]
+    )
 
 
 def test_the_command_says_its_address_first(tmp_path):
     command = [sys.executable, "-m", "llm_fsm.editor", str(tmp_path), "--port", "0", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         line = process.stdout.readline()
         process.terminate()
         process.communicate(timeout=30)
@@ -142,7 +177,10 @@ def test_the_command_refuses_what_is_no_folder_of_definitions(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     for path in (tmp_path / "gone", tmp_path / "a.txt"):
         done = subprocess.run(
-            [sys.executable, "-m", "llm_fsm.editor", str(path)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "llm_fsm.editor", str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stdout) == (2, "")
         assert str(path) in done.stderr

@@ -75,7 +75,9 @@ def test_a_file_that_is_gone_is_told_and_can_be_written_again(
     assert persona(greeting).endswith("pushy. MINE")
 
 
-def test_a_file_that_cannot_be_written_keeps_what_was_typed(browser: Browser, address: str, greeting: Path) -> None:
+def test_a_file_that_cannot_be_written_keeps_what_was_typed(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     with opened(browser, address, "greeting.json") as page:
         typed(page, " MINE")
         # Nothing is read-only for root; a folder in the place of the file is, for everybody.
@@ -100,7 +102,9 @@ def test_a_file_that_cannot_be_written_keeps_what_was_typed(browser: Browser, ad
         expect(text(page)).to_contain_text(" MINE")
 
 
-def test_two_windows_on_one_file_keep_both_versions(browser: Browser, address: str, greeting: Path) -> None:
+def test_two_windows_on_one_file_keep_both_versions(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     with opened(browser, address, "greeting.json") as first:
         second = first.context.new_page()
         second.goto(first.url + "#" + address.partition("#")[2])
@@ -150,7 +154,9 @@ def test_a_server_that_was_stopped_and_started_again_finds_all_that_was_typed(
             expect(alert).to_be_visible()
             expect(page.get_by_label("Your message")).to_have_value("I am Ana")
             save(page)
-            expect(page.locator("footer").get_by_role("alert")).to_contain_text("your text is kept here")
+            expect(page.locator("footer").get_by_role("alert")).to_contain_text(
+                "your text is kept here"
+            )
             page.get_by_role("tab", name="Details").click()
             field = page.get_by_label("description").first
             field.fill("A new description")
@@ -166,17 +172,25 @@ def test_a_server_that_was_stopped_and_started_again_finds_all_that_was_typed(
             page.get_by_role("tab", name="Talk").click()
             page.get_by_label("Your message").fill("I am Ana")
             page.get_by_role("button", name="Send").click()
-            expect(page.get_by_text("this conversation is not open any more; start a new one")).to_be_visible()
+            expect(
+                page.get_by_text("this conversation is not open any more; start a new one")
+            ).to_be_visible()
             expect(page.get_by_label("Your message")).to_have_value("I am Ana")
     kept = json.loads(greeting.read_text(encoding="utf-8"))
     assert kept["persona"].endswith(" MINE")
     assert kept["description"] == "A new description"
 
 
-def test_a_state_with_300_ways_out_is_drawn_and_listed(browser: Browser, address: str, greeting: Path) -> None:
+def test_a_state_with_300_ways_out_is_drawn_and_listed(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     states = {f"s{number}": {"reply": "Hi"} for number in range(300)}
     ways = [{"target_state": name, "description": f"The way to {name}"} for name in states]
-    document = {"name": "wide", "initial_state": "hub", "states": {"hub": {"transitions": ways}, **states}}
+    document = {
+        "name": "wide",
+        "initial_state": "hub",
+        "states": {"hub": {"transitions": ways}, **states},
+    }
     write(greeting.with_name("wide.json"), json.dumps(document))
     with opened(browser, address, "wide.json") as page:
         expect(page.get_by_role("group", name="State hub,")).to_be_visible(timeout=30_000)
@@ -187,7 +201,9 @@ def test_a_state_with_300_ways_out_is_drawn_and_listed(browser: Browser, address
         expect(page.get_by_role("heading", name="hub → s299")).to_be_visible()
 
 
-def test_names_with_markup_other_scripts_and_signs_are_names(browser: Browser, address: str, greeting: Path) -> None:
+def test_names_with_markup_other_scripts_and_signs_are_names(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     key = "<b onclick=window.hit=1>"
     states = {
         name: {
@@ -209,7 +225,9 @@ def test_names_with_markup_other_scripts_and_signs_are_names(browser: Browser, a
             expect(drawn).to_have_count(1)
         view(page, "Outline")
         for name in NAMES:
-            page.get_by_role("list", name="States").get_by_role("button").filter(has_text=name).first.click()
+            page.get_by_role("list", name="States").get_by_role("button").filter(
+                has_text=name
+            ).first.click()
             expect(page.get_by_role("heading", name=f"State {name}")).to_be_visible()
         page.get_by_role("button", name="Rename").click()
         page.get_by_role("dialog").get_by_label("New name").fill(f"{MARKUP} 🚀")
@@ -218,7 +236,9 @@ def test_names_with_markup_other_scripts_and_signs_are_names(browser: Browser, a
         for panel in ("Findings", "Tests", "Talk"):
             page.get_by_role("tab", name=panel).click()
         page.get_by_role("button", name="Start", exact=True).click()
-        expect(page.get_by_role("alert")).to_contain_text(f'the definition cannot run yet: state id "{MARKUP}"')
+        expect(page.get_by_role("alert")).to_contain_text(
+            f'the definition cannot run yet: state id "{MARKUP}"'
+        )
         view(page, "Changes")
         view(page, "Text")
         save(page)
@@ -229,14 +249,18 @@ def test_names_with_markup_other_scripts_and_signs_are_names(browser: Browser, a
     assert list(kept["states"]) == [*NAMES[:-1], f"{MARKUP} 🚀", "end"]
 
 
-def test_a_file_of_five_megabytes_is_drawn_and_edited(browser: Browser, address: str, greeting: Path) -> None:
+def test_a_file_of_five_megabytes_is_drawn_and_edited(
+    browser: Browser, address: str, greeting: Path
+) -> None:
     document = json.loads(greeting.read_text(encoding="utf-8"))
     document["states"]["goodbye"]["reply"] = "x" * 5_000_000
     write(greeting, json.dumps(document, indent=1))
     with opened(browser, address, "greeting.json") as page:
         expect(page.get_by_role("group", name="State goodbye,")).to_be_visible(timeout=30_000)
         view(page, "Outline")
-        page.get_by_role("list", name="States").get_by_role("button").filter(has_text="hello").first.click()
+        page.get_by_role("list", name="States").get_by_role("button").filter(
+            has_text="hello"
+        ).first.click()
         page.get_by_label("purpose").fill("Who are you?")
         page.keyboard.press("Tab")
         expect(page.get_by_text("Change purpose")).to_be_visible(timeout=30_000)

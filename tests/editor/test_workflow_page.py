@@ -72,7 +72,9 @@ def report(folder: Path) -> Path:
 
 def state_form(page: Page, name: str) -> Locator:
     page.get_by_role("navigation", name="Views").get_by_role("button", name="Outline").click()
-    page.get_by_role("list", name="States").get_by_role("button").filter(has_text=name).first.click()
+    page.get_by_role("list", name="States").get_by_role("button").filter(
+        has_text=name
+    ).first.click()
     return page.get_by_role("region", name=f"State {name}")
 
 
@@ -101,10 +103,17 @@ def test_key_results_and_tools_are_edited_in_forms_and_only_those_lines_differ(
         edited(page)
         page.get_by_role("button", name="Save", exact=True).click()
         expect(page.get_by_text("Saved report.json")).to_be_visible()
-    lines = list(unified_diff(REPORT.splitlines(), report.read_text(encoding="utf-8").splitlines(), lineterm="", n=0))
+    lines = list(
+        unified_diff(
+            REPORT.splitlines(), report.read_text(encoding="utf-8").splitlines(), lineterm="", n=0
+        )
+    )
     taken = [line[1:].strip() for line in lines[2:] if line.startswith("-")]
     brought = [line[1:].strip() for line in lines[2:] if line.startswith("+")]
-    assert taken == ['{"name": "sourced", "description": "Cites real sources", "check": null}', '"tools": ["search"],']
+    assert taken == [
+        '{"name": "sourced", "description": "Cites real sources", "check": null}',
+        '"tools": ["search"],',
+    ]
     assert brought == [
         '{"name": "sourced", "description": "Cites two real sources", "check": null},',
         '{"name": "short", "description": "It is short"}',
@@ -112,7 +121,9 @@ def test_key_results_and_tools_are_edited_in_forms_and_only_those_lines_differ(
     ]
 
 
-def test_the_exported_python_runs(browser: Browser, address: str, report: Path, tmp_path: Path) -> None:
+def test_the_exported_python_runs(
+    browser: Browser, address: str, report: Path, tmp_path: Path
+) -> None:
     with opened(browser, address, "report.json") as page:
         edited(page)
         with page.expect_download() as waiting:

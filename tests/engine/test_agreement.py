@@ -25,7 +25,12 @@ TABLE: dict[str, Any] = {
         "details": {
             "purpose": "For which day, and for how many?",
             "required_context_keys": ["day", "guests"],
-            "transitions": [{"target_state": "confirm", "conditions": [{"requires_context_keys": ["day", "guests"]}]}],
+            "transitions": [
+                {
+                    "target_state": "confirm",
+                    "conditions": [{"requires_context_keys": ["day", "guests"]}],
+                }
+            ],
         },
         "confirm": {
             "purpose": "Is that right?",
@@ -33,7 +38,12 @@ TABLE: dict[str, Any] = {
             "confirms": ["day", "guests"],
             "transitions": [{"target_state": "book", "description": "Yes", "agrees": True}],
         },
-        "book": {"kind": "task", "execute": "book", "acts": True, "transitions": [{"target_state": "booked"}]},
+        "book": {
+            "kind": "task",
+            "execute": "book",
+            "acts": True,
+            "transitions": [{"target_state": "booked"}],
+        },
         "booked": {"reply": "Booked for {{ guests }}."},
     },
 }
@@ -41,7 +51,9 @@ ALL = {"day": "Friday", "guests": 4}
 
 
 def said(target: str, message: str = "", **update: Any) -> str:
-    return json.dumps({"transition": {"target_state": target, "context_update": update}, "message": message})
+    return json.dumps(
+        {"transition": {"target_state": target, "context_update": update}, "message": message}
+    )
 
 
 def opened(*replies: str, store: str = "memory", seen: list[Any] | None = None) -> Machine:
@@ -119,14 +131,18 @@ def test_a_stream_shows_no_word_of_a_booking_that_nobody_agreed_to() -> None:
 def _replayed(document: dict[str, Any], *replies: Any, texts: tuple[str, ...]) -> ReplayResult:
     async def run() -> ReplayResult:
         store = MemoryStore()
-        async with AsyncMachine.from_dict(document, model=ScriptedLLM(list(replies)), store=store) as machine:
+        async with AsyncMachine.from_dict(
+            document, model=ScriptedLLM(list(replies)), store=store
+        ) as machine:
             machine.function(lambda ctx: "done", name="book")
             machine.tool(lambda day, guests: "done", name="book", acts=True)
             chat = await machine.start(greet=False, conversation_id="one")
             for text in texts:
                 await chat.send(text)
             records = [parse(text) for text in await store.records("one")]
-            return await replay_turns(machine.program, recorded_tools(machine.program), "one", records)
+            return await replay_turns(
+                machine.program, recorded_tools(machine.program), "one", records
+            )
 
     return asyncio.run(run())
 
@@ -149,7 +165,11 @@ TOOL: dict[str, Any] = {
     "tools": {"book": {"registered": "book"}},
     "states": {
         **TABLE["states"],
-        "book": {"purpose": "Book it", "tools": ["book"], "transitions": [{"target_state": "booked"}]},
+        "book": {
+            "purpose": "Book it",
+            "tools": ["book"],
+            "transitions": [{"target_state": "booked"}],
+        },
     },
 }
 

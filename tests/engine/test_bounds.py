@@ -1,4 +1,6 @@
-"""Bounds of a reply: a limit of tokens, a temperature, what can be picked, and time that a stream renews."""
+"""Bounds of a reply: a limit of tokens, a temperature, what can be picked, and time that a stream
+renews.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ FORM: dict[str, Any] = {
     "name": "form",
     "initial_state": "ask",
     "context_schema": {
-        "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}}
+        "properties": {
+            "name": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        }
     },
     "states": {
         "ask": {
@@ -70,7 +75,9 @@ def test_a_model_that_thinks_has_room_for_its_thoughts(model: str) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_thoughts_that_took_all_tokens_are_given_room_and_the_model_is_remembered(streamed: bool) -> None:
+def test_thoughts_that_took_all_tokens_are_given_room_and_the_model_is_remembered(
+    streamed: bool,
+) -> None:
     limits: list[int] = []
 
     def answer(body: dict[str, Any]) -> Any:
@@ -79,12 +86,23 @@ def test_thoughts_that_took_all_tokens_are_given_room_and_the_model_is_remembere
             return reply("ask", "Your name?")
         message = {"role": "assistant", "content": None, "reasoning_content": "Let me see"}
         if not body.get("stream"):
-            return HttpReply(body={"choices": [{"index": 0, "message": message, "finish_reason": "length"}]})
-        parts = [{"delta": message, "finish_reason": None}, {"delta": {}, "finish_reason": "length"}]
+            return HttpReply(
+                body={"choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
+            )
+        parts = [
+            {"delta": message, "finish_reason": None},
+            {"delta": {}, "finish_reason": "length"},
+        ]
         lines = [f"data: {json.dumps({'choices': [{'index': 0, **part}]})}\n\n" for part in parts]
-        return HttpReply(body="".join((*lines, "data: [DONE]\n\n")), headers={"content-type": "text/event-stream"})
+        return HttpReply(
+            body="".join((*lines, "data: [DONE]\n\n")),
+            headers={"content-type": "text/event-stream"},
+        )
 
-    with serve_scripted(answer) as server, Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine:
+    with (
+        serve_scripted(answer) as server,
+        Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine,
+    ):
         chat = machine.start(greet=False)
         for message in ("hi", "well"):
             if streamed:
@@ -100,11 +118,16 @@ def test_thoughts_that_took_all_tokens_are_given_room_and_the_model_is_remembere
 def test_a_limit_that_the_server_refuses_is_left_out_and_that_is_remembered() -> None:
     def answer(body: dict[str, Any]) -> Any:
         if "max_tokens" in body:
-            fault = {"error": {"message": "max_tokens is too large: this model's window has 512 tokens"}}
+            fault = {
+                "error": {"message": "max_tokens is too large: this model's window has 512 tokens"}
+            }
             return HttpReply(status=400, body=fault)
         return reply("ask", "Your name?")
 
-    with serve_scripted(answer) as server, Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine:
+    with (
+        serve_scripted(answer) as server,
+        Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine,
+    ):
         chat = machine.start(greet=False)
         assert [chat.send("hi").text, chat.send("well").text] == ["Your name?", "Your name?"]
     assert ["max_tokens" in request.body for request in server.requests] == [True, False, False]
@@ -119,9 +142,14 @@ def test_a_reply_cut_by_its_limit_is_no_reply_and_the_second_try_is_told_so(cut:
         if len(body["messages"]) > 2:
             return reply("ask", "Your name?")
         message = {"role": "assistant", "content": cut}
-        return HttpReply(body={"choices": [{"index": 0, "message": message, "finish_reason": "length"}]})
+        return HttpReply(
+            body={"choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
+        )
 
-    with serve_scripted(answer) as server, Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine:
+    with (
+        serve_scripted(answer) as server,
+        Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine,
+    ):
         turn = machine.start(greet=False).send("hi")
     assert (turn.state, turn.text, turn.usage.calls) == ("ask", "Your name?", 2)
     told = server.requests[1].body["messages"][-1]["content"]
@@ -131,7 +159,10 @@ def test_a_reply_cut_by_its_limit_is_no_reply_and_the_second_try_is_told_so(cut:
 def test_a_whole_reply_that_ends_at_its_limit_is_taken() -> None:
     message = {"role": "assistant", "content": json.dumps(reply("ask", "Your name?")) + "\n" * 40}
     cut = HttpReply(body={"choices": [{"index": 0, "message": message, "finish_reason": "length"}]})
-    with serve_scripted([cut]) as server, Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine:
+    with (
+        serve_scripted([cut]) as server,
+        Machine.from_dict(FORM, model="m", base_url=server.base_url) as machine,
+    ):
         turn = machine.start(greet=False).send("hi")
     assert (turn.text, turn.usage.calls) == ("Your name?", 1)
 
@@ -154,13 +185,18 @@ def test_a_server_near_by_is_asked_only_for_what_can_be_picked() -> None:
 def test_where_only_staying_is_left_no_state_is_asked_for() -> None:
     closed = {
         "target_state": "done",
-        "conditions": [{"logic": {"==": [{"var": "vip"}, True]}, "description": "The guest is known"}],
+        "conditions": [
+            {"logic": {"==": [{"var": "vip"}, True]}, "description": "The guest is known"}
+        ],
     }
     schema = {"properties": {"vip": {"type": "boolean", "x-source": "host"}}}
     states = {**FORM["states"], "ask": {"purpose": "Who is it?", "transitions": [closed]}}
     document = {**FORM, "states": states, "context_schema": schema}
     said = {"context_update": {}, "message": "Who is it?"}
-    with serve_scripted([said]) as server, Machine.from_dict(document, model="m", base_url=server.base_url) as machine:
+    with (
+        serve_scripted([said]) as server,
+        Machine.from_dict(document, model="m", base_url=server.base_url) as machine,
+    ):
         turn = machine.start(greet=False).send("hi")
     assert list(schema_of(server.requests[0].body)["properties"]) == ["context_update", "message"]
     assert (turn.state, turn.text, turn.usage.calls) == ("ask", "Who is it?", 1)
@@ -176,12 +212,16 @@ def test_where_only_staying_is_left_no_state_is_asked_for() -> None:
         ("org/model", "org/model"),
     ],
 )
-def test_a_name_is_sent_as_given_but_for_the_prefix_of_a_local_provider(given: str, sent: str) -> None:
+def test_a_name_is_sent_as_given_but_for_the_prefix_of_a_local_provider(
+    given: str, sent: str
+) -> None:
     assert body_of(FORM, model=given)["model"] == sent
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
-def test_the_gateway_of_openai_is_taken_from_the_environment(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gateway_of_openai_is_taken_from_the_environment(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serve_scripted([reply("ask", "Your name?")]) as server:
         for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_FSM_BASE_URL"):
             monkeypatch.delenv(name, raising=False)
@@ -204,9 +244,14 @@ def test_other_providers_keep_their_address() -> None:
 def test_the_time_of_a_streamed_turn_runs_from_its_last_sign_of_life() -> None:
     words = [*json.dumps(reply("ask", "Your name?"))]
     pieces = ["".join(words[start : start + 8]) for start in range(0, len(words), 8)]
-    lines = [f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': piece}}]})}\n\n" for piece in pieces]
+    lines = [
+        f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': piece}}]})}\n\n"
+        for piece in pieces
+    ]
     whole = "".join((*lines, "data: [DONE]\n\n"))
-    slow = HttpReply(body=whole, headers={"content-type": "text/event-stream"}, pace=2.0 / len(whole))
+    slow = HttpReply(
+        body=whole, headers={"content-type": "text/event-stream"}, pace=2.0 / len(whole)
+    )
     with serve_scripted([slow]) as server:
         settings: dict[str, Any] = {"model": "m", "base_url": server.base_url, "timeout": 1.0}
         with Machine.from_dict(FORM, store="memory", **settings) as machine:
@@ -222,5 +267,7 @@ def test_an_error_of_time_says_which_option_gives_longer() -> None:
         settings: dict[str, Any] = {"model": "m", "base_url": server.base_url, "timeout": 0.2}
         with Machine.from_dict(FORM, store="memory", **settings) as machine:
             chat = machine.start(greet=False)
-            with pytest.raises(ModelError, match=r"timeout= gives it longer \(--timeout on the command line\)"):
+            with pytest.raises(
+                ModelError, match=r"timeout= gives it longer \(--timeout on the command line\)"
+            ):
                 chat.send("hi")

@@ -22,7 +22,9 @@ SHOP: dict[str, Any] = {
             "purpose": "Which size?",
             "reply": "Which size?",
             "required_context_keys": ["size"],
-            "transitions": [{"target_state": "done", "conditions": [{"requires_context_keys": ["size"]}]}],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["size"]}]}
+            ],
         },
         "done": {"purpose": "Thank", "reply": "Thanks."},
     },
@@ -81,7 +83,9 @@ TWO_QUESTIONS = {
         name: {
             "purpose": f"{key}?",
             "required_context_keys": [key],
-            "transitions": [{"target_state": after, "conditions": [{"requires_context_keys": [key]}]}],
+            "transitions": [
+                {"target_state": after, "conditions": [{"requires_context_keys": [key]}]}
+            ],
         }
         for name, key, after in (("a", "x", "b"), ("b", "y", "c"), ("c", "size", "d"))
     }
@@ -94,7 +98,9 @@ def test_a_choice_of_a_question_that_is_gone_is_no_answer_to_another_one() -> No
         chat = machine.start()
         old = chat.choices[0]
         assert chat.send(old).state == "b"
-        with pytest.raises(ConversationConflict, match="the question of the choice 'yes' is no longer open"):
+        with pytest.raises(
+            ConversationConflict, match="the question of the choice 'yes' is no longer open"
+        ):
             chat.send(old)
         assert chat.state == "b"
         assert "y" not in chat.context

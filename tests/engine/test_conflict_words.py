@@ -80,7 +80,9 @@ def use_an_id_again(machine: Machine, chat: Conversation) -> None:
         (use_an_id_again, "use a new id for each message"),
     ],
 )
-def test_a_conflict_says_what_to_do(act: Callable[[Machine, Conversation], None], what_to_do: str) -> None:
+def test_a_conflict_says_what_to_do(
+    act: Callable[[Machine, Conversation], None], what_to_do: str
+) -> None:
     machine, chat = begun()
     with machine, pytest.raises(ConversationConflict) as conflict:
         act(machine, chat)

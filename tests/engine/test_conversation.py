@@ -1,4 +1,6 @@
-"""What a caller holds of a conversation changes nothing of it, and never stands for what others have written."""
+"""What a caller holds of a conversation changes nothing of it, and never stands for what others
+have written.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ async def begun(*replies: Any) -> tuple[AsyncConversation, MemoryStore]:
 
 
 @pytest.mark.parametrize("value", ["Rome", ["Rome", "Oslo"], {"at": {"day": 1}}])
-async def test_turns_can_be_changed_by_whoever_holds_them_and_the_conversation_stays(value: Any) -> None:
+async def test_turns_can_be_changed_by_whoever_holds_them_and_the_conversation_stays(
+    value: Any,
+) -> None:
     chat, store = await begun(
         reply("hello", "one", city=value), reply("hello", "two"), reply("hello", "three")
     )
@@ -49,7 +53,9 @@ async def test_turns_can_be_changed_by_whoever_holds_them_and_the_conversation_s
 
 async def test_a_failed_turn_leaves_nothing_of_what_a_handler_changed_in_place() -> None:
     store = MemoryStore()
-    model = ScriptedLLM([reply("hello", "one", city=["Rome"]), ModelError("down"), reply("hello", "two")])
+    model = ScriptedLLM(
+        [reply("hello", "one", city=["Rome"]), ModelError("down"), reply("hello", "two")]
+    )
     machine = AsyncMachine.from_dict(GREETER, model=model, store=store)
 
     @machine.on("pre_processing")
@@ -65,7 +71,9 @@ async def test_a_failed_turn_leaves_nothing_of_what_a_handler_changed_in_place()
 
 
 async def test_changes_of_a_resumed_conversations_lists_are_not_kept() -> None:
-    async with AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello")], loop=True)) as machine:
+    async with AsyncMachine.from_dict(
+        GREETER, model=ScriptedLLM([reply("hello")], loop=True)
+    ) as machine:
         chat = await machine.start(context={"tags": ["a"]}, greet=False)
         resumed = await machine.resume(chat.id)
         resumed.context["tags"].append("b")
@@ -77,11 +85,20 @@ async def test_changes_of_a_conversations_lists_in_a_digression_are_not_kept() -
     document = {
         "name": "trip",
         "initial_state": "ask",
-        "context_schema": {"type": "object", "properties": {"cities": {"type": "array"}, "sure": {"type": "boolean"}}},
+        "context_schema": {
+            "type": "object",
+            "properties": {"cities": {"type": "array"}, "sure": {"type": "boolean"}},
+        },
         "global_transitions": [aside],
         "states": {
-            "ask": {"purpose": "Where to?", "transitions": [{"target_state": "end", "description": "All is said"}]},
-            "why": {"purpose": "Say why", "transitions": [{"target_state": "done", "description": "It was said"}]},
+            "ask": {
+                "purpose": "Where to?",
+                "transitions": [{"target_state": "end", "description": "All is said"}],
+            },
+            "why": {
+                "purpose": "Say why",
+                "transitions": [{"target_state": "done", "description": "It was said"}],
+            },
             "done": {"reply": "Well."},
             "end": {"purpose": "Goodbye"},
         },
@@ -121,7 +138,9 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
     )
     await chat.send("first")
     await chat.send("second")
-    again = await AsyncMachine.from_dict(GREETER, model=ScriptedLLM([]), store=store).resume(chat.id)
+    again = await AsyncMachine.from_dict(GREETER, model=ScriptedLLM([]), store=store).resume(
+        chat.id
+    )
     await again.undo()
     turn = await chat.send("third")
     assert (turn.number, turn.context) == (2, {"city": "Rome"})
@@ -131,7 +150,9 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
     ("declared", "outcome"),
     [({}, "passed"), ({"outcome": "failed"}, "failed"), ({"outcome": "sold"}, "sold")],
 )
-async def test_a_final_state_says_how_the_conversation_ended(declared: dict[str, str], outcome: str) -> None:
+async def test_a_final_state_says_how_the_conversation_ended(
+    declared: dict[str, str], outcome: str
+) -> None:
     states = {
         "ask": {"purpose": "Ask", "transitions": [{"target_state": "end"}]},
         "end": {"kind": "final", **declared},

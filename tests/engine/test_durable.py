@@ -1,4 +1,6 @@
-"""`send(durable=True)`: an accepted message is answered, whatever becomes of the process that took it."""
+"""`send(durable=True)`: an accepted message is answered, whatever becomes of the process that took
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The shell: locks, request ids, commits, journals, handlers, deadlines. Nothing acknowledged is lost or done twice."""
+"""The shell: locks, request ids, commits, journals, handlers, deadlines. Nothing acknowledged is
+lost or done twice.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,12 @@ async def test_turn_shows_what_happened() -> None:
         True,
         True,
     )
-    assert (turn.context, turn.request_id, turn.number, turn.usage.calls) == ({"name": "Ada"}, "m1", 1, 1)
+    assert (turn.context, turn.request_id, turn.number, turn.usage.calls) == (
+        {"name": "Ada"},
+        "m1",
+        1,
+        1,
+    )
     assert [(m.role, m.text, m.turn) for m in await chat.history()] == [
         ("assistant", "Hi!", 0),
         ("user", "I'm Ada", 1),
@@ -96,23 +103,30 @@ async def test_tokens_from_a_cache_stand_in_the_record() -> None:
     machine = AsyncMachine.from_dict(GREETER, model=Caching())
     chat = await machine.start()
     await chat.send("hi")
-    replies = [event for turn in await chat.turns() for event in turn.events if isinstance(event, ev.ModelReplied)]
-    assert [(event.input_tokens, event.cached_tokens) for event in replies] == [(900, 800), (900, 800)]
+    replies = [
+        event
+        for turn in await chat.turns()
+        for event in turn.events
+        if isinstance(event, ev.ModelReplied)
+    ]
+    assert [(event.input_tokens, event.cached_tokens) for event in replies] == [
+        (900, 800),
+        (900, 800),
+    ]
 
 
 async def test_same_request_id_gives_the_recorded_turn_without_a_call() -> None:
-    machine = scripted(reply("hello", "one"), reply("hello", "two", x=2), reply("bye", "three", name="A"))
+    machine = scripted(
+        reply("hello", "one"), reply("hello", "two", x=2), reply("bye", "three", name="A")
+    )
     chat = await machine.start(greet=False)
     first = await chat.send("a", request_id="m1")
     second = await chat.send("b", request_id="m2")
     third = await chat.send("c", request_id="m3")
     assert [
-        await chat.send(text, request_id=key) for text, key in (("a", "m1"), ("b", "m2"), ("c", "m3"))
-    ] == [
-        first,
-        second,
-        third,
-    ]
+        await chat.send(text, request_id=key)
+        for text, key in (("a", "m1"), ("b", "m2"), ("c", "m3"))
+    ] == [first, second, third]
     assert first.context == {}
     with pytest.raises(ConversationConflict, match="'m1' was already used for another message"):
         await chat.send("different", request_id="m1")
@@ -198,9 +212,9 @@ async def test_ids_that_no_store_could_keep_are_value_errors(bad: Any) -> None:
 
 async def test_conversation_can_be_resumed_by_another_machine_on_the_same_store() -> None:
     store = MemoryStore()
-    chat = await scripted(reply("hello", "Hi"), reply("hello", "one", city="Rome"), store=store).start(
-        conversation_id="c"
-    )
+    chat = await scripted(
+        reply("hello", "Hi"), reply("hello", "one", city="Rome"), store=store
+    ).start(conversation_id="c")
     await chat.send("m")
     again = await scripted(reply("bye", "Bye", name="Ada"), store=store).resume("c")
     assert (again.greeting, again.state, again.context) == ("Hi", "hello", {"city": "Rome"})
@@ -209,7 +223,10 @@ async def test_conversation_can_be_resumed_by_another_machine_on_the_same_store(
 
 async def test_undo_takes_turns_back_one_by_one_and_stays_on_record() -> None:
     machine = scripted(
-        reply("hello", "1", a=1), reply("hello", "2", a=2), reply("bye", "3", name="x"), reply("hello", "4")
+        reply("hello", "1", a=1),
+        reply("hello", "2", a=2),
+        reply("bye", "3", name="x"),
+        reply("hello", "4"),
     )
     chat = await machine.start(greet=False)
     for text in "abc":
@@ -289,7 +306,9 @@ async def test_stream_gives_events_as_they_happen_and_then_the_turn() -> None:
 
 
 async def test_a_stream_that_is_played_calls_a_function_with_the_same_events() -> None:
-    async with AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Your name?")] * 2)) as machine:
+    async with AsyncMachine.from_dict(
+        GREETER, model=ScriptedLLM([reply("hello", "Your name?")] * 2)
+    ) as machine:
         looped, played = [await machine.start(greet=False) for _ in range(2)]
         events = [event async for event in looped.stream("Hi")]
         stream, heard = played.stream("Hi"), []
@@ -304,7 +323,9 @@ async def test_a_function_that_fails_stops_the_stream_that_it_plays() -> None:
     def refuse(event: ev.Event) -> None:
         raise ValueError("not this one")
 
-    async with AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Your name?")] * 2)) as machine:
+    async with AsyncMachine.from_dict(
+        GREETER, model=ScriptedLLM([reply("hello", "Your name?")] * 2)
+    ) as machine:
         chat = await machine.start(greet=False)
         with pytest.raises(ValueError, match="not this one"):
             await chat.stream("Hi").play(refuse)
@@ -320,7 +341,10 @@ async def test_stream_raises_what_send_would() -> None:
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_turn_whose_machine_is_closed_is_not_asked_for_again(streams: bool) -> None:
-    head = {"transition": {"target_state": "hello", "context_update": {}}, "message": "How do you do? " * 9}
+    head = {
+        "transition": {"target_state": "hello", "context_update": {}},
+        "message": "How do you do? " * 9,
+    }
     slow = FaultyStream(words=head, split=50, pause=0.05) if streams else HttpReply(delay=math.inf)
     with serve_scripted([slow, reply("hello", "again")]) as server:
         machine = AsyncMachine.from_dict(GREETER, model="m", base_url=server.base_url)
@@ -382,7 +406,9 @@ async def test_decorated_handlers_run_at_their_points_and_states() -> None:
 
     @machine.on("post_transition", state="bye")
     async def told(event: Occasion) -> dict[str, Any] | None:
-        seen.append(f"{event.previous_state}->{event.state} {event.context} {event.system['_turn']}")
+        seen.append(
+            f"{event.previous_state}->{event.state} {event.context} {event.system['_turn']}"
+        )
         return None
 
     @machine.on("post_transition", state="hello")
@@ -406,7 +432,12 @@ async def test_decorated_handlers_run_at_their_points_and_states() -> None:
 
 async def test_handlers_see_what_those_before_them_changed_and_none_deletes() -> None:
     machine = scripted(reply("hello"))
-    add = create_handler("add").with_priority(1).at("pre_processing").do(lambda event: {"n": 1, "gone": None})
+    add = (
+        create_handler("add")
+        .with_priority(1)
+        .at("pre_processing")
+        .do(lambda event: {"n": 1, "gone": None})
+    )
     double = (
         create_handler("double")
         .at("pre_processing")
@@ -421,7 +452,10 @@ async def test_handlers_see_what_those_before_them_changed_and_none_deletes() ->
 async def test_veto_forbids_a_move() -> None:
     machine = scripted(reply("bye", "Bye", name="A"), reply("hello", "Not yet"))
     machine.add_handler(
-        create_handler("guard").at("pre_transition").on_target_state("bye").do(lambda event: Veto("closed"))
+        create_handler("guard")
+        .at("pre_transition")
+        .on_target_state("bye")
+        .do(lambda event: Veto("closed"))
     )
     turn = await (await machine.start(greet=False)).send("A")
     assert (turn.state, turn.text) == ("hello", "Not yet")
@@ -460,7 +494,10 @@ async def test_failing_handler_is_recorded_and_the_turn_goes_on() -> None:
     machine.add_handler(create_handler("bad").at("pre_processing").do(failing))
     turn = await (await machine.start(greet=False)).send("m")
     assert turn.text == "ok"
-    assert ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'") in turn.events
+    assert (
+        ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'")
+        in turn.events
+    )
 
 
 async def test_handler_that_is_cancelled_from_inside_has_failed_and_cancels_nobody() -> None:
@@ -483,7 +520,9 @@ class Mute:
 
 async def test_value_of_a_handler_that_fails_to_become_json_is_its_error() -> None:
     machine = scripted(reply("hello", "ok"))
-    machine.add_handler(create_handler("bad").at("pre_processing").do(lambda _: {"day": 1, "mute": Mute()}))
+    machine.add_handler(
+        create_handler("bad").at("pre_processing").do(lambda _: {"day": 1, "mute": Mute()})
+    )
     turn = await (await machine.start(greet=False)).send("m")
     said = "key 'mute': KeyError: 'nothing to say'"
     assert ev.HandlerFailed(handler="bad", point="pre_processing", error=said) in turn.events
@@ -496,13 +535,23 @@ def unknown(occasion: Occasion) -> bool:
 
 async def test_condition_of_a_handler_that_fails_is_a_failure_of_that_handler() -> None:
     machine = scripted(reply("hello", "ok"), reply("hello", "ok"))
-    machine.add_handler(create_handler("bad").at("pre_processing", "context_update").when(unknown).do(lambda _: None))
+    machine.add_handler(
+        create_handler("bad")
+        .at("pre_processing", "context_update")
+        .when(unknown)
+        .do(lambda _: None)
+    )
     chat = await machine.start(greet=False)
     turn = await chat.send("m")
     assert turn.text == "ok"
-    assert ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'") in turn.events
+    assert (
+        ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'")
+        in turn.events
+    )
     stopping = scripted(reply("bye", "ok", name="Ada"))
-    stopping.add_handler(create_handler("bad").at("context_update").when(unknown).as_critical().do(lambda _: None))
+    stopping.add_handler(
+        create_handler("bad").at("context_update").when(unknown).as_critical().do(lambda _: None)
+    )
     chat = await stopping.start(greet=False)
     with pytest.raises(HandlerError, match="handler 'bad' failed at context_update: KeyError"):
         async for _ in chat.stream("m"):
@@ -511,7 +560,10 @@ async def test_condition_of_a_handler_that_fails_is_a_failure_of_that_handler() 
 
 
 def test_condition_of_a_handler_is_a_plain_function() -> None:
-    with pytest.raises(TypeError, match="failing is async, and nobody would await it: a condition is a plain function"):
+    with pytest.raises(
+        TypeError,
+        match="failing is async, and nobody would await it: a condition is a plain function",
+    ):
         create_handler("bad").when(failing)
 
 
@@ -520,7 +572,8 @@ async def test_condition_that_returns_a_coroutine_does_not_hold() -> None:
         return False
 
     ran: list[object] = []
-    bad = create_handler("bad").at("pre_processing").when(lambda occasion: never(occasion)).do(ran.append)  # type: ignore[arg-type, return-value]  # noqa: PLW0108
+    builder = create_handler("bad").at("pre_processing")
+    bad = builder.when(lambda occasion: never(occasion)).do(ran.append)  # noqa: PLW0108
     machine = scripted(reply("bye", "ok", name="Ada"))
     machine.add_handler(bad)
     turn = await (await machine.start(greet=False)).send("m")
@@ -562,13 +615,21 @@ def test_a_handler_needs_a_timeout_above_0(seconds: float) -> None:
 async def test_handler_that_hangs_runs_out_of_time() -> None:
     machine = scripted(reply("hello", "ok"))
     machine.add_handler(
-        create_handler("slow").at("pre_processing").with_timeout(0.02).do(lambda event: time.sleep(0.3))
+        create_handler("slow")
+        .at("pre_processing")
+        .with_timeout(0.02)
+        .do(lambda event: time.sleep(0.3))
     )
     turn = await (await machine.start(greet=False)).send("m")
-    assert ev.HandlerFailed(handler="slow", point="pre_processing", error="it ran out of time") in turn.events
+    assert (
+        ev.HandlerFailed(handler="slow", point="pre_processing", error="it ran out of time")
+        in turn.events
+    )
 
 
-async def test_handler_that_will_not_be_cancelled_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_handler_that_will_not_be_cancelled_is_left_to_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("llm_fsm.tools.executor.GRACE", 0.02)
     release = asyncio.Event()
 
@@ -578,11 +639,16 @@ async def test_handler_that_will_not_be_cancelled_is_left_to_itself(monkeypatch:
                 await release.wait()
 
     machine = scripted(reply("hello", "ok"))
-    machine.add_handler(create_handler("stubborn").at("pre_processing").with_timeout(0.02).do(stubborn))
+    machine.add_handler(
+        create_handler("stubborn").at("pre_processing").with_timeout(0.02).do(stubborn)
+    )
     turn = await (await machine.start(greet=False)).send("m")
     release.set()
     await asyncio.sleep(0.01)
-    assert ev.HandlerFailed(handler="stubborn", point="pre_processing", error="it ran out of time") in turn.events
+    assert (
+        ev.HandlerFailed(handler="stubborn", point="pre_processing", error="it ran out of time")
+        in turn.events
+    )
 
 
 class Speechless(Exception):
@@ -605,7 +671,9 @@ async def test_handler_whose_error_has_no_words_fails_and_the_turn_goes_on() -> 
 
 async def test_error_handler_gives_the_words_and_the_turn_is_on_record() -> None:
     machine = scripted(ModelError("down"), reply("hello", "better"))
-    machine.add_handler(create_handler("sorry").at("error").do(lambda event: f"Sorry: {event.error}"))
+    machine.add_handler(
+        create_handler("sorry").at("error").do(lambda event: f"Sorry: {event.error}")
+    )
     chat = await machine.start(greet=False)
     turn = await chat.send("m", request_id="r")
     assert (turn.text, turn.state, turn.moved) == ("Sorry: down", "hello", False)
@@ -619,11 +687,15 @@ async def test_values_of_handlers_become_json_or_are_recorded_as_their_error() -
     machine = scripted(reply("hello"))
     day = datetime.date(2026, 1, 2)
     machine.add_handler(
-        create_handler("h").at("pre_processing").do(lambda event: {"day": day, "bad": object(), "_turn": 5})
+        create_handler("h")
+        .at("pre_processing")
+        .do(lambda event: {"day": day, "bad": object(), "_turn": 5})
     )
     turn = await (await machine.start(greet=False, context={"when": day})).send("m")
     assert turn.context == {"when": "2026-01-02", "day": "2026-01-02"}
-    assert any(isinstance(event, ev.HandlerFailed) and "'bad'" in event.error for event in turn.events)
+    assert any(
+        isinstance(event, ev.HandlerFailed) and "'bad'" in event.error for event in turn.events
+    )
 
 
 @pytest.mark.parametrize(
@@ -635,10 +707,15 @@ async def test_values_of_handlers_become_json_or_are_recorded_as_their_error() -
         (lambda b: b.on_context_update("other"), []),
         (lambda b: b.at("context_update").when_keys_updated("name", "x"), ["context_update"]),
         (lambda b: b.at("post_processing").when_context_has("name"), ["post_processing"]),
-        (lambda b: b.at("pre_transition").on_state("hello").not_on_target_state("hello"), ["pre_transition"]),
+        (
+            lambda b: b.at("pre_transition").on_state("hello").not_on_target_state("hello"),
+            ["pre_transition"],
+        ),
         (lambda b: b.at("pre_transition").not_on_state("hello"), []),
         (
-            lambda b: b.at("pre_processing", "post_processing").when(lambda event: event.state == "bye"),
+            lambda b: b.at("pre_processing", "post_processing").when(
+                lambda event: event.state == "bye"
+            ),
             ["post_processing"],
         ),
     ],
@@ -651,7 +728,9 @@ async def test_builder_narrows_when_a_handler_runs(build: Any, points: list[str]
     assert seen == points
 
 
-async def test_the_conditions_of_a_handler_see_what_those_before_it_changed_and_change_nothing_themselves() -> None:
+async def test_the_conditions_of_a_handler_see_what_those_before_it_changed_and_change_nothing_themselves() -> (
+    None
+):
     seen: list[dict[str, Any]] = []
     machine = scripted(reply("hello", "Hm?"))
 
@@ -665,7 +744,9 @@ async def test_the_conditions_of_a_handler_see_what_those_before_it_changed_and_
         (create_handler("c").at("pre_processing").when(spoils), {"vip": True}),
         (create_handler("d").at("pre_processing").when_context_has("vip"), None),
     ):
-        machine.add_handler(build.do(lambda event, changes=changes: seen.append(dict(event.context)) or changes))
+        machine.add_handler(
+            build.do(lambda event, changes=changes: seen.append(dict(event.context)) or changes)
+        )
     await (await machine.start(greet=False, context={"tier": "gold"})).send("m")
     assert seen == [{"tier": "gold"}, {}, {"vip": True}]
 
@@ -756,8 +837,12 @@ async def test_secret_values_are_kept_for_the_program_and_hidden_from_the_view()
     assert json.dumps(dict(views[1].writable)) == json.dumps(schema["properties"])
 
 
-async def test_request_id_of_long_ago_gives_its_turn_and_leaves_the_conversation_where_it_is() -> None:
-    chat = await scripted(reply("hello", "one", x=1), reply("bye", "two", name="A")).start(greet=False)
+async def test_request_id_of_long_ago_gives_its_turn_and_leaves_the_conversation_where_it_is() -> (
+    None
+):
+    chat = await scripted(reply("hello", "one", x=1), reply("bye", "two", name="A")).start(
+        greet=False
+    )
     first = await chat.send("a", request_id="1")
     await chat.send("b", request_id="2")
     stream = chat.stream("a", request_id="1")
@@ -785,14 +870,19 @@ async def test_a_machine_lives_by_the_clock_it_is_given() -> None:
         "states": {
             "hello": {
                 "purpose": "Wait for the day",
-                "transitions": [{"target_state": "bye", "auto": True, "conditions": [{"logic": logic}]}],
+                "transitions": [
+                    {"target_state": "bye", "auto": True, "conditions": [{"logic": logic}]}
+                ],
             },
             "bye": {"reply": "It is time."},
         },
     }
     moment = [1893455999.0]
     machine = AsyncMachine.from_dict(
-        document, model=ScriptedLLM([reply("hello", "Not yet.")]), store="memory", clock=lambda: moment[0]
+        document,
+        model=ScriptedLLM([reply("hello", "Not yet.")]),
+        store="memory",
+        clock=lambda: moment[0],
     )
     chat = await machine.start(greet=False)
     assert (await chat.send("now?")).text == "Not yet."
@@ -830,10 +920,16 @@ async def test_message_that_died_after_it_acted_is_finished_before_the_next_one(
 
 
 @pytest.mark.parametrize("request_id", ["m1", None])
-async def test_message_whose_failure_was_told_is_forgotten_unless_it_comes_again(request_id: str | None) -> None:
+async def test_message_whose_failure_was_told_is_forgotten_unless_it_comes_again(
+    request_id: str | None,
+) -> None:
     store, seen = MemoryStore(), []
     machine = await _acting(
-        store, ScriptedLLM([ModelError("down"), reply("hello", "2"), ModelError("down"), reply("hello", "3")]), seen
+        store,
+        ScriptedLLM(
+            [ModelError("down"), reply("hello", "2"), ModelError("down"), reply("hello", "3")]
+        ),
+        seen,
     )
     chat = await machine.start(conversation_id="c", greet=False)
     with pytest.raises(ModelError):
@@ -846,9 +942,17 @@ async def test_message_whose_failure_was_told_is_forgotten_unless_it_comes_again
     assert [said.split()[0] for said in seen] == ["one", "two", "three"]
 
 
-async def test_handler_keys_tell_every_run_from_the_others_and_stay_when_a_turn_is_begun_again() -> None:
+async def test_handler_keys_tell_every_run_from_the_others_and_stay_when_a_turn_is_begun_again() -> (
+    None
+):
     store, keys = MemoryStore(), []
-    points = ("pre_processing", "context_update", "pre_transition", "post_transition", "end_conversation")
+    points = (
+        "pre_processing",
+        "context_update",
+        "pre_transition",
+        "post_transition",
+        "end_conversation",
+    )
 
     def machine(*replies: Any) -> AsyncMachine:
         made = scripted(*replies, store=store, clock=lambda: 1000.0)
@@ -924,12 +1028,19 @@ async def test_each_handler_of_the_words_is_given_those_of_the_one_before_it() -
 
 async def test_handlers_hear_only_of_values_that_changed() -> None:
     heard: list[object] = []
-    hear = create_handler("h").at("context_update").when_keys_updated("name").do(
-        lambda occasion: heard.append(occasion.context["name"])
+    hear = (
+        create_handler("h")
+        .at("context_update")
+        .when_keys_updated("name")
+        .do(lambda occasion: heard.append(occasion.context["name"]))
     )
     replies = [reply("hello", name="Ada"), reply("hello", name="Ada"), reply("hello", name="Ida")]
     machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM(replies), handlers=[hear])
     chat = await machine.start(greet=False)
     turns = [await chat.send(text) for text in ("Ada", "Ada", "Ida")]
     assert heard == ["Ada", "Ida"]
-    assert [sum(isinstance(event, ev.ContextSet) for event in turn.events) for turn in turns] == [1, 0, 1]
+    assert [sum(isinstance(event, ev.ContextSet) for event in turn.events) for turn in turns] == [
+        1,
+        0,
+        1,
+    ]

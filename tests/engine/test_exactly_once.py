@@ -42,7 +42,9 @@ def test_alike_are_calls_of_one_tool_with_the_same_arguments() -> None:
     assert fingerprint(planned("a")) != fingerprint(planned("a", 2))
 
 
-def test_a_call_of_a_fresh_question_has_the_result_of_one_like_it_that_nobody_comes_back_for() -> None:
+def test_a_call_of_a_fresh_question_has_the_result_of_one_like_it_that_nobody_comes_back_for() -> (
+    None
+):
     once = ExactlyOnce(before((planned("a"), "1"), (planned("b"), "2")))
     assert once.known([planned("x", 2)], (), fresh=True) == {}
     assert once.known([planned("x")], (), fresh=False) == {}
@@ -87,4 +89,7 @@ def test_a_call_that_a_person_repeats_is_made_under_the_key_that_it_had() -> Non
 
 def test_calls_that_may_run_twice_are_not_kept() -> None:
     assert before((planned("a", once=False), "1")) == {}
-    assert ExactlyOnce(before((planned("a"), "1"))).known([planned("x", once=False)], (), fresh=True) == {}
+    assert (
+        ExactlyOnce(before((planned("a"), "1"))).known([planned("x", once=False)], (), fresh=True)
+        == {}
+    )

@@ -1,4 +1,6 @@
-"""Errors of the host's own code: they are on record with their place, in the log, and end nothing for good."""
+"""Errors of the host's own code: they are on record with their place, in the log, and end nothing
+for good.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,12 @@ def definition(task: dict[str, Any] | None = None, **more: Any) -> dict[str, Any
             },
             "work": {**work, "transitions": [{"target_state": "done", "on": "default"}]},
             "done": {"purpose": "Say goodbye", "reply": "Bye."},
-            "sorry": {"purpose": "Say sorry", "kind": "final", "outcome": "failed", "reply": "A colleague calls you."},
+            "sorry": {
+                "purpose": "Say sorry",
+                "kind": "final",
+                "outcome": "failed",
+                "reply": "A colleague calls you.",
+            },
             "other": {"purpose": "Anything else?", "transitions": [{"target_state": "sorry"}]},
         },
         **more,
@@ -114,7 +121,9 @@ def test_each_failure_names_function_file_line_and_error(
     def fine(ctx: Any) -> str:
         return "ok"
 
-    chat = machine(document, *replies, functions=[broken_json, passes, picks, fine]).start(greet=False)
+    chat = machine(document, *replies, functions=[broken_json, passes, picks, fine]).start(
+        greet=False
+    )
     turn = chat.send("tea")
     [event] = [event for event in turn.events if isinstance(event, ev.FunctionFailed)]
     function = {"function": broken_json, "check": passes, "route": picks, "tool": price}[kind]
@@ -136,7 +145,9 @@ def test_a_handler_that_raises_is_logged_in_one_line_in_every_mode(
     mode: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler = create_handler("hook").at("pre_processing").do(hooks)
-    chat = machine(definition(), reply("ask", "Yes?"), handlers=[handler], error_mode=mode).start(greet=False)
+    chat = machine(definition(), reply("ask", "Yes?"), handlers=[handler], error_mode=mode).start(
+        greet=False
+    )
     if mode == "raise":
         with pytest.raises(HandlerError):
             chat.send("tea")
@@ -149,18 +160,24 @@ def test_a_handler_that_raises_is_logged_in_one_line_in_every_mode(
     assert HERE in record.getMessage()
 
 
-def test_a_handler_at_the_end_of_a_conversation_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_at_the_end_of_a_conversation_is_logged_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     handler = create_handler("hook").at("end_conversation").do(hooks)
     chat = machine(definition(), handlers=[handler]).start(greet=False)
     chat.end()
-    assert ["hook" in record.getMessage() for record in caplog.records if record.name == LOGGER] == [True]
+    assert [
+        "hook" in record.getMessage() for record in caplog.records if record.name == LOGGER
+    ] == [True]
 
 
 def test_the_traceback_is_logged_at_debug_and_has_the_code_of_the_host_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, logger=LOGGER)
-    machine(definition(), calls(("price", {"item": "tea"})), reply("ask", "?")).start(greet=False).send("tea")
+    machine(definition(), calls(("price", {"item": "tea"})), reply("ask", "?")).start(
+        greet=False
+    ).send("tea")
     [trace] = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
     assert "raise KeyError(item)" in trace
     assert "tools/executor.py" not in trace
@@ -198,7 +215,9 @@ def test_a_task_whose_function_fails_stays_open_and_is_tried_again_with_the_next
             raise OSError("the database is away")
         return "done"
 
-    chat = machine(definition({"execute": "work", "max_retries": 0}), GO, functions=[work]).start(greet=False)
+    chat = machine(definition({"execute": "work", "max_retries": 0}), GO, functions=[work]).start(
+        greet=False
+    )
     for _ in range(2):
         turn = chat.send("tea")
         assert (turn.state, turn.ended, turn.outcome) == ("work", False, "")
@@ -215,7 +234,11 @@ def test_the_rule_says_its_reply_and_moves(caplog: pytest.LogCaptureFixture) -> 
     assert turn.text == "Our system is down, Ada.\n\nA colleague calls you."
     assert (turn.state, turn.outcome) == ("sorry", "failed")
     assert len(failures(turn)) == 2, "every attempt is on record"
-    [entered] = [event for event in turn.events if isinstance(event, ev.StateEntered) and event.state == "sorry"]
+    [entered] = [
+        event
+        for event in turn.events
+        if isinstance(event, ev.StateEntered) and event.state == "sorry"
+    ]
     assert (entered.by, entered.transition) == ("error", "/on_function_error")
 
 
@@ -227,7 +250,9 @@ def test_the_rule_without_a_target_lets_the_state_stay_open() -> None:
 
 def test_the_rule_that_leads_to_a_question_asks_it() -> None:
     rule = {"reply": "That did not work.", "target_state": "other"}
-    chat = machine(definition(on_function_error=rule), GO, reply("other", "Anything else?")).start(greet=False)
+    chat = machine(definition(on_function_error=rule), GO, reply("other", "Anything else?")).start(
+        greet=False
+    )
     turn = chat.send("tea")
     assert turn.text == "That did not work.\n\nAnything else?"
     assert turn.state == "other"
@@ -235,7 +260,9 @@ def test_the_rule_that_leads_to_a_question_asks_it() -> None:
 
 def test_what_the_task_says_about_used_up_attempts_comes_before_the_rule() -> None:
     rule = {"reply": "Down.", "target_state": "sorry"}
-    chat = machine(definition({"on_exhausted": "done"}, on_function_error=rule), GO).start(greet=False)
+    chat = machine(definition({"on_exhausted": "done"}, on_function_error=rule), GO).start(
+        greet=False
+    )
     assert chat.send("tea").text == "One moment.\n\nBye."
 
 
@@ -270,7 +297,9 @@ def test_a_tool_that_works_in_the_end_has_not_failed_for_good() -> None:
 def test_a_tool_that_fails_on_arrival_with_tools_first_follows_the_rule() -> None:
     document = definition(on_function_error={"reply": "Down.", "target_state": "sorry"})
     document["states"]["ask"]["tools_first"] = True
-    chat = machine(document, calls(("price", {"item": "tea"})), {"message": "Here is the price."}).start()
+    chat = machine(
+        document, calls(("price", {"item": "tea"})), {"message": "Here is the price."}
+    ).start()
     assert chat.greeting == "Down.\n\nA colleague calls you."
     assert chat.ended
 
@@ -293,9 +322,17 @@ def test_a_rule_of_the_caller_leads_out_of_a_called_definition() -> None:
         },
     }  # fmt: skip
     document = definition(on_function_error={"reply": "Down.", "target_state": "sorry"})
-    document["states"]["work"] = {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "done"}]}
+    document["states"]["work"] = {
+        "kind": "subflow",
+        "flow": "inner",
+        "transitions": [{"target_state": "done"}],
+    }
     turn = machine(document, GO, flows={"inner": flow}).start(greet=False).send("tea")
-    assert (turn.text, turn.state, turn.outcome) == ("Down.\n\nA colleague calls you.", "sorry", "failed")
+    assert (turn.text, turn.state, turn.outcome) == (
+        "Down.\n\nA colleague calls you.",
+        "sorry",
+        "failed",
+    )
 
 
 def test_a_run_without_a_user_still_ends_as_exhausted() -> None:
@@ -312,12 +349,16 @@ def test_an_unknown_target_and_a_broken_reply_are_findings() -> None:
     from llm_fsm import DefinitionError, check
 
     unknown = definition(on_function_error={"target_state": "nowhere"})
-    assert [finding.name for finding in check(unknown) if finding.level == "error"] == ["unknown-target"]
+    assert [finding.name for finding in check(unknown) if finding.level == "error"] == [
+        "unknown-target"
+    ]
     for rule in ({"target_state": "nowhere"}, {"reply": "{{ a"}):
         with pytest.raises(DefinitionError):
             machine(definition(on_function_error=rule))
     known = check(definition(on_function_error={"target_state": "sorry"}))
-    assert "unreachable-state" not in [finding.name for finding in known if "sorry" in finding.message]
+    assert "unreachable-state" not in [
+        finding.name for finding in known if "sorry" in finding.message
+    ]
 
 
 def test_an_explanation_of_a_turn_that_is_not_there_is_a_value_error() -> None:

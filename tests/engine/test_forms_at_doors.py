@@ -52,7 +52,13 @@ FORMS = [
     ("address", {"number": "３", "city": "Bonn"}, {"number": 3, "city": "Bonn"}),
     ("day", "2026-12-05", "2026-12-05"),
 ]
-REFUSED = [("count", "three or four"), ("ok", "perhaps"), ("size", "huge"), ("count", 3.5), ("day", "the fifth")]
+REFUSED = [
+    ("count", "three or four"),
+    ("ok", "perhaps"),
+    ("size", "huge"),
+    ("count", 3.5),
+    ("day", "the fifth"),
+]
 NOTHING = object()
 
 
@@ -71,7 +77,9 @@ def document(**keys: Any) -> dict[str, Any]:
 
 
 def by_reply(key: str, value: Any) -> Any:
-    with Machine.from_dict(document(), model=ScriptedLLM([reply("a", "ok", **{key: value})])) as machine:
+    with Machine.from_dict(
+        document(), model=ScriptedLLM([reply("a", "ok", **{key: value})])
+    ) as machine:
         chat = machine.start(greet=False)
         chat.send("x")
         return chat.context.get(key, NOTHING)
@@ -91,7 +99,9 @@ def by_update(key: str, value: Any) -> Any:
 
 def by_handler(key: str, value: Any) -> Any:
     handler = create_handler("h").at("pre_processing").do(lambda _: {key: value})
-    with Machine.from_dict(document(), model=ScriptedLLM([reply("a", "ok")]), handlers=[handler]) as machine:
+    with Machine.from_dict(
+        document(), model=ScriptedLLM([reply("a", "ok")]), handlers=[handler]
+    ) as machine:
         chat = machine.start(greet=False)
         chat.send("x")
         return chat.context.get(key, NOTHING)
@@ -99,7 +109,9 @@ def by_handler(key: str, value: Any) -> Any:
 
 def by_tool_result(key: str, value: Any) -> Any:
     made = document(tools={"t": {"registered": "t", "output": {key: "v"}}}, state={"tools": ["t"]})
-    with Machine.from_dict(made, model=ScriptedLLM([calls(("t", {})), reply("a", "ok")])) as machine:
+    with Machine.from_dict(
+        made, model=ScriptedLLM([calls(("t", {})), reply("a", "ok")])
+    ) as machine:
         machine.tool(lambda: {"v": value}, name="t", description="T")
         chat = machine.start(greet=False)
         chat.send("x")
@@ -159,7 +171,9 @@ DOORS: Mapping[str, Callable[[str, Any], Any]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(("key", "given", "read"), FORMS)
-def test_each_form_of_a_value_is_read_alike_at_every_door(door: str, key: str, given: Any, read: Any) -> None:
+def test_each_form_of_a_value_is_read_alike_at_every_door(
+    door: str, key: str, given: Any, read: Any
+) -> None:
     found = DOORS[door](key, given)
     if door == "a tool's argument" and given == 3.0 and type(given) is float:
         assert found == read  # what fits goes to a tool as the model wrote it
@@ -178,7 +192,11 @@ def test_what_the_schema_cannot_mean_is_kept_at_no_door(door: str, key: str, giv
 
 
 SPOKEN = [
-    *[(key, said, read) for key, said, read in FORMS if isinstance(said, str) and key not in ("ok", "price")],
+    *[
+        (key, said, read)
+        for key, said, read in FORMS
+        if isinstance(said, str) and key not in ("ok", "price")
+    ],
     ("price", "3.5", 3.5),
     ("price", "３.５", 3.5),
     ("ok", "yes", True),
@@ -187,7 +205,9 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize(("key", "said", "read"), SPOKEN)
-def test_each_form_that_people_write_is_read_without_a_model(key: str, said: str, read: Any) -> None:
+def test_each_form_that_people_write_is_read_without_a_model(
+    key: str, said: str, read: Any
+) -> None:
     found = by_offline(key, said)
     assert (found, type(found)) == (read, type(read))
 

@@ -71,7 +71,8 @@ def contract(function: Callable[..., Any]) -> tuple[str, dict[str, list[str]]]:
     first, *sections = SECTION.split(inspect.getdoc(function) or "")
     named = dict(zip(sections[::2], sections[1::2], strict=True))
     return first.split("\n\n")[0], {
-        section: re.findall(r"^    (\w+):", named.get(section, ""), re.MULTILINE) for section in ("Args", "Raises")
+        section: re.findall(r"^    (\w+):", named.get(section, ""), re.MULTILINE)
+        for section in ("Args", "Raises")
     }
 
 
@@ -108,7 +109,9 @@ def test_an_async_method_points_to_the_twin_that_describes_it(
 @pytest.mark.parametrize("function", [twins.values[0] for twins in TWINS])
 def test_a_public_method_describes_its_arguments_and_result(function: Any) -> None:
     signature = inspect.signature(function)
-    assert contract(function)[1]["Args"] == [name for name in signature.parameters if name != "self"]
+    assert contract(function)[1]["Args"] == [
+        name for name in signature.parameters if name != "self"
+    ]
     if signature.return_annotation not in (None, "None"):
         assert "Returns:\n" in (function.__doc__ or "")
 

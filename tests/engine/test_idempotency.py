@@ -1,4 +1,6 @@
-"""The same message, the same answer: what was answered is answered again, by whichever process, and once only."""
+"""The same message, the same answer: what was answered is answered again, by whichever process, and
+once only.
+"""
 
 from __future__ import annotations
 
@@ -66,8 +68,19 @@ def at_once(url: str, ledger: Path, definition: dict[str, Any], what: str) -> li
     with ExitStack() as stack:
         running = []
         for name in "abc":
-            command = [sys.executable, "-c", PROGRAM, url, str(ledger), json.dumps(definition), what, name]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            command = [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                url,
+                str(ledger),
+                json.dumps(definition),
+                what,
+                name,
+            ]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             stack.callback(process.kill)
             running.append(stack.enter_context(process))
         for process in running:
@@ -93,20 +106,28 @@ async def begun(url: str, definition: dict[str, Any]) -> None:
             await machine.start(conversation_id="c", greet=False)
 
 
-async def test_one_message_from_several_processes_is_answered_once(url: str, tmp_path: Path) -> None:
+async def test_one_message_from_several_processes_is_answered_once(
+    url: str, tmp_path: Path
+) -> None:
     await begun(url, GREETER)
     ledger = tmp_path / "ledger"
     assert at_once(url, ledger, GREETER, "hello") == [[1, "Hi", {}]] * 3
     assert ledger.read_text() == "asked\n"
 
 
-async def test_same_id_with_other_texts_is_a_conflict_for_all_but_one(url: str, tmp_path: Path) -> None:
+async def test_same_id_with_other_texts_is_a_conflict_for_all_but_one(
+    url: str, tmp_path: Path
+) -> None:
     await begun(url, GREETER)
     ledger = tmp_path / "ledger"
     told = at_once(url, ledger, GREETER, "own")
     assert [item for item in told if not isinstance(item, str)] == [[1, "Hi", {}]]
     assert (
-        sum("'m1' was already used for another message" in item for item in told if isinstance(item, str))
+        sum(
+            "'m1' was already used for another message" in item
+            for item in told
+            if isinstance(item, str)
+        )
         == 2
     )
     assert ledger.read_text() == "asked\n"
@@ -118,7 +139,9 @@ async def test_one_answer_wins_and_the_others_are_told(url: str, tmp_path: Path)
     (winner,) = [item for item in told if not isinstance(item, str)]
     assert (
         sum(
-            "was answered already; this answer was not used" in item for item in told if isinstance(item, str)
+            "was answered already; this answer was not used" in item
+            for item in told
+            if isinstance(item, str)
         )
         == 2
     )
@@ -126,7 +149,9 @@ async def test_one_answer_wins_and_the_others_are_told(url: str, tmp_path: Path)
         assert (await machine.resume("c")).context == winner[2]
 
 
-async def test_a_message_that_comes_again_after_its_turn_was_taken_back_does_not_bring_it_back() -> None:
+async def test_a_message_that_comes_again_after_its_turn_was_taken_back_does_not_bring_it_back() -> (
+    None
+):
     model = ScriptedLLM([reply("hello", "Hi"), reply("hello", "Hi again")])
     machine = AsyncMachine.from_dict(GREETER, model=model, store=MemoryStore())
     chat = await machine.start(conversation_id="c", greet=False)
@@ -145,10 +170,15 @@ async def test_id_of_a_message_is_none_for_an_answer_and_the_other_way_round() -
         "states": {
             **WAITS["states"],
             "end": {"kind": "final", "reply": "Done."},
-            "talk": {"purpose": "Talk", "transitions": [{"target_state": "ask", "description": "Go on"}]},
+            "talk": {
+                "purpose": "Talk",
+                "transitions": [{"target_state": "ask", "description": "Go on"}],
+            },
         },
     }
-    machine = AsyncMachine.from_dict(mixed, model=ScriptedLLM([reply("ask", "Wait.")]), store=MemoryStore())
+    machine = AsyncMachine.from_dict(
+        mixed, model=ScriptedLLM([reply("ask", "Wait.")]), store=MemoryStore()
+    )
     chat = await machine.start(conversation_id="c", greet=False)
     await chat.send("go", request_id="r")
     with pytest.raises(ConversationConflict, match="used for a message"):
@@ -161,16 +191,25 @@ async def test_id_of_a_message_is_none_for_an_answer_and_the_other_way_round() -
         await chat.send("go", request_id="a")
 
 
-async def test_a_message_with_a_character_in_two_halves_is_the_same_message_when_it_comes_again(tmp_path: Path) -> None:
+async def test_a_message_with_a_character_in_two_halves_is_the_same_message_when_it_comes_again(
+    tmp_path: Path,
+) -> None:
     talks = {
         "name": "talks",
         "initial_state": "talk",
-        "states": {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk", "description": "Go on"}]}},
+        "states": {
+            "talk": {
+                "purpose": "Talk",
+                "transitions": [{"target_state": "talk", "description": "Go on"}],
+            }
+        },
     }
     machine = AsyncMachine.from_dict(
         talks, model=ScriptedLLM([reply("talk", "Yes.")]), store=f"sqlite:///{tmp_path / 'x.db'}"
     )
-    chat = await machine.start(conversation_id="c", greet=False, context={"given": ["\ud83d\ude00", "\ude00\ud83d"]})
+    chat = await machine.start(
+        conversation_id="c", greet=False, context={"given": ["\ud83d\ude00", "\ude00\ud83d"]}
+    )
     assert chat.context == {"given": ["\U0001f600", "\ufffd\ufffd"]}
     first = await chat.send("\ud83d\ude00", request_id="r")
     again = await machine.resume("c")

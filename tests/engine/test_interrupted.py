@@ -1,4 +1,6 @@
-"""A caller interrupts: the turn is kept, history and prompts show what was heard, and nothing is lost or doubled."""
+"""A caller interrupts: the turn is kept, history and prompts show what was heard, and nothing is
+lost or doubled.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ LOOP: dict[str, Any] = {
     "name": "loop",
     "initial_state": "a",
     "states": {
-        "a": {"purpose": "Answer", "transitions": [{"target_state": "end", "description": "The user says goodbye"}]},
+        "a": {
+            "purpose": "Answer",
+            "transitions": [{"target_state": "end", "description": "The user says goodbye"}],
+        },
         "end": {"purpose": "Say goodbye"},
     },
 }
@@ -100,7 +105,10 @@ async def test_the_next_message_may_come_at_once() -> None:
     await left_after(chat.stream("a", request_id="m1", keep=True), 3)
     turn = await chat.send("b", request_id="m2")
     assert turn.number == 2
-    assert [message.text for message in await chat.history() if message.role == "user"] == ["a", "b"]
+    assert [message.text for message in await chat.history() if message.role == "user"] == [
+        "a",
+        "b",
+    ]
     assert len(await machine.store.records("c")) == 3
 
 
@@ -161,14 +169,18 @@ def test_the_synchronous_stream_keeps_its_turn() -> None:
 Cut = tuple[int, Literal["leave", "cancel"], Literal["next", "again", "heard", "finish"]]
 CUTS = st.lists(
     st.tuples(
-        st.integers(0, 30), st.sampled_from(["leave", "cancel"]), st.sampled_from(["next", "again", "heard", "finish"])
+        st.integers(0, 30),
+        st.sampled_from(["leave", "cancel"]),
+        st.sampled_from(["next", "again", "heard", "finish"]),
     ),
     min_size=1,
     max_size=4,
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(cuts=CUTS)
 def test_whatever_a_caller_interrupts_no_turn_is_lost_or_doubled(cuts: list[Cut]) -> None:
     async def run() -> None:
@@ -204,7 +216,10 @@ def test_whatever_a_caller_interrupts_no_turn_is_lost_or_doubled(cuts: list[Cut]
         assert len(history) == 2 * len(cuts)
         for number, heard in parts.items():
             shown = history[2 * number - 1]
-            assert shown.text.removesuffix("… [interrupted]").rstrip() == heard.rstrip() or not shown.interrupted
+            assert (
+                shown.text.removesuffix("… [interrupted]").rstrip() == heard.rstrip()
+                or not shown.interrupted
+            )
 
     asyncio.run(run())
 
@@ -218,7 +233,9 @@ def machine_of(*replies: Any) -> tuple[Machine, ScriptedLLM]:
 
 
 def test_history_and_prompts_show_what_was_heard_and_mark_it() -> None:
-    machine, llm = machine_of(reply("a", TEXT), reply("a", "Sorry. What else?"), reply("a", "Fine. Else?"))
+    machine, llm = machine_of(
+        reply("a", TEXT), reply("a", "Sorry. What else?"), reply("a", "Fine. Else?")
+    )
     chat = machine.start(greet=False)
     turn = chat.send("a table, please")
     chat.heard(turn.number, "your TABLE, is")
@@ -231,7 +248,9 @@ def test_history_and_prompts_show_what_was_heard_and_mark_it() -> None:
     assert "booked for eight" not in prompt
     assert "the user heard only the words before it" in prompt
     chat.heard(2, "Sorry. What else?")
-    assert chat.history[-1] == chat.history[-1].__class__(role="assistant", text="Sorry. What else?", turn=2)
+    assert chat.history[-1] == chat.history[-1].__class__(
+        role="assistant", text="Sorry. What else?", turn=2
+    )
     assert "interrupted" not in llm.requests[0].messages[-1].content
 
 
@@ -258,7 +277,9 @@ def test_a_later_call_replaces_what_was_heard(heard: list[str], shown: str) -> N
 
 
 def test_an_older_turn_may_be_named_and_an_unknown_one_is_a_value_error() -> None:
-    machine, _ = machine_of({"message": "Hello, caller. What can I do?"}, reply("a", TEXT), reply("a", TEXT))
+    machine, _ = machine_of(
+        {"message": "Hello, caller. What can I do?"}, reply("a", TEXT), reply("a", TEXT)
+    )
     chat = machine.start()
     chat.send("one")
     chat.send("two")

@@ -35,7 +35,9 @@ PAYING: dict[str, Any] = {
 
 
 class Slow(MemoryStore):
-    """One whose first write to a journal takes longer than those after it; where `fails`, nothing comes of it."""
+    """One whose first write to a journal takes longer than those after it; where `fails`, nothing
+    comes of it.
+    """
 
     def __init__(self, *, fails: bool = False) -> None:
         super().__init__()
@@ -60,7 +62,9 @@ def paying(store: MemoryStore, *replies: Any) -> tuple[AsyncMachine, list[int]]:
         return amount
 
     twice = calls(("pay", {"amount": 1}), ("pay", {"amount": 2}))
-    return AsyncMachine.from_dict(PAYING, model=ScriptedLLM([twice, *replies]), store=store, tools=[pay]), paid
+    return AsyncMachine.from_dict(
+        PAYING, model=ScriptedLLM([twice, *replies]), store=store, tools=[pay]
+    ), paid
 
 
 @pytest.mark.anyio
@@ -97,7 +101,11 @@ async def test_a_journal_that_does_not_say_whose_it_is_holds_nobody_up() -> None
 def _more(entry: dict[str, Any]) -> dict[str, Any]:
     """A journal entry with one name more in each of its objects that have fields."""
     calls = entry.get("tool_calls")
-    for part in (*(calls if isinstance(calls, list) else ()), *entry.get("happened", ()), entry.get("usage", {})):
+    for part in (
+        *(calls if isinstance(calls, list) else ()),
+        *entry.get("happened", ()),
+        entry.get("usage", {}),
+    ):
         part["mood"] = 1
     return {**entry, "kind": "model", "step": 3, "mood": 1}
 
@@ -109,6 +117,10 @@ def test_what_was_performed_is_read_whatever_another_version_kept_beside_it() ->
         (OutOfTime(seconds=3.0), reply_entry, entry_reply),
         (HandlerResult(handler="h", veto="no"), result_entry, entry_result),
         (ToolResult(id="1", name="look", value=3), result_entry, entry_tool),
-        (Executed(output="x", usage=Usage(calls=2), happened=(BotSaid(text="Hi"),)), executed_entry, entry_executed),
+        (
+            Executed(output="x", usage=Usage(calls=2), happened=(BotSaid(text="Hi"),)),
+            executed_entry,
+            entry_executed,
+        ),
     ):
         assert read(_more(json.loads(json.dumps(written(done))))) == done

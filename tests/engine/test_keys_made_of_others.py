@@ -26,14 +26,19 @@ HOTEL: dict[str, Any] = {
         "ask": {
             "purpose": "Which room, from which day?",
             "required_context_keys": ["room", "day"],
-            "transitions": [{"target_state": "confirm", "description": "Known", "conditions": KNOWN}],
+            "transitions": [
+                {"target_state": "confirm", "description": "Known", "conditions": KNOWN}
+            ],
         },
         "confirm": {
             "reply": "A {{ room }} for {{ price }}, {{ total }} in all?",
             "set": {"total": {"if": [{"var": "price"}, {"+": [{"var": "price"}, 5]}, None]}},
             "transitions": [{"target_state": "pay", "description": "Yes", "conditions": PRICED}],
         },
-        "pay": {"reply": "{{ total }}, please. Card?", "transitions": [{"target_state": "end", "description": "Paid"}]},
+        "pay": {
+            "reply": "{{ total }}, please. Card?",
+            "transitions": [{"target_state": "end", "description": "Paid"}],
+        },
         "end": {"reply": "Booked for {{ price }}."},
     },
 }
@@ -57,14 +62,22 @@ def played(definition: dict[str, Any], *replies: str, **options: Any) -> list[An
 def test_handler_and_set_make_again_what_a_correction_made_old() -> None:
     ran: list[tuple[str, ...]] = []
     turns = played(HOTEL, FIRST, reply("correct", "Sure.", room="double"), handlers=[pricing(ran)])
-    assert [turn.text for turn in turns] == ["A single for 100, 105 in all?", "Sure.\n\nA double for 150, 155 in all?"]
+    assert [turn.text for turn in turns] == [
+        "A single for 100, 105 in all?",
+        "Sure.\n\nA double for 150, 155 in all?",
+    ]
     assert ran == [("confirm",), ("confirm", "price", "total")]
     changes = [event for event in turns[1].events if isinstance(event, ev.ContextSet)]
-    assert [(event.source, event.removed) for event in changes[1:3]] == [("x-from", ("price",)), ("x-from", ("total",))]
+    assert [(event.source, event.removed) for event in changes[1:3]] == [
+        ("x-from", ("price",)),
+        ("x-from", ("total",)),
+    ]
 
 
 def test_it_is_made_again_in_a_later_state_too() -> None:
-    turns = played(HOTEL, FIRST, reply("pay"), reply("correct", "", room="double"), handlers=[pricing([])])
+    turns = played(
+        HOTEL, FIRST, reply("pay"), reply("correct", "", room="double"), handlers=[pricing([])]
+    )
     assert (turns[-1].state, turns[-1].text) == ("pay", "155, please. Card?")
 
 
@@ -79,11 +92,17 @@ def test_a_value_that_is_given_again_beside_what_it_is_made_of_stays() -> None:
     definition = {**HOTEL, "context_schema": {"properties": {**KEYS, "slot": slot}}}
     first = reply("ask", day="2099-05-01", slot="nine")
     again, alone = reply("ask", day="2099-05-02", slot="nine"), reply("ask", day="2099-05-03")
-    assert [turn.context.get("slot") for turn in played(definition, first, again, alone)] == ["nine", "nine", None]
+    assert [turn.context.get("slot") for turn in played(definition, first, again, alone)] == [
+        "nine",
+        "nine",
+        None,
+    ]
 
 
 def test_what_nobody_makes_again_stays_unset_and_closes_the_way() -> None:
-    with Machine.from_dict(HOTEL, model=ScriptedLLM([FIRST, reply("pay", room="double"), reply("confirm")])) as machine:
+    with Machine.from_dict(
+        HOTEL, model=ScriptedLLM([FIRST, reply("pay", room="double"), reply("confirm")])
+    ) as machine:
         chat = machine.start(greet=False, context={"price": 100})
         assert "price" not in chat.send("x").context, "its parts became known after it was given"
         assert chat.send("x").state == "confirm"
@@ -101,9 +120,19 @@ def test_where_a_task_made_it_an_auto_transition_goes_back_to_the_task() -> None
         "transitions": [{"target_state": "confirm", "conditions": PRICED}],
     }
     states = {**HOTEL["states"], "quote": task}
-    again = {"target_state": "quote", "auto": True, "conditions": [{"logic": {"!": [{"has_context": "price"}]}}]}
-    states["confirm"] = {**states["confirm"], "transitions": [*states["confirm"]["transitions"], again]}
-    states["ask"] = {**states["ask"], "transitions": [{**states["ask"]["transitions"][0], "target_state": "quote"}]}
+    again = {
+        "target_state": "quote",
+        "auto": True,
+        "conditions": [{"logic": {"!": [{"has_context": "price"}]}}],
+    }
+    states["confirm"] = {
+        **states["confirm"],
+        "transitions": [*states["confirm"]["transitions"], again],
+    }
+    states["ask"] = {
+        **states["ask"],
+        "transitions": [{**states["ask"]["transitions"][0], "target_state": "quote"}],
+    }
 
     def quote(task: Any) -> int:
         task.set_context(price=PRICES[task.context["room"]])
@@ -115,7 +144,10 @@ def test_where_a_task_made_it_an_auto_transition_goes_back_to_the_task() -> None
         reply("correct", "Sure.", room="double"),
         functions=[quote],
     )
-    assert [(turn.state, turn.context["price"]) for turn in turns] == [("confirm", 100), ("confirm", 150)]
+    assert [(turn.state, turn.context["price"]) for turn in turns] == [
+        ("confirm", 100),
+        ("confirm", 150),
+    ]
     assert "A double for 150, 155 in all?" in turns[1].text
 
 
@@ -129,14 +161,21 @@ def test_an_answer_that_is_corrected_inside_a_flow_makes_the_callers_key_old() -
             "card": {
                 "reply": "Card?",
                 "required_context_keys": ["card"],
-                "transitions": [{"target_state": "done", "conditions": [{"requires_context_keys": ["card"]}]}],
+                "transitions": [
+                    {"target_state": "done", "conditions": [{"requires_context_keys": ["card"]}]}
+                ],
             },
             "done": {"purpose": "Done"},
         },
     }
     states = {
         **HOTEL["states"],
-        "pay": {"kind": "subflow", "flow": "inner", "output": {}, "transitions": [{"target_state": "end"}]},
+        "pay": {
+            "kind": "subflow",
+            "flow": "inner",
+            "output": {},
+            "transitions": [{"target_state": "end"}],
+        },
     }
     turns = played(
         {**HOTEL, "states": states},
@@ -151,11 +190,18 @@ def test_an_answer_that_is_corrected_inside_a_flow_makes_the_callers_key_old() -
 
 
 def test_repeat_shows_what_is_true_now() -> None:
-    sleep = create_handler("sleep").at("pre_processing").do(lambda occasion: {"note": occasion.system["_turn"]})
+    sleep = (
+        create_handler("sleep")
+        .at("pre_processing")
+        .do(lambda occasion: {"note": occasion.system["_turn"]})
+    )
     definition = {
         **HOTEL,
         "context_schema": {"properties": {**KEYS, "note": {"type": "integer", "x-source": "host"}}},
-        "states": {**HOTEL["states"], "ask": {**HOTEL["states"]["ask"], "reply": "Number {{ note }}. Which room?"}},
+        "states": {
+            **HOTEL["states"],
+            "ask": {**HOTEL["states"]["ask"], "reply": "Number {{ note }}. Which room?"},
+        },
     }
     turns = played(definition, reply("ask"), reply("repeat", "I said:"), handlers=[sleep])
     assert [turn.text for turn in turns] == ["Number 1. Which room?", "Number 2. Which room?"]

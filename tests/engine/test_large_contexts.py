@@ -36,7 +36,10 @@ SHOP = {
     "name": "shop",
     "initial_state": "ask",
     "context_schema": {
-        "properties": {"catalogue": {"type": "array", "x-source": "host"}, "name": {"type": "string"}}
+        "properties": {
+            "catalogue": {"type": "array", "x-source": "host"},
+            "name": {"type": "string"},
+        }
     },
     "states": {
         "ask": {
@@ -72,7 +75,9 @@ class Written(MemoryStore):
 
 
 def shop(store, *replies, **settings):
-    return AsyncMachine.from_dict(SHOP, model=ScriptedLLM(replies), store=store, flows={"order": ORDER}, **settings)
+    return AsyncMachine.from_dict(
+        SHOP, model=ScriptedLLM(replies), store=store, flows={"order": ORDER}, **settings
+    )
 
 
 async def asked(store, turns=2):
@@ -147,7 +152,11 @@ async def test_a_handler_at_the_end_sees_it():
     seen = []
     store = Written()
     await asked(store)
-    look = create_handler("look").at("end_conversation").do(lambda occasion: seen.append(occasion.context["catalogue"]))
+    look = (
+        create_handler("look")
+        .at("end_conversation")
+        .do(lambda occasion: seen.append(occasion.context["catalogue"]))
+    )
     machine = shop(store, handlers=[look])
     conversation = await machine.resume("c")
     await conversation.end()
@@ -171,12 +180,20 @@ async def test_a_record_that_does_not_hold_it_any_more_is_told_and_nothing_is_lo
     await asked(store)
     loaded = await store.load("c")
     damaged = MemoryStore()
-    texts = [text.replace("article 7\"", "article 8\"") for text in await store.records("c")]
+    texts = [text.replace('article 7"', 'article 8"') for text in await store.records("c")]
     earlier = tuple((text, None) for text in texts[:-1])
     await damaged.save(
-        Commit(conversation_id="c", expected=0, session=loaded.session, record=texts[-1], earlier=earlier)
+        Commit(
+            conversation_id="c",
+            expected=0,
+            session=loaded.session,
+            record=texts[-1],
+            earlier=earlier,
+        )
     )
-    with pytest.raises(UnreadableError, match=r"record 1 does not hold the value .* at /events/0/context/catalogue"):
+    with pytest.raises(
+        UnreadableError, match=r"record 1 does not hold the value .* at /events/0/context/catalogue"
+    ):
         await shop(damaged).resume("c")
     [complaint] = await examine(damaged)
     assert "record 1 does not hold the value" in complaint.what

@@ -135,7 +135,12 @@ def test_a_thousand_of_each_leave_no_thread_and_no_file():
 
 
 def greeting() -> Workflow:
-    return Workflow("greet", [StateSpec("greet", execute=lambda ctx: f"Hello {ctx.input}")], {"greet": None}, None)
+    return Workflow(
+        "greet",
+        [StateSpec("greet", execute=lambda ctx: f"Hello {ctx.input}")],
+        {"greet": None},
+        None,
+    )
 
 
 def test_a_closed_workflow_says_so():

@@ -51,7 +51,9 @@ async def test_conversations_are_found_by_their_labels():
         assert await machine.count(metadata={"user": "bob"}) == 1
         assert await machine.count() == 4
         assert chat.metadata == {"user": "bob"}
-        assert dict((await machine.conversations(after="b", limit=1))[0].metadata) == {"user": "bob"}
+        assert dict((await machine.conversations(after="b", limit=1))[0].metadata) == {
+            "user": "bob"
+        }
 
 
 async def test_conversations_are_listed_by_the_time_of_their_last_turn():

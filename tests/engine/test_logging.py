@@ -17,10 +17,16 @@ def test_logging_shows_events_without_anybodys_words() -> None:
 
     lines: list[str] = []
     logger.remove()
-    sink = logger.add(lambda message: lines.append(str(message).strip()), format="{level} {message}", level=0)
+    sink = logger.add(
+        lambda message: lines.append(str(message).strip()), format="{level} {message}", level=0
+    )
     stop = enable_logging("debug")
     try:
-        play(GREETER, ["my name is SECRETNAME"], replies=[reply("bye", "Bye SECRETNAME", name="SECRETNAME")])
+        play(
+            GREETER,
+            ["my name is SECRETNAME"],
+            replies=[reply("bye", "Bye SECRETNAME", name="SECRETNAME")],
+        )
     finally:
         stop()
     heard = len(lines)
@@ -39,7 +45,9 @@ def test_logging_that_is_enabled_twice_logs_once_at_the_last_level() -> None:
 
     lines: list[str] = []
     logger.remove()
-    sink = logger.add(lambda message: lines.append(str(message).split()[0]), format="{level}", level=0)
+    sink = logger.add(
+        lambda message: lines.append(str(message).split()[0]), format="{level}", level=0
+    )
     stops = [enable_logging("DEBUG"), enable_logging("INFO")]
     try:
         stops[0]()  # its place was taken
@@ -74,14 +82,20 @@ def test_sink_that_fails_is_a_warning_with_its_name_the_reason_and_when_it_is_tr
 
     lines: list[str] = []
     logger.remove()
-    heard = logger.add(lambda message: lines.append(str(message).strip()), format="{level} {message}", level=0)
+    heard = logger.add(
+        lambda message: lines.append(str(message).strip()), format="{level} {message}", level=0
+    )
     stop = enable_logging("warning")
     try:
-        publish("c", SinkFailed(sink="hook", error="RefusedError: answered 500", again=0.5, failures=1))
+        publish(
+            "c", SinkFailed(sink="hook", error="RefusedError: answered 500", again=0.5, failures=1)
+        )
     finally:
         stop()
         logger.remove(heard)
-    assert lines == ["WARNING c SinkFailed sink=hook error=RefusedError: answered 500 again=0.5 failures=1"]
+    assert lines == [
+        "WARNING c SinkFailed sink=hook error=RefusedError: answered 500 again=0.5 failures=1"
+    ]
 
 
 def test_an_observer_that_fails_is_passed_over_with_a_warning() -> None:
@@ -91,7 +105,9 @@ def test_an_observer_that_fails_is_passed_over_with_a_warning() -> None:
     told: list[str] = []
     stops = [observe(broken), observe(lambda _, event: told.append(type(event).__name__))]
     try:
-        with pytest.warns(RuntimeWarning, match="broken, which observes events, failed: ValueError: full"):
+        with pytest.warns(
+            RuntimeWarning, match="broken, which observes events, failed: ValueError: full"
+        ):
             done = play(GREETER, ["m"], replies=[reply("bye", "Bye", name="Ada")])
     finally:
         for stop in stops:

@@ -21,7 +21,11 @@ NAMES: dict[str, Any] = {
     "model": {"name": "by-definition", "temperature": 0.5},
     "states": {
         "big": {"purpose": "Name?", "transitions": [{"target_state": "small"}]},
-        "small": {"purpose": "Sure?", "model": {"name": "by-state"}, "transitions": [{"target_state": "end"}]},
+        "small": {
+            "purpose": "Sure?",
+            "model": {"name": "by-state"},
+            "transitions": [{"target_state": "end"}],
+        },
         "end": {"kind": "final", "reply": "Bye."},
     },
 }
@@ -29,7 +33,11 @@ NAMES: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("given", "in_environment", "asked"),
-    [(None, None, "by-definition"), ("by-caller", None, "by-caller"), (None, "by-operator", "by-operator")],
+    [
+        (None, None, "by-definition"),
+        ("by-caller", None, "by-caller"),
+        (None, "by-operator", "by-operator"),
+    ],
 )
 def test_the_callers_model_stands_for_the_definitions_and_a_state_keeps_its_own(
     given: str | None, in_environment: str | None, asked: str, monkeypatch: pytest.MonkeyPatch
@@ -45,7 +53,9 @@ def test_the_callers_model_stands_for_the_definitions_and_a_state_keeps_its_own(
         turns = [chat.send("Ada"), chat.send("yes")]
     sent = [(seen.body["model"], seen.body["temperature"]) for seen in server.requests]
     assert sent == [(asked, 0.5), ("by-state", 0.5)]
-    told = [event.model for turn in turns for event in turn.events if isinstance(event, ModelReplied)]
+    told = [
+        event.model for turn in turns for event in turn.events if isinstance(event, ModelReplied)
+    ]
     assert told == [asked, "by-state"]
 
 
@@ -54,7 +64,9 @@ def test_a_model_to_fall_back_to_is_asked_under_its_own_name(streams: bool) -> N
     refused = HttpReply(status=400, body={"error": {"message": "no such model"}})
     with (
         serve_scripted([refused, reply("end", "")]) as server,
-        Machine.from_dict(NAMES, model="first", fallbacks=["second"], base_url=server.base_url) as machine,
+        Machine.from_dict(
+            NAMES, model="first", fallbacks=["second"], base_url=server.base_url
+        ) as machine,
     ):
         chat = machine.start(greet=False, state="small")
         if streams:
@@ -120,7 +132,9 @@ def test_what_cannot_be_closed_keeps_nothing_else_open(error: type[BaseException
     models, sinks = [Stubborn(error), Stubborn(OSError)], [sink(taking, name="taking")]
 
     async def main() -> None:
-        machine = AsyncMachine.from_dict(NAMES, model=models[0], fallbacks=models[1:], store=store, sinks=sinks)
+        machine = AsyncMachine.from_dict(
+            NAMES, model=models[0], fallbacks=models[1:], store=store, sinks=sinks
+        )
         await machine.close()
 
     with pytest.raises(error):
@@ -136,13 +150,18 @@ def test_what_cannot_be_closed_keeps_nothing_else_open(error: type[BaseException
         ({"tools": 3}, "tools= is a list, not int"),
         ({"sinks": 3}, "sinks= is a list, not int"),
         ({"fallbacks": "openai/gpt-4o"}, "fallbacks= is a list, not str"),
-        ({"timeout": "5"}, "timeout= is a number of seconds above 0, or None for no limit, not '5'"),
+        (
+            {"timeout": "5"},
+            "timeout= is a number of seconds above 0, or None for no limit, not '5'",
+        ),
         ({"timeout": float("nan")}, "timeout= is a number of seconds"),
         ({"timeout": 0}, "timeout= is a number of seconds"),
         ({"summarizer": "short"}, "summarizer= is a function, not str"),
     ],
 )
-def test_what_no_machine_can_work_with_is_refused_when_it_is_made(option: dict[str, Any], says: str) -> None:
+def test_what_no_machine_can_work_with_is_refused_when_it_is_made(
+    option: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ValueError, match=says):
         Machine.from_dict(NAMES, model="offline", **option)
 
@@ -151,7 +170,9 @@ def test_what_no_machine_can_work_with_is_refused_when_it_is_made(option: dict[s
 def test_a_context_that_is_no_object_is_refused(given: Any) -> None:
     with (
         Machine.from_dict(NAMES, model="offline") as machine,
-        pytest.raises(ValueError, match=r"the context is an object of keys and values, not a (int|str|list)"),
+        pytest.raises(
+            ValueError, match=r"the context is an object of keys and values, not a (int|str|list)"
+        ),
     ):
         machine.start(given)
 
@@ -159,7 +180,10 @@ def test_a_context_that_is_no_object_is_refused(given: Any) -> None:
 @pytest.mark.parametrize("given", [3, None, "nope"])
 def test_a_point_that_is_none_and_a_handler_that_is_no_function_are_refused(given: Any) -> None:
     with Machine.from_dict(NAMES, model="offline") as machine:
-        with pytest.raises(ValueError, match=rf"unknown handler point {given!r}\. The points are start_conversation"):
+        with pytest.raises(
+            ValueError,
+            match=rf"unknown handler point {given!r}\. The points are start_conversation",
+        ):
             machine.on(given)(print)
         with pytest.raises(ValueError, match="is a function, not a "):
             machine.on("error")(given)

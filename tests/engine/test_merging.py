@@ -30,14 +30,18 @@ async def test_each_sender_gets_the_one_turn_that_answers_all() -> None:
         other = await made.resume("c")
         turns = await asyncio.gather(chat.send("hello"), other.send("a room"), chat.send("for two"))
         assert [(turn.text, turn.number) for turn in turns] == [("first", 1)] * 3
-        assert [event.text for event in turns[0].events if isinstance(event, UserSaid)] == ["hello\na room\nfor two"]
+        assert [event.text for event in turns[0].events if isinstance(event, UserSaid)] == [
+            "hello\na room\nfor two"
+        ]
         assert (await chat.send("later")).number == 2
 
 
 async def test_conversations_are_not_mixed() -> None:
     async with machine() as made:
         chats = [await made.start(greet=False) for _ in range(2)]
-        turns = await asyncio.gather(*(chat.send(f"to {number}") for number, chat in enumerate(chats)))
+        turns = await asyncio.gather(
+            *(chat.send(f"to {number}") for number, chat in enumerate(chats))
+        )
         assert {turn.text for turn in turns} == {"first", "second"}
 
 
@@ -71,7 +75,9 @@ async def test_messages_of_a_long_conversation_are_merged_without_reading_its_re
     async with machine(store=store) as made:
         chat = await made.start(greet=False)
         await chat.send("hello", request_id="r1")
-        await asyncio.gather(chat.send("a room", request_id="r2"), chat.send("for two", request_id="r3"))
+        await asyncio.gather(
+            chat.send("a room", request_id="r2"), chat.send("for two", request_id="r3")
+        )
         await chat.send("later", request_id="r4")
     assert store.handed_out == 0
 
@@ -93,7 +99,9 @@ async def test_one_id_for_two_messages_at_once_is_a_conflict_and_the_other_is_an
     async with machine() as made:
         chat = await made.start(greet=False)
         found = await asyncio.gather(
-            chat.send("hello", request_id="r"), chat.send("bye", request_id="r"), return_exceptions=True
+            chat.send("hello", request_id="r"),
+            chat.send("bye", request_id="r"),
+            return_exceptions=True,
         )
         assert isinstance(found[1], ConversationConflict)
         assert not isinstance(found[0], BaseException)
@@ -109,7 +117,9 @@ async def test_a_sender_who_leaves_takes_no_message_along() -> None:
         await asyncio.sleep(0)
         leaves.cancel()
         turn = await stays
-        assert [event.text for event in turn.events if isinstance(event, UserSaid)] == ["hello\na room"]
+        assert [event.text for event in turn.events if isinstance(event, UserSaid)] == [
+            "hello\na room"
+        ]
 
 
 async def test_every_stream_of_a_merged_turn_hears_it() -> None:

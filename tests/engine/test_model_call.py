@@ -54,7 +54,9 @@ async def test_a_reply_comes_back_and_the_model_knows_its_time() -> None:
 
 
 @pytest.mark.parametrize("left", [None, 2.0])
-async def test_a_cancellation_that_comes_out_of_a_model_is_its_fault_and_cancels_nobody(left: float | None) -> None:
+async def test_a_cancellation_that_comes_out_of_a_model_is_its_fault_and_cancels_nobody(
+    left: float | None,
+) -> None:
     with pytest.raises(ModelError, match="the model object Own raised CancelledError"):
         await question(Own(asyncio.CancelledError()), left)
     task = asyncio.create_task(question(Own(30.0), left))
@@ -79,7 +81,9 @@ async def test_a_server_that_takes_too_long_is_named(streams: bool) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {}}
     definition = {"name": "one", "initial_state": "a", "states": states}
     with serve_scripted(["hi"], loop=True, delay=30.0) as server:
-        async with AsyncMachine.from_dict(definition, model="m", base_url=server.base_url, timeout=0.3) as machine:
+        async with AsyncMachine.from_dict(
+            definition, model="m", base_url=server.base_url, timeout=0.3
+        ) as machine:
             chat = await machine.start(greet=False)
 
             async def told() -> None:
@@ -88,7 +92,9 @@ async def test_a_server_that_takes_too_long_is_named(streams: bool) -> None:
                 async for _ in chat.stream("hello"):
                     pass
 
-            with pytest.raises(ModelError, match=f"{server.base_url} (gave no answer|did not answer) within 0"):
+            with pytest.raises(
+                ModelError, match=f"{server.base_url} (gave no answer|did not answer) within 0"
+            ):
                 await told()
 
 
@@ -103,17 +109,35 @@ CALL = ToolCall(id="1", name="add", arguments={"a": 1})  # type: ignore[arg-type
         (TimeoutError("their own"), "the model object Own raised TimeoutError: their own", True),
         ("words", "the model object Own gave a str; it must give a ModelReply", False),
         (None, "the model object Own gave a NoneType", False),
-        (ModelReply(text="hi", cost=float("nan")), "gave cost as nan, which nothing can take", False),
+        (
+            ModelReply(text="hi", cost=float("nan")),
+            "gave cost as nan, which nothing can take",
+            False,
+        ),
         (ModelReply(text="hi", seconds=float("inf")), "gave seconds as inf, which nothing", False),
         (ModelReply(text="hi", input_tokens=-1), "gave input_tokens as -1, which nothing", False),
         (ModelReply(text="hi", cost=object()), "object has no JSON form", False),  # type: ignore[arg-type]
-        (ModelReply(text="hi", attempts=1.5), "a wrong ModelReply.attempts: expected a whole number", False),  # type: ignore[arg-type]
+        (
+            ModelReply(text="hi", attempts=1.5),
+            "a wrong ModelReply.attempts: expected a whole number",
+            False,
+        ),  # type: ignore[arg-type]
         (ModelReply(text=None), "a wrong ModelReply.text: expected text, got null", False),  # type: ignore[arg-type]
-        (ModelReply(text="", tool_calls=None), "ModelReply.tool_calls: expected a list, got null", False),  # type: ignore[arg-type]
-        (ModelReply(text="", tool_calls=(CALL,)), "tool_calls[0].arguments: expected text, got an object", False),
+        (
+            ModelReply(text="", tool_calls=None),
+            "ModelReply.tool_calls: expected a list, got null",
+            False,
+        ),  # type: ignore[arg-type]
+        (
+            ModelReply(text="", tool_calls=(CALL,)),
+            "tool_calls[0].arguments: expected text, got an object",
+            False,
+        ),
     ],
 )
-async def test_what_is_no_reply_and_no_model_error_becomes_one(does: Any, says: str, retryable: bool) -> None:
+async def test_what_is_no_reply_and_no_model_error_becomes_one(
+    does: Any, says: str, retryable: bool
+) -> None:
     with pytest.raises(ModelError) as caught:
         await question(Own(does), 60.0)
     assert says in str(caught.value)
@@ -134,7 +158,9 @@ async def test_errors_of_this_package_pass_as_they_are(error: LLMFSMError) -> No
     assert caught.value is error
 
 
-@pytest.mark.parametrize(("whole", "says"), [(None, "within 0.01 seconds"), (3.0, "within 3 seconds")])
+@pytest.mark.parametrize(
+    ("whole", "says"), [(None, "within 0.01 seconds"), (3.0, "within 3 seconds")]
+)
 async def test_the_deadline_is_told_as_the_deadline(whole: float | None, says: str) -> None:
     with pytest.raises(ModelError, match=says) as caught:
         await question(Own(60.0), 0.01, whole)
@@ -181,7 +207,9 @@ async def test_a_summarizer_of_the_host_stands_in_for_the_call(
     machine = AsyncMachine.from_dict(SUMMED, model=model, summarizer=awaited if is_async else plain)
     turn = await machine.run("x", background={"goals": ["g"]})
     assert [
-        (event.of, event.summary, event.todo_list) for event in turn.events if isinstance(event, Summarised)
+        (event.of, event.summary, event.todo_list)
+        for event in turn.events
+        if isinstance(event, Summarised)
     ] == [("write", summary, todo)]
     (about,) = seen
     assert (about["of"], about["summary"], about["background"]) == ("write", "", {"goals": ["g"]})
@@ -195,17 +223,27 @@ async def test_a_message_is_answered_without_the_summary_that_a_model_fails_at()
         "initial_state": "a",
         "history": {"max_exchanges": 1, "strategy": "summary"},
         "states": {
-            "a": {"purpose": "p", "summarize": True, "transitions": [{"target_state": "b", "description": "on"}]},
+            "a": {
+                "purpose": "p",
+                "summarize": True,
+                "transitions": [{"target_state": "b", "description": "on"}],
+            },
             "b": {"purpose": "p", "transitions": [{"target_state": "a", "description": "back"}]},
         },
     }
-    said = [{"transition": {"target_state": at, "context_update": {}}, "message": at * 3} for at in "aaab"]
+    said = [
+        {"transition": {"target_state": at, "context_update": {}}, "message": at * 3}
+        for at in "aaab"
+    ]
     down = ModelError("the model is down")
     model = ScriptedLLM([*said[:3], down, said[3], down])
     chat = await AsyncMachine.from_dict(talk, model=model).start(greet=False)
     turns = [await chat.send(text) for text in ("1", "2", "3", "4")]
     assert [(turn.text, turn.state) for turn in turns] == [("aaa", "a")] * 3 + [("bbb", "b")]
-    missed = [[event.reason for event in turn.events if isinstance(event, ReplyRejected)] for turn in turns]
+    missed = [
+        [event.reason for event in turn.events if isinstance(event, ReplyRejected)]
+        for turn in turns
+    ]
     assert missed == [[], [], ["the model is down"], ["the model is down"]]
     assert any(isinstance(event, HistoryTrimmed) for event in turns[2].events)
     assert model.remaining == 0
@@ -227,7 +265,9 @@ async def test_a_summary_that_the_model_fails_at_counts_towards_the_limits() -> 
     model = ScriptedLLM([reply("b", "Well."), down, "done", {"message": "There."}])
     turn = await (await AsyncMachine.from_dict(talk, model=model).start(greet=False)).send("x")
     assert (turn.usage.calls, turn.usage.attempts, turn.usage.seconds) == (2, 4, pytest.approx(7.5))
-    assert [event.limit for event in turn.events if isinstance(event, LimitReached)] == ["llm_calls"]
+    assert [event.limit for event in turn.events if isinstance(event, LimitReached)] == [
+        "llm_calls"
+    ]
     assert model.remaining == 2
 
 
@@ -239,7 +279,9 @@ async def test_a_summarizer_that_fails_parks_the_run(made: Any) -> None:
         return "fine" if later else made
 
     later: list[int] = []
-    machine = AsyncMachine.from_dict(SUMMED, model=ScriptedLLM(["a text", "sent"]), summarizer=summarizer)
+    machine = AsyncMachine.from_dict(
+        SUMMED, model=ScriptedLLM(["a text", "sent"]), summarizer=summarizer
+    )
     with pytest.raises(ModelError, match="the summarizer failed: "):
         await machine.run("x", conversation_id="r")
     later.append(1)
@@ -250,7 +292,10 @@ FORM = {
     "name": "form",
     "initial_state": "ask",
     "context_schema": {"properties": {"guests": {"type": "integer"}, "phone": {"type": "string"}}},
-    "states": {"ask": {"purpose": "How many?", "transitions": [{"target_state": "end"}]}, "end": {}},
+    "states": {
+        "ask": {"purpose": "How many?", "transitions": [{"target_state": "end"}]},
+        "end": {},
+    },
 }
 
 
@@ -262,13 +307,23 @@ async def test_prompt_and_schema_of_a_request_show_the_form_that_the_model_takes
             asked.append(request)
             return await super().complete(request)
 
-    listed = [{"key": "guests", "value": 4}, {"key": "_extra", "value": {"key": "dog", "value": "Rex"}}]
-    text = json.dumps({"transition": {"target_state": "ask", "context_update": listed}, "message": "Four."})
+    listed = [
+        {"key": "guests", "value": 4},
+        {"key": "_extra", "value": {"key": "dog", "value": "Rex"}},
+    ]
+    text = json.dumps(
+        {"transition": {"target_state": "ask", "context_update": listed}, "message": "Four."}
+    )
     scripted = ScriptedLLM([reply("ask", "Four.", guests=4)])
-    async with AsyncMachine.from_dict(FORM, model=Strict(ModelReply(text=text)), store="memory") as machine:
+    async with AsyncMachine.from_dict(
+        FORM, model=Strict(ModelReply(text=text)), store="memory"
+    ) as machine:
         chat = await machine.start(greet=False)
         turn = await chat.send("four, and Rex")
-        assert (turn.text, turn.context) == ("Four.\n\nHow many?", {"guests": 4, "_extra": {"dog": "Rex"}})
+        assert (turn.text, turn.context) == (
+            "Four.\n\nHow many?",
+            {"guests": 4, "_extra": {"dog": "Rex"}},
+        )
         machine.llm = scripted
         await chat.send("four")
     (strict, *_), (loose, *_) = asked, scripted.requests

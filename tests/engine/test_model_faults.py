@@ -1,4 +1,6 @@
-"""Whatever a model's server does, a turn ends as declared: asked again, next model, an apology, or a typed error."""
+"""Whatever a model's server does, a turn ends as declared: asked again, next model, an apology, or
+a typed error.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ async def streamed(chat: Any, text: str) -> tuple[Any, str]:
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", SOME)
-async def test_fault_that_lasts_is_a_typed_error_after_bounded_attempts(name: str, streams: bool) -> None:
+async def test_fault_that_lasts_is_a_typed_error_after_bounded_attempts(
+    name: str, streams: bool
+) -> None:
     async with desk(FAULTS[name]) as at:
         with pytest.raises(ModelError) as caught:
             await (streamed(at.chat, "Ada") if streams else at.chat.send("Ada"))
@@ -103,10 +107,16 @@ async def test_fault_that_lasts_is_a_typed_error_after_bounded_attempts(name: st
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", [name for name in SOME if "long" not in name])
-async def test_fault_that_passes_is_asked_again_and_leaves_no_trace(name: str, streams: bool) -> None:
+async def test_fault_that_passes_is_asked_again_and_leaves_no_trace(
+    name: str, streams: bool
+) -> None:
     async with desk(FAULTS[name], SOUND) as at:
         turn = (await streamed(at.chat, "Ada"))[0] if streams else await at.chat.send("Ada")
-        assert (turn.text, turn.state, turn.context["name"]) == ("Bye, Ada – grüß dich!", "bye", "Ada")
+        assert (turn.text, turn.state, turn.context["name"]) == (
+            "Bye, Ada – grüß dich!",
+            "bye",
+            "Ada",
+        )
         assert len(at.server.requests) == 2
 
 
@@ -146,7 +156,9 @@ async def test_words_that_are_no_reply_are_asked_for_once_more_then_the_state_st
     name: str, streams: bool
 ) -> None:
     async with desk(FAULTS[name]) as at:
-        turn, heard = await streamed(at.chat, "Ada") if streams else (await at.chat.send("Ada"), None)
+        turn, heard = (
+            await streamed(at.chat, "Ada") if streams else (await at.chat.send("Ada"), None)
+        )
         assert (turn.state, turn.moved, turn.context) == ("hello", False, {"tier": "gold"})
         (said,) = [event for event in turn.events if isinstance(event, BotSaid)]
         assert said.fallback
@@ -221,10 +233,11 @@ async def test_odd_stream_gives_the_words_or_is_asked_for_again(faulty: FaultySt
 
 
 async def cut_streams(words: str, size: int, step: int) -> tuple[int, int]:
-    """A stream cut at every so many bytes, and then a sound answer: how many turns there were, and how many failed.
+    """A stream cut at every so many bytes, and then a sound answer: how many turns there were, and
+    how many failed.
 
-    A turn that did not fail has the whole words, and so has its listener; one that failed did so after words were
-    shown, and changed nothing.
+    A turn that did not fail has the whole words, and so has its listener; one that failed did so
+    after words were shown, and changed nothing.
     """
     body = {"model": "m", "stream": True, "stream_options": {"include_usage": True}, "messages": []}
     length = sum(map(len, FaultyStream(words=words, size=size).pieces(body, 1)))
@@ -247,12 +260,16 @@ async def cut_streams(words: str, size: int, step: int) -> tuple[int, int]:
                 assert (stream.turn.text, heard) == (said, said), place
                 continue
             failed += 1
-            assert (error.retryable, said.startswith(heard), heard != "") == (True, True, True), place
+            assert (error.retryable, said.startswith(heard), heard != "") == (True, True, True), (
+                place
+            )
             assert await at.machine.store.load(chat.id) == before
     return len(range(0, length, step)), failed
 
 
-async def test_stream_cut_at_any_byte_is_asked_for_again_or_fails_after_words_and_changes_nothing() -> None:
+async def test_stream_cut_at_any_byte_is_asked_for_again_or_fails_after_words_and_changes_nothing() -> (
+    None
+):
     turns, failed = await cut_streams(reply("hello", "ok"), 10_000, 1)
     assert turns > 500
     assert failed < turns / 2

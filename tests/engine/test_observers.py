@@ -18,7 +18,12 @@ def test_observers_are_told_when_a_turn_is_on_record() -> None:
         play(GREETER, ["my name is Ada"], replies=[reply("bye", "Bye Ada", name="Ada")])
     finally:
         stop()
-    assert [(item.kind, item.turn, item.state, item.ended) for item in saved][-1] == ("message", 1, "bye", True)
+    assert [(item.kind, item.turn, item.state, item.ended) for item in saved][-1] == (
+        "message",
+        1,
+        "bye",
+        True,
+    )
     assert saved[-1].usage.calls == 1
     assert saved[-1].definition == "greeter"
 

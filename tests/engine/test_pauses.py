@@ -1,4 +1,6 @@
-"""States that wait, tools that ask a person, time-outs and reminders: nothing is held but the session."""
+"""States that wait, tools that ask a person, time-outs and reminders: nothing is held but the
+session.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +77,17 @@ def test_wait_state_parks_the_run_with_all_that_the_answer_needs() -> None:
 def test_answer_is_mapped_and_leads_on(approved: bool, target: str) -> None:
     host = worker(APPROVE, context_schema=SCHEMA)
     begun = host.run("draft")
-    done = host.answer(begun.session, {"approved": approved, "by": {"name": "Eve"}, "secret_key": 1})
+    done = host.answer(
+        begun.session, {"approved": approved, "by": {"name": "Eve"}, "secret_key": 1}
+    )
     assert (done.session.state, done.session.outcome) == (target, "final")
     assert done.session.context == {"approved": approved, "manager": "Eve"}
     assert done.session.origins["approved"] == (1, "answer")
     assert done.session.input == {"approved": approved, "by": {"name": "Eve"}, "secret_key": 1}
-    assert (done.session.pause, done.session.settled) == (None, (begun.session.pause.id, "answered"))  # type: ignore[union-attr]
+    assert (done.session.pause, done.session.settled) == (
+        None,
+        (begun.session.pause.id, "answered"),
+    )  # type: ignore[union-attr]
     events = [*begun.events, *done.events]
     assert fold(Session(conversation_id="c1"), events) == done.session
 
@@ -97,7 +104,10 @@ def test_answer_routes_by_label_too() -> None:
     states = {
         "ask": {
             "kind": "wait",
-            "transitions": [{"target_state": "a", "on": "left"}, {"target_state": "b", "on": "default"}],
+            "transitions": [
+                {"target_state": "a", "on": "left"},
+                {"target_state": "b", "on": "default"},
+            ],
         },
         "a": FINAL,
         "b": FINAL,
@@ -114,7 +124,9 @@ def test_time_out_leads_to_its_state_or_ends_the_run() -> None:
     assert (done.session.state, done.session.outcome) == ("late", "final")
     assert done.of(ev.StateEntered)[0].by == "timeout"
     assert done.session.settled[1] == "expired"  # type: ignore[index]
-    host = worker({**APPROVE, "wait": {key: value for key, value in WAIT.items() if key != "on_timeout"}})
+    host = worker(
+        {**APPROVE, "wait": {key: value for key, value in WAIT.items() if key != "on_timeout"}}
+    )
     assert host.due(host.run("draft").session, 5000.0).session.outcome == "expired"
 
 
@@ -123,7 +135,9 @@ def test_reminders_are_said_once_each() -> None:
     begun = host.run("draft", context={"x": "Eve"})
     first = host.due(begun.session, 1100.0)
     assert first.text == "Still waiting for Eve."
-    assert first.of(ev.Reminded) == [ev.Reminded(id=begun.session.pause.id, due=1060.0, time=1100.0)]  # type: ignore[union-attr]
+    assert first.of(ev.Reminded) == [
+        ev.Reminded(id=begun.session.pause.id, due=1060.0, time=1100.0)
+    ]  # type: ignore[union-attr]
     assert first.session.reminders == (1600.0,)
     assert first.session.pause == begun.session.pause
     assert host.due(first.session, 1600.0).session.reminders == ()
@@ -153,8 +167,13 @@ def test_approval_is_asked_before_the_batch_runs() -> None:
     assert not host.asked
     done = host.answer(begun.session, {"approved": True}, "done")
     assert [call.name for call in host.asked[0].calls] == ["look", "refund"]
-    assert [message.content for message in done.requests[0].messages[3:]] == ['"seen"', '{"paid":5}']
-    assert done.requests[0].messages[:3] == begun.requests[0].messages + done.requests[0].messages[2:3]
+    assert [message.content for message in done.requests[0].messages[3:]] == [
+        '"seen"',
+        '{"paid":5}',
+    ]
+    assert (
+        done.requests[0].messages[:3] == begun.requests[0].messages + done.requests[0].messages[2:3]
+    )
     assert done.session.outcome == "passed"
 
 
@@ -163,9 +182,13 @@ def test_nobody_is_asked_about_a_call_that_could_not_be_made() -> None:
         return None if isinstance(arguments.get("amount"), int) else "amount: a number is wanted"
 
     host = tool_host({"refund": {"approval": True}}, attributes={"refund": {"fits": fits}})
-    begun = host.run(calls(("refund", {"amount": "much"}), ("look", {})), calls(("refund", {"amount": 5})))
+    begun = host.run(
+        calls(("refund", {"amount": "much"}), ("look", {})), calls(("refund", {"amount": 5}))
+    )
     assert begun.of(ev.ToolRefused) == [
-        ev.ToolRefused(name="refund", reason="amount: a number is wanted", arguments='{"amount": "much"}')
+        ev.ToolRefused(
+            name="refund", reason="amount: a number is wanted", arguments='{"amount": "much"}'
+        )
     ]
     assert [message.content for message in begun.requests[1].messages[3:]] == [
         '{"error":"amount: a number is wanted"}',
@@ -179,7 +202,9 @@ def test_refused_approval_is_told_and_nothing_runs() -> None:
     begun = host.run(calls(("refund", {"amount": 5})))
     done = host.answer(begun.session, {"approved": False, "reason": "too much"}, "sorry")
     assert not host.asked
-    assert done.requests[0].messages[3].content == '{"error":"a person refused this call: too much"}'
+    assert (
+        done.requests[0].messages[3].content == '{"error":"a person refused this call: too much"}'
+    )
     assert done.of(ev.ToolRefused)[0].name == "refund"
 
 
@@ -207,7 +232,8 @@ def test_each_call_is_approved_for_itself() -> None:
 def test_breaking_tool_stops_after_its_batch_and_the_answer_joins_its_result() -> None:
     refs = {"refund": {"breaking": True, "output": {"paid": "paid", "ok": "ok"}}}
     host = tool_host(
-        refs, context_schema={"properties": {"paid": {"x-source": "tool"}, "ok": {"x-source": "answer"}}}
+        refs,
+        context_schema={"properties": {"paid": {"x-source": "tool"}, "ok": {"x-source": "answer"}}},
     )
     begun = host.run(calls(("refund", {"amount": 5}), ("look", {})))
     assert (begun.session.pause.kind, begun.session.pause.call["result"]) == ("break", {"paid": 5})
@@ -226,7 +252,9 @@ def test_lost_call_is_not_repeated_before_a_person_says_so() -> None:
         return ToolResult(id="c1", name="refund", unknown=True) if lost else {"paid": amount}
 
     host = worker(
-        {"work": task(tools=["refund"])}, tools={"refund": refund}, refs={"refund": {"at_most_once": True}}
+        {"work": task(tools=["refund"])},
+        tools={"refund": refund},
+        refs={"refund": {"at_most_once": True}},
     )
     begun = host.run(calls(("refund", {"amount": 5})))
     assert begun.session.pause.kind == "unknown_outcome"  # type: ignore[union-attr]
@@ -282,7 +310,12 @@ def test_tools_in_a_conversation_stay_out_of_its_history() -> None:
     host = worker(CHAT, tools={"look": lambda: "42"}, refs={"look": {"output": {"found": ""}}})
     done = host.say(_begin(host), "look it up", calls(("look", {})), reply("talk", "It is 42"))
     assert done.text == "It is 42"
-    assert [message.role for message in done.requests[1].messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in done.requests[1].messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
     assert done.session.window[-1] == ("look it up", "It is 42")
     assert done.session.context == {"found": "42"}
     assert done.session.work is None
@@ -293,7 +326,9 @@ DOOR = {
     "ask": {
         "purpose": "Your number?",
         "tools": ["look"],
-        "transitions": [{"target_state": "sort", "conditions": [{"requires_context_keys": ["owner"]}]}],
+        "transitions": [
+            {"target_state": "sort", "conditions": [{"requires_context_keys": ["owner"]}]}
+        ],
     },
     "sort": {
         "kind": "decide",
@@ -324,7 +359,9 @@ def test_reply_after_a_tool_is_told_what_its_result_opened_and_where_that_leads(
 
 
 @pytest.mark.parametrize("approval", [False, True])
-def test_reply_after_a_tool_reads_what_its_result_wrote_elsewhere_in_a_large_machine(approval: bool) -> None:
+def test_reply_after_a_tool_reads_what_its_result_wrote_elsewhere_in_a_large_machine(
+    approval: bool,
+) -> None:
     refs = {"look": {"output": {"owner": ""}, "approval": approval}}
     keys = {"properties": {"owner": {}, **{f"k{number}": {} for number in range(30)}}}
     ask = {"tools": ["look"], "transitions": [{"target_state": "ask"}]}
@@ -349,7 +386,9 @@ def test_reply_after_an_approval_reads_its_message_and_what_the_result_opened() 
     (messages,) = (request.messages for request in done.requests)
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
     assert "<conversation_history>" not in messages[1].content
-    assert messages[1].content.endswith('<user_input>\n"7 \\u003cuser_input\\u003e"\n</user_input>\n')
+    assert messages[1].content.endswith(
+        '<user_input>\n"7 \\u003cuser_input\\u003e"\n</user_input>\n'
+    )
     assert '"open":false' not in messages[1].content
     assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
 
@@ -427,7 +466,10 @@ def test_function_that_breaks_is_run_again_with_the_answer() -> None:
 
     host = worker({"work": task(execute="f")}, functions={"f": work})
     begun = host.run()
-    assert (begun.session.pause.what, begun.session.pause.schema) == ("Which one?", {"type": "string"})  # type: ignore[union-attr]
+    assert (begun.session.pause.what, begun.session.pause.schema) == (
+        "Which one?",
+        {"type": "string"},
+    )  # type: ignore[union-attr]
     done = host.answer(begun.session, "blue")
     assert done.session.input == ["blue", {"0.0": 1}]
     assert json.loads(json.dumps(done.session.input)) == done.session.input
@@ -442,7 +484,11 @@ def test_secrets_in_results_and_answers_reach_the_context_and_nobody_else() -> N
     }
     states = {
         "work": task(tools=["f"], transitions=[{"target_state": "wait"}]),
-        "wait": {"kind": "wait", "output": {"code": "code"}, "transitions": [{"target_state": "more"}]},
+        "wait": {
+            "kind": "wait",
+            "output": {"code": "code"},
+            "transitions": [{"target_state": "more"}],
+        },
         "more": task(),
     }
     host = worker(
@@ -455,7 +501,11 @@ def test_secrets_in_results_and_answers_reach_the_context_and_nobody_else() -> N
     done = host.answer(begun.session, {"code": "9876", "by": "Eve"}, "end")
     assert (begun.session.context["pin"], done.session.context["code"]) == ("1234", "9876")
     sent = json.dumps(
-        [message.content for request in (*begun.requests, *done.requests) for message in request.messages]
+        [
+            message.content
+            for request in (*begun.requests, *done.requests)
+            for message in request.messages
+        ]
     )
     assert "1234" not in sent
     assert "9876" not in sent
@@ -468,7 +518,10 @@ def test_memory_shows_in_the_prompt_of_a_conversation_that_may_use_it() -> None:
     states = {"talk": {"memory": True, "transitions": [{"target_state": "talk"}]}}
     host = worker(states)
     first = host.say(
-        _begin(host), "remember", calls(("set_memory", {"bucket_index": 4, "content": "blue"})), reply("talk")
+        _begin(host),
+        "remember",
+        calls(("set_memory", {"bucket_index": 4, "content": "blue"})),
+        reply("talk"),
     )
     second = host.say(first.session, "what?", reply("talk"))
     assert "<memory>" not in first.prompt
@@ -493,7 +546,9 @@ def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> No
     assert fourth.prompt.startswith(
         '<history_summary>\n"They \\u003cmet\\u003e"\n</history_summary>\n<conversation_history>'
     )
-    again = host.say(session, "m2", reply("talk", "r2"), "They met.", json.dumps({"summary": "They met"}))
+    again = host.say(
+        session, "m2", reply("talk", "r2"), "They met.", json.dumps({"summary": "They met"})
+    )
     assert (again.session.window, again.session.summary) == ((("m2", "r2"),), "They met")
     assert "They met." in again.requests[2].messages[2].content
     quiet = worker(
@@ -521,7 +576,8 @@ def test_words_after_a_task_cost_one_call_because_nobody_could_foresee_them() ->
         3,
     )
     assert [event.asked_for for event in done.of(ev.ModelReplied)] == ["turn", "task", "words"]
-    assert done.requests[1].messages[1].content == "<current_context>\n{}\n</current_context>"  # and no empty <input>
+    # and no empty <input>
+    assert done.requests[1].messages[1].content == "<current_context>\n{}\n</current_context>"
 
 
 def test_the_next_turns_are_shown_what_tools_gave_shortened_and_then_no_longer() -> None:
@@ -530,7 +586,9 @@ def test_the_next_turns_are_shown_what_tools_gave_shortened_and_then_no_longer()
     states = {"ask": asks, "end": {}}
     secret = {"properties": {"pin": {"type": "string", "x-secret": True}}}
     host = worker(states, tools={"look": lambda: found}, context_schema=secret)
-    done = host.say(_begin(host), "7", calls(("look", {})), reply("ask", "It is Ada's.", pin="4711"))
+    done = host.say(
+        _begin(host), "7", calls(("look", {})), reply("ask", "It is Ada's.", pin="4711")
+    )
     assert "<tool_results>" not in done.requests[1].messages[1].content
     prompts = []
     for _ in range(4):

@@ -100,7 +100,9 @@ def test_an_interrupt_that_the_system_gave_to_another_thread_ends_the_wait(porta
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_what_stops_an_interpreter_reaches_the_caller_alone(portal: Portal, kind: type[BaseException]) -> None:
+def test_what_stops_an_interpreter_reaches_the_caller_alone(
+    portal: Portal, kind: type[BaseException]
+) -> None:
     async def leave(seconds: float | None) -> None:
         if seconds is not None:
             await asyncio.sleep(seconds)
@@ -113,13 +115,17 @@ def test_what_stops_an_interpreter_reaches_the_caller_alone(portal: Portal, kind
 
 
 @pytest.mark.parametrize("seconds", [None, 0.001])
-def test_work_that_waits_for_its_own_portal_is_told_so(portal: Portal, seconds: float | None) -> None:
+def test_work_that_waits_for_its_own_portal_is_told_so(
+    portal: Portal, seconds: float | None
+) -> None:
     async def within() -> None:
         if seconds is not None:
             await asyncio.sleep(seconds)
         portal.run(nothing())
 
-    with pytest.raises(RuntimeError, match="waits for the machine that waits for it; await AsyncMachine there"):
+    with pytest.raises(
+        RuntimeError, match="waits for the machine that waits for it; await AsyncMachine there"
+    ):
         portal.run(within())
 
 
@@ -287,7 +293,8 @@ def test_work_that_comes_while_the_portal_ends_is_let_go() -> None:
             await asyncio.sleep(600)
         finally:
             ending.set()
-            time.sleep(0.2)  # a cancelled task that holds the loop's thread up, so that more comes meanwhile
+            # a cancelled task that holds the loop's thread up, so that more comes meanwhile
+            time.sleep(0.2)
 
     with ThreadPoolExecutor(3) as pool:
         held = pool.submit(portal.run, lasting())
@@ -354,8 +361,12 @@ def test_patched_threads_are_refused_with_a_way_out(
     library: str, module: str, asks: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patched: dict[str, bool] = {}
-    monkeypatch.setitem(sys.modules, module, types.SimpleNamespace(**{asks: lambda name: patched.get(name, False)}))
+    monkeypatch.setitem(
+        sys.modules, module, types.SimpleNamespace(**{asks: lambda name: patched.get(name, False)})
+    )
     Portal().stop(nothing())
     patched[what] = True
-    with pytest.raises(ConfigurationError, match=f"^{library} has patched threads, .*gunicorn -k gthread"):
+    with pytest.raises(
+        ConfigurationError, match=f"^{library} has patched threads, .*gunicorn -k gthread"
+    ):
         Portal()

@@ -43,14 +43,18 @@ async def test_what_is_left_of_a_message_that_has_its_answer_holds_nobody_up():
 async def test_a_message_that_acted_and_has_no_answer_is_to_be_finished():
     store = MemoryStore()
     await left_behind(
-        store, {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0}, {"kind": "handler"}
+        store,
+        {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0},
+        {"kind": "handler"},
     )
     first, must, blank = await under_way(store, "c")
     assert (first["text"], must, blank) == ("hello", True, False)
 
 
 @pytest.mark.parametrize("how", ["end", "undo"])
-async def test_a_message_that_acted_is_finished_before_the_conversation_is_ended_or_a_turn_taken_back(how):
+async def test_a_message_that_acted_is_finished_before_the_conversation_is_ended_or_a_turn_taken_back(
+    how,
+):
     store, heard = MemoryStore(), []
     machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
     machine.on("pre_processing")(lambda occasion: heard.append(occasion.user_input))
@@ -65,7 +69,9 @@ async def test_a_message_that_acted_is_finished_before_the_conversation_is_ended
 
 async def test_a_turn_whose_error_handler_failed_was_told_and_is_not_finished_later():
     replies = [ModelError("down"), "never said"]
-    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(replies), store=MemoryStore(), error_mode="raise")
+    machine = AsyncMachine.from_dict(
+        ORDER, model=ScriptedLLM(replies), store=MemoryStore(), error_mode="raise"
+    )
     machine.on("pre_processing")(lambda occasion: {"heard": occasion.user_input})
 
     @machine.on("error")

@@ -107,7 +107,10 @@ def test_a_step_takes_an_answer_no_further_than_to_the_next_border() -> None:
     def ask(ctx):
         return ctx.ask("how many?")
 
-    document = {**CHAIN, "states": {**CHAIN["states"], "a": {**CHAIN["states"]["a"], "execute": "ask"}}}
+    document = {
+        **CHAIN,
+        "states": {**CHAIN["states"], "a": {**CHAIN["states"]["a"], "execute": "ask"}},
+    }
     other = Machine.from_dict(document, model=ScriptedLLM([]), functions=[add])
     other.function(ask)
     turn = other.step(1)
@@ -131,7 +134,12 @@ def test_a_route_gives_a_label_a_state_or_the_end(label, state, outcome) -> None
     turn = routed(lambda output: label).run(1)
     assert (turn.state, turn.outcome) == (state, outcome)
     [picked] = [event for event in turn.events if isinstance(event, ev.RoutePicked)]
-    assert (picked.state, picked.function, picked.label, picked.error) == ("work", "where", label, None)
+    assert (picked.state, picked.function, picked.label, picked.error) == (
+        "work",
+        "where",
+        label,
+        None,
+    )
 
 
 def test_a_route_sees_the_output_and_may_lead_back() -> None:
@@ -143,12 +151,15 @@ def test_a_route_sees_the_output_and_may_lead_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "words"), [(lambda output: 1 / 0, "where failed: ZeroDivisionError"), (lambda output: 7, "returned 7")]
+    ("where", "words"),
+    [(lambda output: 1 / 0, "where failed: ZeroDivisionError"), (lambda output: 7, "returned 7")],
 )
 def test_a_route_that_gives_no_way_is_a_run_that_is_stuck_and_says_why(where, words) -> None:
     turn = routed(where).run(1)
     assert turn.outcome == "failed"
-    assert any(words in (event.error or "") for event in turn.events if isinstance(event, ev.RoutePicked))
+    assert any(
+        words in (event.error or "") for event in turn.events if isinstance(event, ev.RoutePicked)
+    )
 
 
 def test_a_route_that_is_not_registered_is_said_before_anything_runs() -> None:
@@ -164,7 +175,10 @@ def test_a_route_is_not_asked_again_when_a_crashed_run_is_taken_up(tmp_path) -> 
         asked.append(output)
         return "again" if output < 3 else "end"
 
-    document = {**ROUTED, "states": {**ROUTED["states"], "work": {**ROUTED["states"]["work"], "execute": "talk"}}}
+    document = {
+        **ROUTED,
+        "states": {**ROUTED["states"], "work": {**ROUTED["states"]["work"], "execute": "talk"}},
+    }
     store = f"sqlite:///{tmp_path}/runs.db"
 
     def machine(replies):
@@ -189,7 +203,12 @@ def test_a_route_is_not_asked_again_when_a_crashed_run_is_taken_up(tmp_path) -> 
 
 def working(replies, body) -> Machine:
     states = {"work": {"kind": "task", "execute": "body", "memory": True, "tools": ["pause"]}}
-    document = {"name": "m", "initial_state": "work", "tools": {"pause": {"registered": "pause"}}, "states": states}
+    document = {
+        "name": "m",
+        "initial_state": "work",
+        "tools": {"pause": {"registered": "pause"}},
+        "states": states,
+    }
     machine = Machine.from_dict(document, model=ScriptedLLM(replies))
     machine.function(body, name="body")
 
@@ -214,7 +233,10 @@ def test_a_function_and_the_models_memory_tools_work_on_one_memory() -> None:
     assert turn.output == ["done", "by the model\nand code"]
     seen = [event.result for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert '"by code"' in seen[0]
-    assert machine.resume(turn.conversation_id).memory == {"0": "by code", "1": "by the model\nand code"}
+    assert machine.resume(turn.conversation_id).memory == {
+        "0": "by code",
+        "1": "by the model\nand code",
+    }
 
 
 def test_a_function_that_runs_again_after_a_break_begins_with_the_memory_of_its_start() -> None:
@@ -245,7 +267,9 @@ def test_a_function_may_offer_tools_beside_those_of_its_state() -> None:
     machine = working([calls(("look", {"at": "the sea"})), "Wet."], body)
     turn = machine.run()
     assert turn.output == "Wet."
-    assert [event.result for event in turn.events if isinstance(event, ev.ToolReturned)] == ["the sea is wet"]
+    assert [event.result for event in turn.events if isinstance(event, ev.ToolReturned)] == [
+        "the sea is wet"
+    ]
 
 
 # -- judges
@@ -264,7 +288,14 @@ def test_a_function_may_offer_tools_beside_those_of_its_state() -> None:
     ],
 )
 def test_a_judge_passes_only_what_it_plainly_calls_true(said, passed) -> None:
-    states = {"w": {"kind": "task", "purpose": "Write.", "max_retries": 0, "key_results": [{"name": "kind"}]}}
+    states = {
+        "w": {
+            "kind": "task",
+            "purpose": "Write.",
+            "max_retries": 0,
+            "key_results": [{"name": "kind"}],
+        }
+    }
     document = {"name": "j", "initial_state": "w", "states": states}
     machine = Machine.from_dict(document, model=ScriptedLLM(["text", said]))
     assert (machine.run().outcome == "passed") is passed
@@ -272,7 +303,14 @@ def test_a_judge_passes_only_what_it_plainly_calls_true(said, passed) -> None:
 
 @pytest.mark.parametrize("said", ["false", "no", "maybe {"])
 def test_a_judge_that_answers_in_no_form_fails_what_it_judges(said) -> None:
-    states = {"w": {"kind": "task", "purpose": "Write.", "max_retries": 0, "key_results": [{"name": "kind"}]}}
+    states = {
+        "w": {
+            "kind": "task",
+            "purpose": "Write.",
+            "max_retries": 0,
+            "key_results": [{"name": "kind"}],
+        }
+    }
     model = ScriptedLLM(["text", said, said])
     machine = Machine.from_dict({"name": "j", "initial_state": "w", "states": states}, model=model)
     assert machine.run().outcome == "exhausted"

@@ -1,4 +1,5 @@
-"""Conversations that an earlier version of the package stored are read, go on, and are played again.
+"""Conversations that an earlier version of the package stored are read, go on, and are played
+again.
 
 Each file of `tests/data/stored` holds a conversation as `export` wrote it, and how it goes on.
 """
@@ -75,7 +76,9 @@ def test_a_stored_session_and_its_records_are_read_and_written_as_they_were(file
     session = parse_session(_compact(document["session"]))
     records = [parse(_compact(record)) for record in document["records"]]
     assert json.dumps(json.loads(dump_session(session))) == json.dumps(document["session"])
-    assert [json.dumps(json.loads(dump(record))) for record in records] == list(map(json.dumps, document["records"]))
+    assert [json.dumps(json.loads(dump(record))) for record in records] == list(
+        map(json.dumps, document["records"])
+    )
     assert not integrity_faults(session, records)
 
 
@@ -105,7 +108,9 @@ async def test_an_exported_conversation_is_taken_in_and_goes_on(file: Path) -> N
     assert list(await examine(store)) == []
 
 
-@pytest.mark.parametrize("file", [file for file in STORED if file.stem != "migrated"], ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", [file for file in STORED if file.stem != "migrated"], ids=lambda file: file.stem
+)
 async def test_a_stored_conversation_is_played_again_the_same_way(file: Path) -> None:
     document = _read(file)
     program = _machine(document, MemoryStore()).program

@@ -43,13 +43,14 @@ DESK: dict[str, Any] = {
             "purpose": "Ask the age",
             "required_context_keys": ["age"],
             "transitions": [
-                {
-                    "target_state": "adult",
-                    "conditions": [{"logic": {">=": [{"var": "age"}, 18]}}],
-                },
+                {"target_state": "adult", "conditions": [{"logic": {">=": [{"var": "age"}, 18]}}]},
                 {"target_state": "fixed", "description": "The user is in a hurry"},
                 {"target_state": "lost", "description": "The user is lost"},
-                {"target_state": "vip", "auto": True, "conditions": [{"requires_context_keys": ["vip"]}]},
+                {
+                    "target_state": "vip",
+                    "auto": True,
+                    "conditions": [{"requires_context_keys": ["vip"]}],
+                },
             ],
         },
         "adult": {"purpose": "Serve", "transitions": [{"target_state": "ask"}]},
@@ -73,7 +74,9 @@ class Pieces:
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         self.asked += 1
-        return ModelReply(text="".join(piece for piece in self._replies.pop(0) if isinstance(piece, str)))
+        return ModelReply(
+            text="".join(piece for piece in self._replies.pop(0) if isinstance(piece, str))
+        )
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         self.asked += 1
@@ -157,7 +160,11 @@ def test_a_streamed_turn_is_the_turn_without_streaming(replies: list[str]) -> No
         return [event for event in happened if not isinstance(event, ev.UserSaid | ev.MessageDelta)]
 
     assert facts(stream.turn.events) == facts(whole.events) == facts(events)
-    assert (stream.turn.text, stream.turn.state, stream.turn.usage) == (whole.text, whole.state, whole.usage)
+    assert (stream.turn.text, stream.turn.state, stream.turn.usage) == (
+        whole.text,
+        whole.state,
+        whole.usage,
+    )
     assert shown(events)[-1] == whole.text
     assert not any("{" in screen or '"' in screen for screen in shown(events))
 
@@ -197,7 +204,9 @@ async def test_nothing_is_kept_of_a_greeting_whose_hearer_raises() -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_what_a_hearer_raises_while_a_function_works_is_no_failure_of_that(is_async: bool) -> None:
+async def test_what_a_hearer_raises_while_a_function_works_is_no_failure_of_that(
+    is_async: bool,
+) -> None:
     attempts = []
 
     def count(ctx: Workbench) -> int:
@@ -214,8 +223,14 @@ async def test_what_a_hearer_raises_while_a_function_works_is_no_failure_of_that
 
     function = counted if is_async else count
     work = {"kind": "task", "execute": function.__name__, "transitions": [{"target_state": "end"}]}
-    desk = {"name": "counter", "initial_state": "work", "states": {"work": work, "end": {"reply": "Done."}}}
-    async with AsyncMachine.from_dict(desk, model=ScriptedLLM([]), functions=[function], store="memory") as machine:
+    desk = {
+        "name": "counter",
+        "initial_state": "work",
+        "states": {"work": work, "end": {"reply": "Done."}},
+    }
+    async with AsyncMachine.from_dict(
+        desk, model=ScriptedLLM([]), functions=[function], store="memory"
+    ) as machine:
         with pytest.raises(BrokenPipeError, match="the reader has gone"):
             await machine.start(on_event=gone)
         assert (attempts, await machine.conversations()) == ([1], ())
@@ -260,7 +275,10 @@ async def test_a_fixed_reply_follows_the_words() -> None:
 
 @pytest.mark.parametrize(("target", "follows"), [("ask", ""), ("done", "\n\nBye.")])
 async def test_words_that_leave_a_fixed_reply_are_heard_at_once(target: str, follows: str) -> None:
-    hurry = {**DESK["states"]["fixed"], "transitions": [{"target_state": name} for name in ("ask", "done")]}
+    hurry = {
+        **DESK["states"]["fixed"],
+        "transitions": [{"target_state": name} for name in ("ask", "done")],
+    }
     document = {**DESK, "states": {**DESK["states"], "fixed": hurry}}
     turn, events = await streamed(
         ScriptedLLM([reply(target, "Take your time.")]), document=document, start={"state": "fixed"}
@@ -272,23 +290,45 @@ async def test_words_that_leave_a_fixed_reply_are_heard_at_once(target: str, fol
 FORM: dict[str, Any] = {
     "name": "form",
     "initial_state": "kind",
-    "patterns": ["correct", "cancel", "digress", "clarify", "skip", "restart", "handover", "cannot_handle"],
-    "context_schema": {"properties": {"kind": {"enum": ["short", "long"]}, "days": {"type": "integer"}}},
+    "patterns": [
+        "correct",
+        "cancel",
+        "digress",
+        "clarify",
+        "skip",
+        "restart",
+        "handover",
+        "cannot_handle",
+    ],
+    "context_schema": {
+        "properties": {"kind": {"enum": ["short", "long"]}, "days": {"type": "integer"}}
+    },
     "states": {
         "kind": {
             "purpose": "Which kind?",
             "required_context_keys": ["kind"],
             "transitions": [
-                {"target_state": "days", "conditions": [{"logic": {"==": [{"var": "kind"}, "long"]}}]},
-                {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "kind"}, "short"]}}]},
+                {
+                    "target_state": "days",
+                    "conditions": [{"logic": {"==": [{"var": "kind"}, "long"]}}],
+                },
+                {
+                    "target_state": "end",
+                    "conditions": [{"logic": {"==": [{"var": "kind"}, "short"]}}],
+                },
             ],
         },
         "days": {
             "purpose": "How many days?",
             "required_context_keys": ["days"],
-            "transitions": [{"target_state": "name", "conditions": [{"requires_context_keys": ["days"]}]}],
+            "transitions": [
+                {"target_state": "name", "conditions": [{"requires_context_keys": ["days"]}]}
+            ],
         },
-        "name": {"purpose": "Whose name?", "transitions": [{"target_state": "end"}, {"target_state": "days"}]},
+        "name": {
+            "purpose": "Whose name?",
+            "transitions": [{"target_state": "end"}, {"target_state": "days"}],
+        },
         "end": {"purpose": "Say goodbye", "reply": "Bye."},
     },
 }
@@ -375,7 +415,9 @@ async def test_handlers_run_once_and_before_the_words() -> None:
 
     points = ("context_update", "pre_transition", "post_transition")
     handler = create_handler("note").at(*points).do(note)
-    turn, events = await streamed(ScriptedLLM([reply("adult", "Welcome.", age=30)]), handlers=[handler])
+    turn, events = await streamed(
+        ScriptedLLM([reply("adult", "Welcome.", age=30)]), handlers=[handler]
+    )
     assert ran == list(points)
     assert turn.context == {"age": 30, "seen": 1}
     assert before_the_reply(events) == "Welcome."
@@ -400,7 +442,9 @@ async def test_an_auto_move_elsewhere_keeps_the_words_back() -> None:
 
 
 async def test_words_wait_where_handlers_may_change_them() -> None:
-    handler = create_handler("shout").at("post_processing").do(lambda occasion: occasion.text.upper())
+    handler = (
+        create_handler("shout").at("post_processing").do(lambda occasion: occasion.text.upper())
+    )
     turn, events = await streamed(ScriptedLLM([reply("ask", "How old?")]), handlers=[handler])
     assert turn.text == "HOW OLD?"
     assert shown(events) == ["", "HOW OLD?"]
@@ -421,7 +465,11 @@ async def test_requests_of_a_stream_that_broke_count_for_the_turn() -> None:
     busy = HttpReply(status=503, headers={"Retry-After": "0.001"})
     with serve_scripted([busy, sse(delta(ODD[:9])), ODD]) as server:
         turn, _ = await streamed("any", base_url=server.base_url)
-        assert (turn.text, turn.usage.calls, turn.usage.attempts) == ("How old?", 1, len(server.requests))
+        assert (turn.text, turn.usage.calls, turn.usage.attempts) == (
+            "How old?",
+            1,
+            len(server.requests),
+        )
         assert len(server.requests) == 3
 
 
@@ -457,7 +505,9 @@ async def test_another_model_takes_over_only_before_the_first_piece() -> None:
 
 async def test_leaving_a_stream_early_cancels_the_turn() -> None:
     text = reply("ask", "How old?")
-    async with AsyncMachine.from_dict(DESK, model=Pieces([*text], [text]), store="memory") as machine:
+    async with AsyncMachine.from_dict(
+        DESK, model=Pieces([*text], [text]), store="memory"
+    ) as machine:
         chat = await machine.start(greet=False)
         async for event in chat.stream("m"):
             if isinstance(event, ev.MessageDelta):
@@ -468,7 +518,9 @@ async def test_leaving_a_stream_early_cancels_the_turn() -> None:
 async def test_a_stream_that_is_left_forgets_how_its_turn_failed() -> None:
     said: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
-    async with AsyncMachine.from_dict(DESK, model=Pieces(["", BROKEN], [BROKEN]), store="memory") as machine:
+    async with AsyncMachine.from_dict(
+        DESK, model=Pieces(["", BROKEN], [BROKEN]), store="memory"
+    ) as machine:
         events = aiter((await machine.start(greet=False)).stream("m"))
         assert isinstance(await anext(events), ev.UserSaid)
         for _ in range(20):
@@ -514,7 +566,9 @@ def shown_and_told(happened: Sequence[ev.Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("heard", ["", "How old"])
-async def test_what_an_error_handler_says_is_streamed_in_place_of_the_words_so_far(heard: str) -> None:
+async def test_what_an_error_handler_says_is_streamed_in_place_of_the_words_so_far(
+    heard: str,
+) -> None:
     text = reply("ask", "How old are you?")
     cut = text.index("are") if heard else 5
     broken = ModelError("the line broke")
@@ -522,7 +576,11 @@ async def test_what_an_error_handler_says_is_streamed_in_place_of_the_words_so_f
     turn, events = await streamed(Pieces([text[:cut], broken]), handlers=[handler])
     assert turn.text == "Something broke."
     assert shown(events) == ["", *filter(None, [heard]), "Something broke."]
-    assert shown_and_told(events) == shown_and_told(turn.events) == ["UserSaid", "TurnFailed", "BotSaid"]
+    assert (
+        shown_and_told(events)
+        == shown_and_told(turn.events)
+        == ["UserSaid", "TurnFailed", "BotSaid"]
+    )
 
 
 @pytest.mark.parametrize("point", ["context_update", "pre_transition"])
@@ -551,7 +609,9 @@ async def test_a_handler_that_stops_the_turn_stops_it_only_where_the_whole_reply
 # -- over HTTP
 
 
-@pytest.mark.parametrize("refuse", [(), ("schema",), ("schema", "tool"), ("schema", "tool", "json_object")])
+@pytest.mark.parametrize(
+    "refuse", [(), ("schema",), ("schema", "tool"), ("schema", "tool", "json_object")]
+)
 async def test_words_stream_over_http_in_every_mode(refuse: tuple[Any, ...]) -> None:
     words = 'Wie alt? 😀 "quoted" \\ and\na new line'
     with serve_scripted([reply("ask", words)], refuse=refuse) as server:
@@ -575,7 +635,13 @@ async def test_characters_whose_halves_come_in_two_chunks_are_whole() -> None:
 def test_arguments_of_a_call_whose_characters_come_in_halves_are_whole() -> None:
     chunks = Chunks(ReplySettings("m", "schema", tools=True))
     for part in ('{"who":"\ud83d', '\ude00"}'):
-        chunks.take({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}]})
+        chunks.take(
+            {
+                "choices": [
+                    {"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}
+                ]
+            }
+        )
     chunks.done = True
     [call] = chunks.completion()["choices"][0]["message"]["tool_calls"]
     assert call["function"]["arguments"] == '{"who":"😀"}'
@@ -598,7 +664,9 @@ async def test_calls_of_tools_arrive_in_chunks() -> None:
     document["states"] = {**DESK["states"], "ask": {**DESK["states"]["ask"], "tools": ["weather"]}}
     asked = {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
     with serve_scripted([asked, reply("ask", "Sunny in Rome.")]) as server:
-        machine = AsyncMachine.from_dict(document, model="any", base_url=server.base_url, tools=tools)
+        machine = AsyncMachine.from_dict(
+            document, model="any", base_url=server.base_url, tools=tools
+        )
         async with machine:
             stream = (await machine.start(greet=False)).stream("m")
             events = [event async for event in stream]
@@ -632,13 +700,24 @@ OVER = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
         sse(delta(ODD), OVER),
         sse(delta(ODD), "[DONE]"),
         sse(delta(ODD), OVER, "[DONE]", end="\r\n\r\n"),
-        sse({"choices": []}, delta(ODD[:9]), {"usage": None}, delta(ODD[9:]), OVER, {"usage": {}}, "[DONE]"),
+        sse(
+            {"choices": []},
+            delta(ODD[:9]),
+            {"usage": None},
+            delta(ODD[9:]),
+            OVER,
+            {"usage": {}},
+            "[DONE]",
+        ),
         sse(delta(ODD), OVER, "[DONE]", end="\r\r"),
         sse(delta(ODD), OVER, "[DONE]", "[DONE]", "junk"),
         sse("", delta(ODD), "", OVER, "[DONE]"),
         sse(delta(ODD), OVER, "[DONE]", start="\ufeff"),
         sse(json.dumps(delta(ODD), indent=1).replace("\n", "\ndata: "), OVER),
-        sse({"choices": [{"index": 0, "message": {"content": ODD}, "finish_reason": "stop"}]}, "[DONE]"),
+        sse(
+            {"choices": [{"index": 0, "message": {"content": ODD}, "finish_reason": "stop"}]},
+            "[DONE]",
+        ),
         sse(thought("hm"), thought("so"), delta([{"type": "text", "text": ODD}]), OVER, "[DONE]"),
         HttpReply(body={"choices": [{"message": {"content": ODD}, "finish_reason": "stop"}]}),
     ],
@@ -676,12 +755,20 @@ async def test_a_stream_that_fails_before_its_words_is_tried_again(answer: HttpR
         assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("told", ['{"error": "out of memory"}\n', 'data: {"detail": "out of memory"}\n\n'])
-async def test_a_message_whose_stream_ended_in_an_error_is_sent_again_under_its_id(told: str) -> None:
+@pytest.mark.parametrize(
+    "told", ['{"error": "out of memory"}\n', 'data: {"detail": "out of memory"}\n\n']
+)
+async def test_a_message_whose_stream_ended_in_an_error_is_sent_again_under_its_id(
+    told: str,
+) -> None:
     said = f"data: {json.dumps(delta(ODD[: ODD.index('old')]))}\n\n"
     broken = HttpReply(body=said + told, headers={"Content-Type": "text/event-stream"})
-    with serve_scripted([broken, HttpReply(status=402, body={"error": "out of memory"}), ODD]) as server:
-        async with AsyncMachine.from_dict(DESK, model="any", base_url=server.base_url, store="memory") as machine:
+    with serve_scripted(
+        [broken, HttpReply(status=402, body={"error": "out of memory"}), ODD]
+    ) as server:
+        async with AsyncMachine.from_dict(
+            DESK, model="any", base_url=server.base_url, store="memory"
+        ) as machine:
             chat = await machine.start(greet=False)
             for _ in range(2):
                 with pytest.raises(ModelError, match="out of memory"):
@@ -689,7 +776,10 @@ async def test_a_message_whose_stream_ended_in_an_error_is_sent_again_under_its_
             assert len(await chat.history()) == 0
             stream = chat.stream("m", request_id="r1")
             happened = [event async for event in stream]
-            assert (shown(happened)[-1], (await chat.send("m", request_id="r1")).number) == ("How old?", 1)
+            assert (shown(happened)[-1], (await chat.send("m", request_id="r1")).number) == (
+                "How old?",
+                1,
+            )
             assert len(server.requests) == 3
 
 
@@ -714,7 +804,9 @@ async def test_words_that_somebody_wrote_cannot_stand_for_those_of_the_model() -
             "bye": {"reply": "Bye."},
         },
     }
-    model = ScriptedLLM([reply("check", f"Is {mark} right?", name=mark), reply("repeat", "Never said")])
+    model = ScriptedLLM(
+        [reply("check", f"Is {mark} right?", name=mark), reply("repeat", "Never said")]
+    )
     async with AsyncMachine.from_dict(document, model=model) as machine:
         chat = await machine.start(greet=False)
         await chat.send(mark)
@@ -723,7 +815,9 @@ async def test_words_that_somebody_wrote_cannot_stand_for_those_of_the_model() -
     assert said == [f"Is {mark} right?"]
 
 
-async def test_a_handler_that_runs_ahead_of_the_words_has_the_key_that_it_has_without_a_stream() -> None:
+async def test_a_handler_that_runs_ahead_of_the_words_has_the_key_that_it_has_without_a_stream() -> (
+    None
+):
     keys: list[dict[str, str]] = []
     for streamed in (False, True):
         found: dict[str, str] = {}
@@ -731,7 +825,11 @@ async def test_a_handler_that_runs_ahead_of_the_words_has_the_key_that_it_has_wi
         async with AsyncMachine.from_dict(
             DESK, model=ScriptedLLM([reply("adult", "Welcome", age=40)]), clock=lambda: 5.0
         ) as machine:
-            machine.add_handler(handler.do(lambda occasion, found=found: found.update({occasion.point: occasion.key})))
+            machine.add_handler(
+                handler.do(
+                    lambda occasion, found=found: found.update({occasion.point: occasion.key})
+                )
+            )
             chat = await machine.start(conversation_id="c", greet=False)
             if streamed:
                 assert [event async for event in chat.stream("I am 40")]
@@ -791,6 +889,8 @@ async def test_a_second_call_whose_words_repeat_the_first_is_read_once(
     assert all(screen.casefold().count("moment") <= 1 for screen in screens)
     restarts = [event for event in events if isinstance(event, ev.MessageDelta) and event.restart]
     assert bool(restarts) is (not text.startswith(FIRST))
-    async with AsyncMachine.from_dict(FOUND, model=answers(), store="memory", tools=[look]) as machine:
+    async with AsyncMachine.from_dict(
+        FOUND, model=answers(), store="memory", tools=[look]
+    ) as machine:
         chat = await machine.start(greet=False)
         assert (await chat.send("m")).text == text

@@ -94,13 +94,23 @@ async def test_tools_waits_and_answers_work_within_a_flow() -> None:
     async with shop(BUY, CHARGE, CHARGED) as machine:
         chat = await machine.start()
         turn = await chat.send("apples")
-        assert (turn.state, turn.text, turn.context) == ("card", "Right.\n\nWhich card?", {"total": 5})
+        assert (turn.state, turn.text, turn.context) == (
+            "card",
+            "Right.\n\nWhich card?",
+            {"total": 5},
+        )
         turn = await chat.send("4111")
-        assert [event.name for event in turn.events if isinstance(event, ToolReturned)] == ["charge"]
+        assert [event.name for event in turn.events if isinstance(event, ToolReturned)] == [
+            "charge"
+        ]
         assert turn.paused is not None
         assert turn.paused.what == "the bank"
         turn = await chat.answer({"ok": True})
-        assert (turn.state, turn.ended, turn.context) == ("thanks", True, {"total": 5, "receipt": "R-4"})
+        assert (turn.state, turn.ended, turn.context) == (
+            "thanks",
+            True,
+            {"total": 5, "receipt": "R-4"},
+        )
         assert turn.text == "Paid 5.\n\nReceipt R-4."
 
 
@@ -123,7 +133,11 @@ async def test_another_process_goes_on_within_a_flow(tmp_path: Path, store: str)
     again = await shop(reply("cancel", "Stopped."), store=kept).resume("c")
     assert (again.state, again.context) == ("card", {"total": 5})
     turn = await again.send("stop")
-    assert (turn.state, turn.text, turn.ended) == ("cart", "Stopped.\n\nWhat would you like?", False)
+    assert (turn.state, turn.text, turn.ended) == (
+        "cart",
+        "Stopped.\n\nWhat would you like?",
+        False,
+    )
 
 
 async def test_undo_goes_back_into_a_flow_and_out_of_it() -> None:
@@ -173,7 +187,9 @@ async def test_an_account_of_a_turn_tells_of_repairs() -> None:
 async def test_handlers_see_the_context_of_the_flow_at_work() -> None:
     seen: list[tuple[str, dict[str, Any]]] = []
     handler = (
-        create_handler("spy").at("post_transition").do(lambda on: seen.append((on.state, dict(on.context))))
+        create_handler("spy")
+        .at("post_transition")
+        .do(lambda on: seen.append((on.state, dict(on.context))))
     )
     async with shop(BUY, handlers=[handler]) as machine:
         chat = await machine.start()
@@ -210,7 +226,9 @@ async def test_what_a_flow_needs_of_the_host_is_missed_at_the_start() -> None:
 
 def test_a_machine_whose_flow_is_missing_is_not_made(tmp_path: Path) -> None:
     file = tmp_path / "shop.json"
-    file.write_text(json.dumps(SHOP).replace('"flow": "pay"', '"flow": "pay.json"'), encoding="utf-8")
+    file.write_text(
+        json.dumps(SHOP).replace('"flow": "pay"', '"flow": "pay.json"'), encoding="utf-8"
+    )
     with pytest.raises(DefinitionError, match="missing-flow"):
         Machine.from_file(file, model=ScriptedLLM([]))
 
@@ -225,14 +243,22 @@ def test_files_beside_each_other_make_one_machine_over_http(tmp_path: Path) -> N
     with (
         serve_scripted(script) as server,
         Machine.from_file(
-            tmp_path / "shop.json", model="any", base_url=server.base_url, store="memory", tools=[charge]
+            tmp_path / "shop.json",
+            model="any",
+            base_url=server.base_url,
+            store="memory",
+            tools=[charge],
         ) as machine,
     ):
         chat = machine.start()
         turn = chat.send("apples")
-        assert [event.flow for event in turn.events if isinstance(event, FlowPushed)] == ["flows/pay.json"]
+        assert [event.flow for event in turn.events if isinstance(event, FlowPushed)] == [
+            "flows/pay.json"
+        ]
         turn = chat.send("no, leave it")
-        assert [event.how for event in turn.events if isinstance(event, FlowReturned)] == ["cancelled"]
+        assert [event.how for event in turn.events if isinstance(event, FlowReturned)] == [
+            "cancelled"
+        ]
         assert (turn.state, turn.outcome) == ("cart", "")
         turn = chat.send("stop")
         assert (turn.outcome, turn.ended, turn.text) == ("cancelled", True, "Goodbye.")
@@ -265,7 +291,10 @@ async def test_the_offline_model_walks_through_flows() -> None:
                          "conditions": [{"requires_context_keys": ["card"]}]}],
     }  # fmt: skip
     quiet["tools"] = {}
-    definition = {**SHOP, "context_schema": {"properties": {"total": {"type": "integer"}, "receipt": {}}}}
+    definition = {
+        **SHOP,
+        "context_schema": {"properties": {"total": {"type": "integer"}, "receipt": {}}},
+    }
     async with AsyncMachine.from_dict(
         definition, model="offline", store="memory", flows={"pay": quiet}
     ) as machine:

@@ -37,7 +37,10 @@ def test_conversation_from_start_to_end() -> None:
             None,
         )
         assert chat.send("I'm Ada").text == "Bye Ada"
-        assert (chat.ended, [m.role for m in chat.history]) == (True, ["assistant", "user", "assistant"])
+        assert (chat.ended, [m.role for m in chat.history]) == (
+            True,
+            ["assistant", "user", "assistant"],
+        )
         with pytest.raises(ConversationEnded):
             chat.send("more")
         chat.undo()
@@ -68,14 +71,19 @@ def test_stream_gives_words_and_then_the_turn() -> None:
         assert stream.turn.text == "Name?"
 
 
-def test_events_of_a_stream_that_happen_together_take_one_way_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_of_a_stream_that_happen_together_take_one_way_to_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with scripted(reply("bye", "Bye Ada", name="Ada")) as machine:
         stream = machine.start(greet=False).stream("Ada")
         ways, run = [], machine._portal.run
         monkeypatch.setattr(machine._portal, "run", lambda work: ways.append(work) or run(work))
         events = list(stream)
         assert stream.turn is not None
-        assert tuple(event for event in events if not isinstance(event, MessageDelta)) == stream.turn.events
+        assert (
+            tuple(event for event in events if not isinstance(event, MessageDelta))
+            == stream.turn.events
+        )
         assert len(ways) < len(events)
 
 
@@ -218,7 +226,10 @@ with serve_scripted([reply("a", "Hi")], loop=True) as server:
         ("forked(lambda: chat.send('m').text)", "Hi\nHi\nHi 6\n"),
         ("forked(lambda: type([*chat.stream('m')][-1]).__name__)", "Hi\nBotSaid\nHi 6\n"),
         ("forked(machine.close)", "Hi\nNone\nHi 4\n"),
-        ("forked(lambda: machine.close() or chat.send('m'))", "Hi\nthis machine is closed; make another one\nHi 4\n"),
+        (
+            "forked(lambda: machine.close() or chat.send('m'))",
+            "Hi\nthis machine is closed; make another one\nHi 4\n",
+        ),
         (
             "events = iter(chat.stream('m')); next(events); forked(lambda: list(events)); list(events)",
             "Hi\nthis stream began before its process was forked, and continues in the other one\nHi 6\n",
@@ -230,7 +241,15 @@ def test_a_forked_child_has_its_own_loop_and_takes_nothing_from_its_parents(
     work: str, said: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", FORKS.replace("WORK", work)],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-W",
+            "ignore::DeprecationWarning",
+            "-c",
+            FORKS.replace("WORK", work),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -306,7 +325,9 @@ class Halting(Hanging):
         yield await self.complete(request)
 
 
-def test_closing_lets_go_of_whoever_waits_and_of_streams_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_lets_go_of_whoever_waits_and_of_streams_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     models = Hanging(), Halting()
     waiting, streaming = (Machine.from_dict(GREETER, model=model) for model in models)
     with ThreadPoolExecutor(1) as pool:
@@ -340,7 +361,9 @@ def test_a_stream_keeps_its_machine_open() -> None:
     assert [event.text for event in stream if isinstance(event, MessageDelta)] == ["Name?"]
 
 
-def test_a_stream_that_is_left_when_its_machine_is_closed_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_is_left_when_its_machine_is_closed_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     machine = scripted(reply("hello", "Name?"))
@@ -358,7 +381,9 @@ def test_a_stream_that_is_collected_on_the_thread_of_the_loop_does_not_hold_it_u
         gc.collect()
         return reply("hello", "Name?")
 
-    with Machine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "One"), answered])) as machine:
+    with Machine.from_dict(
+        GREETER, model=ScriptedLLM([reply("hello", "One"), answered])
+    ) as machine:
         chat = machine.start(greet=False)
         gc.disable()
         try:
@@ -373,7 +398,9 @@ def test_a_stream_that_is_collected_on_the_thread_of_the_loop_does_not_hold_it_u
             gc.enable()
 
 
-def test_what_a_library_leaves_running_ends_with_the_machine(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_library_leaves_running_ends_with_the_machine(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     ends: list[str] = []
 
     async def work() -> None:

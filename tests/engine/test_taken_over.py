@@ -1,4 +1,6 @@
-"""A person takes over: messages are kept, a person speaks by name, and hands back. The same on every store."""
+"""A person takes over: messages are kept, a person speaks by name, and hands back. The same on
+every store.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import Any
 import mongomock
 import pytest
 
-from llm_fsm import AsyncMachine, ConversationConflict, ConversationEnded, Delivery, Machine, Message, observe, sink
+from llm_fsm import (
+    AsyncMachine,
+    ConversationConflict,
+    ConversationEnded,
+    Delivery,
+    Machine,
+    Message,
+    observe,
+    sink,
+)
 from llm_fsm.cli import transcript
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.records.replay import recorded_tools, replay_turns
@@ -88,7 +99,11 @@ class Desk:
         self.delivered: list[str] = []
         self.heard = threading.Event()
         self.machine = Machine.from_dict(
-            DESK, model=self.model, store=store, clock=lambda: self.now, sinks=[sink(self.hear, name="crm")]
+            DESK,
+            model=self.model,
+            store=store,
+            clock=lambda: self.now,
+            sinks=[sink(self.hear, name="crm")],
         )
 
     def hear(self, delivery: Delivery) -> None:
@@ -121,10 +136,14 @@ def desk(store: Store) -> Iterator[Callable[..., Desk]]:
         one.machine.close()
 
 
-def test_what_a_user_writes_is_kept_and_answered_once_without_a_model(desk: Callable[..., Desk]) -> None:
+def test_what_a_user_writes_is_kept_and_answered_once_without_a_model(
+    desk: Callable[..., Desk],
+) -> None:
     chat = desk(ASKS).begin()
     assert chat.paused.messages == "record"
-    first, second, third = (chat.send(text) for text in ("Hello?", "Are you there?", "It is about my bill."))
+    first, second, third = (
+        chat.send(text) for text in ("Hello?", "Are you there?", "It is about my bill.")
+    )
     assert [first.text, second.text, third.text] == ["A colleague will be with you soon.", "", ""]
     assert [turn.usage.calls for turn in (first, second, third)] == [0, 0, 0]
     assert [turn.number for turn in (first, second, third)] == [2, 3, 4]
@@ -136,28 +155,42 @@ def test_what_a_user_writes_is_kept_and_answered_once_without_a_model(desk: Call
     assert all(message.text for message in chat.history)
 
 
-def test_a_person_speaks_by_name_and_hands_back_with_both_sides_in_the_prompt(desk: Callable[..., Desk]) -> None:
+def test_a_person_speaks_by_name_and_hands_back_with_both_sides_in_the_prompt(
+    desk: Callable[..., Desk],
+) -> None:
     at = desk(ASKS, {"message": "Is there anything else?"})
     chat = at.begin()
     chat.send("Hello?")
     said = chat.say("Anna here. I have paid it back.", by="Anna", request_id="r1")
     assert said.text == "Anna here. I have paid it back."
-    assert chat.say("Anna here. I have paid it back.", by="Anna", request_id="r1").number == said.number
+    assert (
+        chat.say("Anna here. I have paid it back.", by="Anna", request_id="r1").number
+        == said.number
+    )
     with pytest.raises(ConversationConflict, match="already used"):
         chat.say("Anna here. I have paid it back.", by="Ben", request_id="r1")
     assert chat.send("Thank you").text == ""
     back = chat.answer({"settled": False, "note": "paid"})
     assert (back.state, back.text, back.usage.calls) == ("talk", "Is there anything else?", 1)
     prompt = at.model.requests[-1].messages[-1].content
-    for words in ('{"user":"Hello?"}', "Anna: Anna here. I have paid it back.", '{"user":"Thank you"}'):
+    for words in (
+        '{"user":"Hello?"}',
+        "Anna: Anna here. I have paid it back.",
+        '{"user":"Thank you"}',
+    ):
         assert words in prompt
     assert '<operator>"Anna"</operator>' in prompt
     assert '{"you":""}' not in prompt
-    assert Message(role="assistant", text="Anna here. I have paid it back.", turn=2, by="Anna") in chat.history
+    assert (
+        Message(role="assistant", text="Anna here. I have paid it back.", turn=2, by="Anna")
+        in chat.history
+    )
     assert {message.by for message in chat.history} == {"", "Anna"}
 
 
-def test_the_machine_says_nothing_where_a_person_has_spoken_first(desk: Callable[..., Desk]) -> None:
+def test_the_machine_says_nothing_where_a_person_has_spoken_first(
+    desk: Callable[..., Desk],
+) -> None:
     chat = desk(ASKS).begin()
     chat.say("Anna here.", by="Anna")
     assert chat.send("Hello!").text == ""
@@ -167,7 +200,9 @@ def test_sinks_and_observers_hear_each_message_at_once(desk: Callable[..., Desk]
     at = desk(ASKS)
     chat = at.begin()
     seen: list[str] = []
-    stop = observe(lambda _, event: seen.append(event.text) if isinstance(event, ev.UserSaid) else None)
+    stop = observe(
+        lambda _, event: seen.append(event.text) if isinstance(event, ev.UserSaid) else None
+    )
     try:
         for text in ("Hello?", "Are you there?"):
             chat.send(text)
@@ -205,13 +240,22 @@ def test_what_waits_is_listed_until_it_is_answered(desk: Callable[..., Desk]) ->
     waiting = at.machine.paused()
     assert [pause.conversation_id for pause in waiting] == ["a", "c", "b"]
     (first, *_) = waiting
-    assert (first.kind, first.what, first.id, first.call) == ("wait", "colleague", chats[1].paused.id, None)
+    assert (first.kind, first.what, first.id, first.call) == (
+        "wait",
+        "colleague",
+        chats[1].paused.id,
+        None,
+    )
     assert (first.state, first.definition, first.messages) == ("human", "desk", "record")
     assert at.machine.paused("approval") == ()
     assert [pause.conversation_id for pause in at.machine.paused("wait", limit=2)] == ["a", "c"]
     assert [pause.conversation_id for pause in at.machine.paused(after=waiting[1])] == ["b"]
     chats[2].say("Anna here.", by="Anna")
-    assert {pause.conversation_id: pause.by for pause in at.machine.paused()} == {"a": "", "b": "", "c": "Anna"}
+    assert {pause.conversation_id: pause.by for pause in at.machine.paused()} == {
+        "a": "",
+        "b": "",
+        "c": "Anna",
+    }
     chats[1].answer({"settled": True})
     assert [pause.conversation_id for pause in at.machine.paused()] == ["b", "c"]
     with pytest.raises(ValueError, match="kind= is one of wait, approval"):
@@ -224,7 +268,9 @@ def test_of_two_who_hand_back_one_wins_and_the_other_is_told(desk: Callable[...,
     pause = at.machine.paused()[0].id
     other = at.machine.resume("c")
     assert chat.answer({"settled": True}, pause=pause).text == "Goodbye."
-    with pytest.raises(ConversationConflict, match="was answered already; this answer was not used"):
+    with pytest.raises(
+        ConversationConflict, match="was answered already; this answer was not used"
+    ):
         other.answer({"settled": False}, pause=pause)
 
 
@@ -270,7 +316,9 @@ async def test_a_conversation_that_a_person_took_over_is_replayed_without_a_diff
     await chat.send("Hi")
     await chat.answer({"settled": False})
     records = [parse(text) for text in await machine.store.records("c")]
-    shown = [transcript.plain(turn) for turn in transcript.turns(records, machine.program.is_secret)]
+    shown = [
+        transcript.plain(turn) for turn in transcript.turns(records, machine.program.is_secret)
+    ]
     assert "Anna: Anna here." in shown[3]
     found = await replay_turns(machine.program, recorded_tools(machine.program), "c", records)
     assert (found.turns, found.divergence) == (6, None)

@@ -48,8 +48,15 @@ SHOP = {
     "name": "shop",
     "initial_state": "ask",
     "tools": {"charge": {"registered": "charge"}},
-    "states": {"ask": {"purpose": "Sell", "tools": ["charge"], "model": {"on_failure": "We are sorry."},
-        "transitions": [{"target_state": "bye", "description": "The user leaves"}]}, "bye": {"purpose": "Say goodbye"}},
+    "states": {
+        "ask": {
+            "purpose": "Sell",
+            "tools": ["charge"],
+            "model": {"on_failure": "We are sorry."},
+            "transitions": [{"target_state": "bye", "description": "The user leaves"}],
+        },
+        "bye": {"purpose": "Say goodbye"},
+    },
 }
 
 
@@ -68,7 +75,9 @@ class Replies:
 
 def order(store, *, hear=None, **settings):
     """The order, with a handler, so that each of its turns has a journal."""
-    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store, **settings)
+    machine = AsyncMachine.from_dict(
+        ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store, **settings
+    )
     machine.on("pre_processing")(hear or (lambda occasion: None))
     return machine
 
@@ -238,7 +247,9 @@ async def test_a_beginning_that_acted_is_taken_up_though_there_is_no_conversatio
     store, hanging, seen = MemoryStore(), Hanging(), []
     machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
     machine.on("start_conversation")(hanging.handle)
-    begun = machine.start({"dish": "soup"}, "c", background={"goals": ["sell"]}, metadata={"user": "ada"})
+    begun = machine.start(
+        {"dish": "soup"}, "c", background={"goals": ["sell"]}, metadata={"user": "ada"}
+    )
     left = await killed_in(hanging, begun, store)
     assert list(await left.unfinished(5, ["order"])) == ["c"]
     alive = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=left)
@@ -254,7 +265,9 @@ async def test_the_first_entry_of_a_journal_names_the_definition_and_its_hash():
     store, hanging = MemoryStore(), Hanging()
     await order(store).start(conversation_id="c", greet=False)
     machine = order(store, hear=hanging.handle)
-    left = await killed_in(hanging, (await machine.resume("c")).send("hello", request_id="r"), store)
+    left = await killed_in(
+        hanging, (await machine.resume("c")).send("hello", request_id="r"), store
+    )
     first = json.loads((await left.journalled("c"))[0])
     assert (first["definition"], first["sha"]) == ("order", machine.program.identity)
 
@@ -354,7 +367,9 @@ async def test_a_result_that_is_new_is_progress_and_no_repeated_death():
     first = {"kind": "run", "time": 1.0}
     assert left_turn([first, *marks]).deaths == 2
     assert left_turn([first, *marks, {"kind": "keyed"}, {"kind": "attempt"}]).deaths == 1
-    assert left_turn([first, *marks, {"kind": "error", "time": 1.0}, {"kind": "attempt"}]).deaths == 1
+    assert (
+        left_turn([first, *marks, {"kind": "error", "time": 1.0}, {"kind": "attempt"}]).deaths == 1
+    )
 
 
 async def test_a_turn_that_is_handed_back_is_taken_up_at_once_and_is_no_death():
@@ -377,7 +392,9 @@ async def test_a_turn_that_is_handed_back_is_taken_up_at_once_and_is_no_death():
 async def test_a_message_whose_sender_has_no_request_id_waits_for_its_sender():
     store, hanging = MemoryStore(), Hanging()
     await order(store).start(conversation_id="c", greet=False)
-    left = await killed_in(hanging, (await order(store, hear=hanging.handle).resume("c")).send("hello"), store)
+    left = await killed_in(
+        hanging, (await order(store, hear=hanging.handle).resume("c")).send("hello"), store
+    )
     assert await order(left).run_due() == ()
     assert (await (await order(left).resume("c")).send("hello")).number == 1
 
@@ -405,7 +422,9 @@ async def test_several_lookers_take_each_turn_up_once(tmp_path):
     path, seen = tmp_path / "bots.db", []
     store = SQLiteStore(path)
     await order(store).start(conversation_id="c", greet=False)
-    entries = [{"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0, "definition": "order"}]
+    entries = [
+        {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0, "definition": "order"}
+    ]
     await store.journal("c", 0, json.dumps({**entries[0], "step": 0}))
     lookers = [order(SQLiteStore(path), hear=lambda occasion: seen.append(1)) for _ in range(4)]
     found = await asyncio.gather(*(looker.run_due() for looker in lookers))
@@ -448,8 +467,16 @@ def booking(store, book, *replies):
                     {"target_state": "over", "description": "The user declines"},
                 ],
             },
-            "book": {"kind": "task", "purpose": "Book", "execute": "book", "transitions": [{"target_state": "more"}]},
-            "more": {"purpose": "Anything else?", "transitions": [{"target_state": "over", "description": "No"}]},
+            "book": {
+                "kind": "task",
+                "purpose": "Book",
+                "execute": "book",
+                "transitions": [{"target_state": "more"}],
+            },
+            "more": {
+                "purpose": "Anything else?",
+                "transitions": [{"target_state": "over", "description": "No"}],
+            },
             "over": {"kind": "final", "reply": "Goodbye."},
         },
     }
@@ -471,7 +498,9 @@ async def test_an_act_whose_process_died_is_finished_before_another_message_with
         keys.append(ctx.key)
         return "booked"
 
-    chat = await booking(store, dies, reply("book", "I book it.")).start(conversation_id="c", greet=False)
+    chat = await booking(store, dies, reply("book", "I book it.")).start(
+        conversation_id="c", greet=False
+    )
     left = await killed_in(hanging, chat.send("yes", request_id="r1"), store)
     machine = booking(left, books, reply("more", "What else?"), reply(target, "Well."))
     later = await machine.resume("c")

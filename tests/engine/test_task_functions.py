@@ -1,4 +1,6 @@
-"""Functions of tasks, and all else that takes time in a run: what they may ask, hand in, and how long it may take."""
+"""Functions of tasks, and all else that takes time in a run: what they may ask, hand in, and how
+long it may take.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,12 @@ LIMIT = 0.2
 
 
 def document(state: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"name": "work", "initial_state": "work", "states": {"work": {"kind": "task", **state}}, **more}
+    return {
+        "name": "work",
+        "initial_state": "work",
+        "states": {"work": {"kind": "task", **state}},
+        **more,
+    }
 
 
 def made(state: dict[str, Any], *replies: Any, functions: Any = (), **more: Any) -> AsyncMachine:
@@ -132,7 +139,9 @@ async def test_time_before_a_pause_counts_after_it() -> None:
     assert (await machine.answer("r", "yes")).outcome == "limited"
 
 
-async def test_a_function_that_was_given_up_asks_no_model_any_more(released: threading.Event) -> None:
+async def test_a_function_that_was_given_up_asks_no_model_any_more(
+    released: threading.Event,
+) -> None:
     ended = threading.Event()
     said: list[str] = []
 
@@ -164,7 +173,9 @@ class Slow:
         self.asked += 1
         await asyncio.sleep(0.01)
         wants = request.messages[-1].content == "act"
-        return ModelReply(text="ok", tool_calls=(ToolCall(id="1", name="act", arguments="{}"),) if wants else ())
+        return ModelReply(
+            text="ok", tool_calls=(ToolCall(id="1", name="act", arguments="{}"),) if wants else ()
+        )
 
 
 def acting(function: Any, acted: list[str], **more: Any) -> AsyncMachine:
@@ -181,7 +192,11 @@ def acting(function: Any, acted: list[str], **more: Any) -> AsyncMachine:
 
 async def test_questions_that_are_asked_at_once_keep_to_the_limits_together() -> None:
     async def many(ctx: Any) -> int:
-        return len(await asyncio.gather(*(ctx.llm.run_with_tools("s", "u") for _ in range(20)), return_exceptions=True))
+        return len(
+            await asyncio.gather(
+                *(ctx.llm.run_with_tools("s", "u") for _ in range(20)), return_exceptions=True
+            )
+        )
 
     machine = acting(many, [], limits={"llm_calls": 5})
     turn = await machine.run()
@@ -190,7 +205,9 @@ async def test_questions_that_are_asked_at_once_keep_to_the_limits_together() ->
 
 async def test_calls_of_questions_that_are_asked_at_once_keep_to_their_limit_together() -> None:
     async def many(ctx: Any) -> None:
-        await asyncio.gather(*(ctx.llm.run_with_tools("s", "act") for _ in range(4)), return_exceptions=True)
+        await asyncio.gather(
+            *(ctx.llm.run_with_tools("s", "act") for _ in range(4)), return_exceptions=True
+        )
 
     acted: list[str] = []
     assert (await acting(many, acted, limits={"tool_calls": 2}).run()).outcome == "limited"
@@ -206,7 +223,9 @@ async def test_time_counts_once_however_many_questions_are_asked_in_it() -> None
         await asyncio.gather(*(ctx.llm.run_with_tools("s", "u") for _ in range(5)))
         return str(await ctx.llm.run_with_tools("s", "u"))
 
-    turn = await made({"execute": "many"}, model=Told(), functions=[many], limits={"seconds": 100}).run()
+    turn = await made(
+        {"execute": "many"}, model=Told(), functions=[many], limits={"seconds": 100}
+    ).run()
     assert (turn.outcome, turn.output) == ("passed", "ok")
 
 
@@ -215,9 +234,13 @@ async def test_what_questions_that_are_asked_at_once_change_is_all_kept() -> Non
         async def complete(self, request: LLMRequest) -> ModelReply:
             await asyncio.sleep(0)
             number = request.messages[1].content
-            remember = ToolCall(id="m", name="set_memory", arguments=f'{{"bucket_index": {number}, "content": "x"}}')
+            remember = ToolCall(
+                id="m", name="set_memory", arguments=f'{{"bucket_index": {number}, "content": "x"}}'
+            )
             put = ToolCall(id="p", name=f"put{number}", arguments="{}")
-            return ModelReply(text="ok", tool_calls=() if len(request.messages) > 2 else (remember, put))
+            return ModelReply(
+                text="ok", tool_calls=() if len(request.messages) > 2 else (remember, put)
+            )
 
     async def both(ctx: Any) -> Any:
         await asyncio.gather(*(ctx.llm.run_with_tools("s", number) for number in "12"))
@@ -228,18 +251,22 @@ async def test_what_questions_that_are_asked_at_once_change_is_all_kept() -> Non
         """Put."""
         return 5
 
-    tools = {f"put{number}": {"registered": "put", "output": {f"k{number}": "$"}} for number in "12"}
+    tools = {
+        f"put{number}": {"registered": "put", "output": {f"k{number}": "$"}} for number in "12"
+    }
     state = {"execute": "both", "memory": True, "tools": list(tools)}
     machine = made(state, model=Remembers(), tools=tools, tools_of_host=[put], functions=[both])
     turn = await machine.run()
     assert turn.output == turn.context == {"k1": 5, "k2": 5}
-    assert [(event.values, event.removed) for event in turn.events if isinstance(event, ev.MemorySet)] == [
-        (dict.fromkeys("123", "x"), ())
-    ]
+    assert [
+        (event.values, event.removed) for event in turn.events if isinstance(event, ev.MemorySet)
+    ] == [(dict.fromkeys("123", "x"), ())]
 
 
 class Uneven:
-    """A model that takes longest for what begins with "1", so that questions end in another order than they began."""
+    """A model that takes longest for what begins with "1", so that questions end in another order
+    than they began.
+    """
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         text = request.messages[1].content
@@ -255,7 +282,9 @@ async def test_an_approval_counts_for_no_other_call_than_the_one_that_was_shown(
         paid.append(amount)
 
     async def both(ctx: Any) -> Any:
-        return await asyncio.gather(*(ctx.llm.run_with_tools("s", f"{amount} pay") for amount in (1, 2)))
+        return await asyncio.gather(
+            *(ctx.llm.run_with_tools("s", f"{amount} pay") for amount in (1, 2))
+        )
 
     paid: list[int] = []
     tools = {"pay": {"registered": "pay", "approval": True}}
@@ -311,7 +340,10 @@ async def test_a_run_goes_on_that_an_older_version_paused() -> None:
 
     shorter: list[int] = []
     machine = AsyncMachine.from_dict(
-        document({"purpose": "Do it", "execute": "work"}), model=Slow(), functions=[work], store=Older()
+        document({"purpose": "Do it", "execute": "work"}),
+        model=Slow(),
+        functions=[work],
+        store=Older(),
     )
     await machine.run(conversation_id="r")
     await machine.answer("r", "Ada")
@@ -333,7 +365,9 @@ async def test_replies_are_given_back_to_the_questions_that_they_answered() -> N
     assert turn.usage.calls == 0
 
 
-async def test_replies_are_given_back_to_tasks_that_come_to_their_questions_in_another_order() -> None:
+async def test_replies_are_given_back_to_tasks_that_come_to_their_questions_in_another_order() -> (
+    None
+):
     async def read(ctx: Any) -> Any:
         async def one(text: str, seconds: float) -> Any:
             await asyncio.sleep(seconds)
@@ -341,7 +375,10 @@ async def test_replies_are_given_back_to_tasks_that_come_to_their_questions_in_a
 
         runs.append(1)
         first, last = (0.02, 0) if len(runs) == 1 else (0, 0.02)
-        return [*await asyncio.gather(one("a", first), one("b", last), one("b", last)), ctx.ask("Go on?")]
+        return [
+            *await asyncio.gather(one("a", first), one("b", last), one("b", last)),
+            ctx.ask("Go on?"),
+        ]
 
     runs: list[int] = []
     machine = made({"execute": "read"}, model=Uneven(), functions=[read])
@@ -377,7 +414,9 @@ async def test_replies_are_given_back_to_their_tasks_in_another_order_after_a_cr
     assert asked == ["a", "b", "a"]
 
 
-async def test_replies_are_given_back_to_questions_of_a_queue_that_tasks_share_after_a_crash() -> None:
+async def test_replies_are_given_back_to_questions_of_a_queue_that_tasks_share_after_a_crash() -> (
+    None
+):
     delays = {"a": 0.05, "c": 60.0}
 
     class Slow(Uneven):
@@ -406,12 +445,16 @@ async def test_replies_are_given_back_to_questions_of_a_queue_that_tasks_share_a
     with pytest.raises(asyncio.CancelledError):
         await run
     delays.clear()
-    assert (await machine.run(conversation_id="r")).output == {text: f"to {text}" for text in "abcd"}
+    assert (await machine.run(conversation_id="r")).output == {
+        text: f"to {text}" for text in "abcd"
+    }
     assert sorted(asked) == list("abccd")
 
 
 class Paying:
-    """A model that pays, once, what a question begins with; greetings are answered at once, and what waits late."""
+    """A model that pays, once, what a question begins with; greetings are answered at once, and
+    what waits late.
+    """
 
     def __init__(self) -> None:
         self.delay = 60.0
@@ -427,7 +470,9 @@ class Paying:
 
 
 class Till:
-    """A machine whose function asks several questions at once, with a clock in those that lead to payments."""
+    """A machine whose function asks several questions at once, with a clock in those that lead to
+    payments.
+    """
 
     def __init__(self, *, lost: int = 0, ask: bool = False) -> None:
         self.paid: list[tuple[int, str]] = []
@@ -447,7 +492,9 @@ class Till:
                 self.clock += 1
                 return str(await ctx.llm.run_with_tools("s", f"{amount} at {self.clock}"))
 
-            found = await asyncio.gather(one(1, 1), one(2, 1), one(3, 2), ctx.llm.run_with_tools("s", "wait"))
+            found = await asyncio.gather(
+                one(1, 1), one(2, 1), one(3, 2), ctx.llm.run_with_tools("s", "wait")
+            )
             return [*found[:3], *([ctx.ask("All right?")] if ask else [])]
 
         tools = {"pay": {"registered": "pay", "at_most_once": True}}
@@ -472,7 +519,9 @@ class Till:
 RECEIPTS = [f'got "receipt {number}"' for number in (1, 2, 3)]
 
 
-async def test_a_call_that_must_not_run_twice_is_known_again_when_its_question_has_other_words_after_a_crash() -> None:
+async def test_a_call_that_must_not_run_twice_is_known_again_when_its_question_has_other_words_after_a_crash() -> (
+    None
+):
     till = Till()
     await till.crash()
     turn = await till.machine.run(conversation_id="r")
@@ -500,7 +549,9 @@ def paying_by_the_day(days: Any, paid: list[int]) -> Any:
             await ctx.llm.run_with_tools("s", f"hello {number}")
             return str(await ctx.llm.run_with_tools("s", text))
 
-        found = await asyncio.gather(one(1, f"1 on day {days.today}"), ctx.llm.run_with_tools("s", "hello 2"))
+        found = await asyncio.gather(
+            one(1, f"1 on day {days.today}"), ctx.llm.run_with_tools("s", "hello 2")
+        )
         ctx.ask("Is it another day?")
         await ctx.llm.run_with_tools("s", "wait")
         ctx.ask("And another?")
@@ -509,11 +560,15 @@ def paying_by_the_day(days: Any, paid: list[int]) -> Any:
     tools = {"pay": {"registered": "pay", "at_most_once": True}}
     state = {"execute": "daily", "tools": ["pay"]}
     limits = {"llm_calls": 50}
-    return made(state, model=days.model, functions=[daily], tools=tools, limits=limits, tools_of_host=[pay])
+    return made(
+        state, model=days.model, functions=[daily], tools=tools, limits=limits, tools_of_host=[pay]
+    )
 
 
 @pytest.mark.parametrize("crash", [True, False])
-async def test_a_call_known_again_after_an_answer_stays_so_after_a_crash_and_another_answer(*, crash: bool) -> None:
+async def test_a_call_known_again_after_an_answer_stays_so_after_a_crash_and_another_answer(
+    *, crash: bool
+) -> None:
     days, paid = SimpleNamespace(today=1, model=Paying()), list[int]()
     machine = paying_by_the_day(days, paid)
     await machine.run(conversation_id="r")
@@ -532,14 +587,18 @@ async def test_a_call_known_again_after_an_answer_stays_so_after_a_crash_and_ano
 
 
 @pytest.mark.parametrize("repeat", [True, False])
-async def test_a_lost_call_whose_question_has_other_words_asks_a_person_and_keeps_its_key(*, repeat: bool) -> None:
+async def test_a_lost_call_whose_question_has_other_words_asks_a_person_and_keeps_its_key(
+    *, repeat: bool
+) -> None:
     till = Till(lost=1)
     await till.crash()
     turn = await till.machine.run(conversation_id="r")
     assert turn.paused is not None
     assert (turn.paused.kind, till.amounts) == ("unknown_outcome", [1, 1, 2])
     turn = await till.machine.answer("r", {"repeat": True} if repeat else {"result": "receipt 1"})
-    assert sorted(turn.output) == sorted([*RECEIPTS[1:], 'got "receipt 4"' if repeat else RECEIPTS[0]])
+    assert sorted(turn.output) == sorted(
+        [*RECEIPTS[1:], 'got "receipt 4"' if repeat else RECEIPTS[0]]
+    )
     assert till.amounts == [1, 1, 2, *([1] if repeat else [])]
     assert len({key for _, key in till.paid}) == 3
 
@@ -561,7 +620,9 @@ async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> 
     assert (left[0].cancelled(), acted, machine.llm.asked) == (True, [], 2)  # type: ignore[attr-defined]
 
 
-async def test_what_is_asked_beside_a_question_to_a_person_is_not_done_again_with_the_answer() -> None:
+async def test_what_is_asked_beside_a_question_to_a_person_is_not_done_again_with_the_answer() -> (
+    None
+):
     async def both(ctx: Any) -> list[str]:
         async def person() -> str:
             await asyncio.sleep(0.03)
@@ -578,7 +639,9 @@ async def test_what_is_asked_beside_a_question_to_a_person_is_not_done_again_wit
     assert acted == ["begun", "done"]
 
 
-async def test_a_function_and_its_calls_keep_their_keys_when_they_are_repeated_with_an_answer() -> None:
+async def test_a_function_and_its_calls_keep_their_keys_when_they_are_repeated_with_an_answer() -> (
+    None
+):
     keys: list[str] = []
 
     async def act(info: CallInfo) -> None:
@@ -611,7 +674,9 @@ async def test_a_function_and_its_calls_keep_their_keys_when_they_are_repeated_w
         ([1], "the schema of the answer is no JSON Schema"),
     ],
 )
-async def test_a_question_that_nobody_could_answer_fails_the_attempt(schema: Any, says: str) -> None:
+async def test_a_question_that_nobody_could_answer_fails_the_attempt(
+    schema: Any, says: str
+) -> None:
     def wonder(ctx: Any) -> Any:
         return ctx.ask("what?", schema)
 
@@ -632,7 +697,9 @@ def shares(ctx: Any) -> None:
         ctx.shared.set(f"part {number}", "x" * 400_000)
 
 
-@pytest.mark.parametrize("function", [hands_in("x" * 1_000_001), hands_in(["é" * 10_000] * 60), shares])
+@pytest.mark.parametrize(
+    "function", [hands_in("x" * 1_000_001), hands_in(["é" * 10_000] * 60), shares]
+)
 async def test_what_a_function_hands_in_is_bounded(function: Any) -> None:
     machine = made({"execute": "big", "max_retries": 0})
     machine.function(function, name="big")
@@ -661,7 +728,9 @@ def forgets(ctx: Any) -> None:
         (forgets, "AttributeError"),
     ],
 )
-async def test_what_a_function_leaves_and_nobody_can_keep_fails_the_attempt(function: Any, says: str) -> None:
+async def test_what_a_function_leaves_and_nobody_can_keep_fails_the_attempt(
+    function: Any, says: str
+) -> None:
     machine = made({"execute": "odd", "max_retries": 0})
     machine.function(function, name="odd")
     turn = await machine.run()
@@ -692,12 +761,16 @@ class Mute(Exception):
 
 
 @pytest.mark.parametrize(
-    "state", [{"execute": "stop"}, {"key_results": [{"name": "k", "check": {"registered": "stop"}}]}]
+    "state",
+    [{"execute": "stop"}, {"key_results": [{"name": "k", "check": {"registered": "stop"}}]}],
 )
 @pytest.mark.parametrize(
-    ("raised", "says"), [(Stop("out"), "Stop: out"), (Mute(), "Mute: (its words cannot be had: KeyError)")]
+    ("raised", "says"),
+    [(Stop("out"), "Stop: out"), (Mute(), "Mute: (its words cannot be had: KeyError)")],
 )
-async def test_functions_cannot_end_the_program(state: dict[str, Any], raised: BaseException, says: str) -> None:
+async def test_functions_cannot_end_the_program(
+    state: dict[str, Any], raised: BaseException, says: str
+) -> None:
     async def stop(_: Any) -> Any:
         raise raised
 
@@ -709,7 +782,10 @@ async def test_functions_cannot_end_the_program(state: dict[str, Any], raised: B
 def test_an_interrupt_raised_by_a_tool_reaches_the_caller_and_the_machine_lives_on() -> None:
     model = ScriptedLLM([calls(("interrupt", {})), "done"])
     with Machine.from_dict(
-        document({"purpose": "x", "tools": ["interrupt"]}, tools={"interrupt": {"registered": "interrupt"}}),
+        document(
+            {"purpose": "x", "tools": ["interrupt"]},
+            tools={"interrupt": {"registered": "interrupt"}},
+        ),
         model=model,
     ) as machine:
 

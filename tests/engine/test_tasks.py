@@ -1,4 +1,6 @@
-"""Work behind the front door: runs, registered functions, answers, what is due, and crashes in the middle."""
+"""Work behind the front door: runs, registered functions, answers, what is due, and crashes in the
+middle.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Replies:
 def made(
     states: dict[str, Any], *replies: Any, options: dict[str, Any] | None = None, **keys: Any
 ) -> AsyncMachine:
-    return AsyncMachine.from_dict(document(states, **keys), model=Replies(*replies), **(options or {}))
+    return AsyncMachine.from_dict(
+        document(states, **keys), model=Replies(*replies), **(options or {})
+    )
 
 
 TOOLS = {"add": {"registered": "add", "output": {"sum": "sum"}}}
@@ -69,7 +73,11 @@ def add(a: int, b: int = 1) -> dict[str, int]:
 
 async def test_run_with_tools_ends_as_passed_and_shows_what_happened() -> None:
     machine = made(
-        {"work": task(tools=["add"])}, calls(("add", {"a": 2})), "3", tools=TOOLS, options={"tools": [add]}
+        {"work": task(tools=["add"])},
+        calls(("add", {"a": 2})),
+        "3",
+        tools=TOOLS,
+        options={"tools": [add]},
     )
     turn = await machine.run({"want": "sum"}, {"x": 1}, "r1")
     assert (turn.outcome, turn.output, turn.state, turn.ended) == ("passed", 3, "work", True)
@@ -91,7 +99,9 @@ async def test_run_with_tools_ends_as_passed_and_shows_what_happened() -> None:
 
 
 def test_the_same_without_asyncio() -> None:
-    states = {"work": task(tools=["add"], key_results=[{"name": "k", "check": {"registered": "odd"}}])}
+    states = {
+        "work": task(tools=["add"], key_results=[{"name": "k", "check": {"registered": "odd"}}])
+    }
     with Machine.from_dict(
         document(states, tools=TOOLS), model=Replies(calls(("add", {"a": 2})), "4", "3")
     ) as machine:
@@ -108,7 +118,11 @@ def test_the_same_without_asyncio() -> None:
 @pytest.mark.parametrize(
     ("states", "tools", "message"),
     [
-        ({"work": task(tools=["add"])}, TOOLS, "tool 'add' of the definition: there is no tool 'add'"),
+        (
+            {"work": task(tools=["add"])},
+            TOOLS,
+            "tool 'add' of the definition: there is no tool 'add'",
+        ),
         (
             {"work": task(execute="wrk")},
             {},
@@ -134,7 +148,9 @@ async def test_names_that_are_not_registered_are_found_at_start(
 
 
 async def test_checks_take_what_they_name_and_fail_closed() -> None:
-    results = [{"name": name, "check": {"registered": name}} for name in ("one", "both", "broken", "odd")]
+    results = [
+        {"name": name, "check": {"registered": name}} for name in ("one", "both", "broken", "odd")
+    ]
     machine = made({"work": task(key_results=results, max_retries=0)}, "out")
     seen: list[Any] = []
 
@@ -153,7 +169,12 @@ async def test_checks_take_what_they_name_and_fail_closed() -> None:
     turn = await machine.run(5, {"k": 1})
     assert seen == ["out", ({"k": 1}, 5)]
     checked = {event.name: event for event in turn.events if isinstance(event, ev.KeyResultChecked)}
-    assert [checked[name].passed for name in ("one", "both", "broken", "odd")] == [True, True, False, False]
+    assert [checked[name].passed for name in ("one", "both", "broken", "odd")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert "ZeroDivisionError" in checked["broken"].reason
     assert "instead of True, False" in checked["odd"].reason
     assert turn.outcome == "exhausted"
@@ -202,12 +223,10 @@ async def test_function_works_with_its_bench() -> None:
     assert turn.usage.calls == 3
     assert heard.count("Progressed") == 2
     assert [
-        type(event).__name__ for event in turn.events if isinstance(event, ev.ToolReturned | ev.Progressed)
-    ] == [
-        "Progressed",
-        "ToolReturned",
-        "Progressed",
-    ]
+        type(event).__name__
+        for event in turn.events
+        if isinstance(event, ev.ToolReturned | ev.Progressed)
+    ] == ["Progressed", "ToolReturned", "Progressed"]
 
 
 async def test_plain_function_works_in_a_thread() -> None:
@@ -215,7 +234,10 @@ async def test_plain_function_works_in_a_thread() -> None:
 
     @machine.function
     def write(ctx: Any) -> str:
-        return ctx.llm.chat([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]) + "!"
+        return (
+            ctx.llm.chat([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
+            + "!"
+        )
 
     assert (await machine.run()).output == "hello!"
 
@@ -230,7 +252,9 @@ async def test_function_that_raises_or_gives_no_json_is_a_failed_attempt() -> No
         return object() if ctx.attempt == 2 else 3
 
     turn = await machine.run()
-    reasons = [event.failures[0]["reason"] for event in turn.events if isinstance(event, ev.AttemptFailed)]
+    reasons = [
+        event.failures[0]["reason"] for event in turn.events if isinstance(event, ev.AttemptFailed)
+    ]
     assert reasons[0] == "ValueError: no"
     assert "no JSON form" in reasons[1]
     assert turn.output == 3
@@ -257,7 +281,9 @@ async def test_function_that_runs_out_of_rounds_gets_an_error_and_a_limit_ends_t
     turn = await machine.run()
     assert caught == ["the model still called tools after 2 rounds"]
     assert turn.outcome == "limited"
-    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["llm_calls"]
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == [
+        "llm_calls"
+    ]
     assert turn.usage.calls == 10
 
 
@@ -279,21 +305,29 @@ async def test_function_asks_a_person_and_its_calls_are_not_made_again() -> None
 
     @machine.function
     async def write(ctx: Any) -> list[Any]:
-        plan = await ctx.llm.chat([{"role": "user", "content": "plan"}, {"role": "user", "content": "now"}])
+        plan = await ctx.llm.chat(
+            [{"role": "user", "content": "plan"}, {"role": "user", "content": "now"}]
+        )
         colour = ctx.ask("Which colour?", {"type": "string"})
         text = await ctx.llm.run_with_tools("s", "u")
         return [plan, colour, text]
 
     turn = await machine.run(conversation_id="r")
     assert turn.paused is not None
-    assert (turn.outcome, turn.paused.what, turn.paused.kind) == ("paused", "Which colour?", "break")
+    assert (turn.outcome, turn.paused.what, turn.paused.kind) == (
+        "paused",
+        "Which colour?",
+        "break",
+    )
     turn = await machine.answer("r", "blue")
     assert turn.paused is not None
     assert (turn.paused.kind, turn.paused.what, done) == ("approval", "add", [])
     turn = await machine.answer("r", {"approved": True})
     assert (turn.output, turn.outcome, done) == (["plan", "blue", "added"], "passed", [1])
     assert len(machine.llm.requests) == 3  # type: ignore[attr-defined]
-    records = [event for record in await (await machine.resume("r")).turns() for event in record.events]
+    records = [
+        event for record in await (await machine.resume("r")).turns() for event in record.events
+    ]
     assert sum(isinstance(event, ev.ModelReplied) for event in records) == 3
 
 
@@ -304,7 +338,11 @@ WAITING = {
     "wait": {
         "kind": "wait",
         "wait_for": "go",
-        "answer_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+        "answer_schema": {
+            "type": "object",
+            "properties": {"ok": {"type": "boolean"}},
+            "required": ["ok"],
+        },
         "timeout": 100,
         "on_timeout": "late",
         "remind": [10],
@@ -356,7 +394,14 @@ async def test_answer_as_a_stream_tells_its_events_once_each_time_it_is_asked() 
     for _ in range(2):
         stream = (await machine.resume("r")).stream_answer("yes", request_id="a1")
         told = [type(event).__name__ async for event in stream]
-        assert told == ["Answered", "StateEntered", "AttemptBegun", "ModelReplied", "TaskPassed", "Ended"]
+        assert told == [
+            "Answered",
+            "StateEntered",
+            "AttemptBegun",
+            "ModelReplied",
+            "TaskPassed",
+            "Ended",
+        ]
         assert stream.turn is not None
         assert (stream.turn.outcome, stream.turn.output) == ("passed", "done")
 
@@ -406,7 +451,9 @@ async def test_time_outs_and_reminders_fire_after_a_restart_once(kind: str, tmp_
     assert await machine.run_due(now + 20) == ()
     await machine.answer("c1", {"ok": True})
     late = await machine.run_due(now + 200)
-    assert [(turn.conversation_id, turn.state, turn.outcome) for turn in late] == [("c2", "late", "passed")]
+    assert [(turn.conversation_id, turn.state, turn.outcome) for turn in late] == [
+        ("c2", "late", "passed")
+    ]
     assert await machine.run_due(now + 200) == ()
     assert (await machine.store.due(now + 200))[0].conversation_id == "not ours"
 
@@ -497,7 +544,10 @@ async def test_call_at_most_once_whose_outcome_is_unknown_stops_the_run() -> Non
     def fresh(*replies: Any) -> AsyncMachine:
         tools = {"pay": {"registered": "pay", "at_most_once": True}}
         return made(
-            {"work": task(tools=["pay"])}, *replies, tools=tools, options={"store": store, "tools": [pay]}
+            {"work": task(tools=["pay"])},
+            *replies,
+            tools=tools,
+            options={"store": store, "tools": [pay]},
         )
 
     with pytest.raises(Killed):
@@ -536,10 +586,14 @@ async def test_another_message_does_not_repeat_a_call_at_most_once() -> None:
     await again.refresh()
     assert again.paused is not None
     assert (again.paused.kind, len(tried)) == ("unknown_outcome", 1)
-    assert [message.text for message in await again.history() if message.role == "user"] == ["pay please"]
+    assert [message.text for message in await again.history() if message.role == "user"] == [
+        "pay please"
+    ]
 
 
-async def test_accepted_answer_is_carried_out_before_the_wait_expires_or_another_answer_counts() -> None:
+async def test_accepted_answer_is_carried_out_before_the_wait_expires_or_another_answer_counts() -> (
+    None
+):
     store, moment = MemoryStore(), [1000.0]
     states = {
         "sign": {
@@ -555,7 +609,12 @@ async def test_accepted_answer_is_carried_out_before_the_wait_expires_or_another
     }
 
     def fresh(*replies: Any) -> AsyncMachine:
-        return made(states, *replies, options={"store": store, "tools": [], "clock": lambda: moment[0]}, tools={})
+        return made(
+            states,
+            *replies,
+            options={"store": store, "tools": [], "clock": lambda: moment[0]},
+            tools={},
+        )
 
     paused = await fresh().run(conversation_id="r")
     assert paused.paused is not None
@@ -600,7 +659,9 @@ async def test_run_goes_on_after_the_model_failed() -> None:
     assert (turn.output, turn.usage.calls) == (2, 2)
 
 
-async def test_conversation_that_only_talks_writes_no_journal_and_one_that_calls_a_tool_does() -> None:
+async def test_conversation_that_only_talks_writes_no_journal_and_one_that_calls_a_tool_does() -> (
+    None
+):
     class Watching(MemoryStore):
         def __init__(self) -> None:
             super().__init__()
@@ -642,7 +703,9 @@ async def test_function_that_hangs_is_given_up_at_the_limit_of_seconds() -> None
 
     turn = await machine.run()
     assert turn.outcome == "limited"
-    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["seconds"]
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == [
+        "seconds"
+    ]
 
 
 async def test_time_of_handlers_counts_towards_the_limit_of_seconds() -> None:
@@ -655,7 +718,9 @@ async def test_time_of_handlers_counts_towards_the_limit_of_seconds() -> None:
 
     turn = await machine.run()
     assert (turn.outcome, turn.state) == ("limited", "second")
-    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["seconds"]
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == [
+        "seconds"
+    ]
 
 
 async def test_limits_that_the_model_does_not_report_are_warned_about_once() -> None:
@@ -692,7 +757,9 @@ async def test_cancelled_run_is_parked_and_goes_on() -> None:
                 await asyncio.sleep(60)
             return await super().complete(request)
 
-    machine = made({"work": task(tools=["add"])}, tools=TOOLS, options={"store": store, "tools": [add]})
+    machine = made(
+        {"work": task(tools=["add"])}, tools=TOOLS, options={"store": store, "tools": [add]}
+    )
     machine.llm = Hanging(calls(("add", {"a": 1})))
     running = asyncio.create_task(machine.run("in", conversation_id="r"))
     await started.wait()
@@ -701,10 +768,10 @@ async def test_cancelled_run_is_parked_and_goes_on() -> None:
         await running
     machine.llm = Replies("2")
     turn = await machine.run(conversation_id="r")
-    assert (turn.output, [event.result for event in turn.events if isinstance(event, ev.ToolReturned)]) == (
-        2,
-        [{"sum": 2}],
-    )
+    assert (
+        turn.output,
+        [event.result for event in turn.events if isinstance(event, ev.ToolReturned)],
+    ) == (2, [{"sum": 2}])
 
 
 async def test_answer_with_a_secret_and_a_request_id_can_be_sent_again() -> None:
@@ -731,7 +798,10 @@ async def test_answer_that_is_json_only_when_read_can_be_sent_again() -> None:
 
 
 SECRET_SCHEMA = {
-    "properties": {"pin": {"x-source": "host", "x-secret": True}, "code": {"x-source": "tool", "x-secret": True}}
+    "properties": {
+        "pin": {"x-source": "host", "x-secret": True},
+        "code": {"x-source": "tool", "x-secret": True},
+    }
 }
 
 
@@ -759,7 +829,9 @@ async def test_no_question_of_a_task_shows_a_secret_that_functions_put_out() -> 
     good = json.dumps({"verdicts": [{"name": "good", "reason": "", "passed": True}]})
     summary = json.dumps({"summary": "done", "todo_list": None})
     look = calls(("get_memory", {"bucket_index": 1}))
-    machine = made(states, look, "first", "second 483920", good, summary, context_schema=SECRET_SCHEMA)
+    machine = made(
+        states, look, "first", "second 483920", good, summary, context_schema=SECRET_SCHEMA
+    )
     machine.function(show)
     machine.function(fine)
     turn = await machine.run(context={"pin": "483920"})
@@ -847,11 +919,18 @@ async def test_answer_at_a_break_shows_its_secret_nowhere() -> None:
         """Enrol."""
         return None
 
-    schema = {"properties": {**SECRET_SCHEMA["properties"], "code": {"x-source": "answer", "x-secret": True}}}
+    schema = {
+        "properties": {
+            **SECRET_SCHEMA["properties"],
+            "code": {"x-source": "answer", "x-secret": True},
+        }
+    }
     machine = enrolling(enrol, schema, breaking=True, output={"code": "code"})
     turn = await machine.run(context={"pin": "483920"}, conversation_id="c")
     assert turn.outcome == "paused"
-    await (await machine.resume("c")).answer({"code": "k7-44-ab", "text": "k7-44-ab, and 483920 still"})
+    await (await machine.resume("c")).answer(
+        {"code": "k7-44-ab", "text": "k7-44-ab, and 483920 still"}
+    )
     told = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
     assert "•••, and ••• still" in told
     assert "k7-44-ab" not in told
@@ -867,7 +946,10 @@ async def test_call_whose_whole_result_or_answer_is_secret_can_be_approved(owner
     machine = enrolling(enrol, schema, approval=True, output={"code": "$"})
     await machine.run(conversation_id="c")
     turn = await machine.answer("c", {"approved": True})
-    assert (turn.outcome, turn.context["code"]) == ("passed", "k7-44-ab" if owner == "tool" else {"approved": True})
+    assert (turn.outcome, turn.context["code"]) == (
+        "passed",
+        "k7-44-ab" if owner == "tool" else {"approved": True},
+    )
 
 
 async def test_answer_at_a_break_is_told_where_a_secret_is_the_whole_result() -> None:
@@ -924,7 +1006,11 @@ async def test_failed_turn_and_failed_handler_are_kept_and_told_without_secrets(
     chat = await machine.start({"pin": "483920"}, greet=False)
     failed = await chat.send("Mine is 48 39 20, and a long message")
     turn = await chat.send("Again")
-    told = [event for event in (*failed.events, *turn.events) if isinstance(event, ev.TurnFailed | ev.HandlerFailed)]
+    told = [
+        event
+        for event in (*failed.events, *turn.events)
+        if isinstance(event, ev.TurnFailed | ev.HandlerFailed)
+    ]
     assert [type(event).__name__ for event in told] == ["TurnFailed", "HandlerFailed"]
     assert "483920" not in str(told)
     asked = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
@@ -932,7 +1018,10 @@ async def test_failed_turn_and_failed_handler_are_kept_and_told_without_secrets(
 
 
 async def test_calls_whose_ids_are_the_same_or_nearly_so_are_all_made() -> None:
-    asked = [{"id": id, "name": "add", "arguments": {"a": a}} for a, id in enumerate(("c_3", "c", "c", "call_5", ""))]
+    asked = [
+        {"id": id, "name": "add", "arguments": {"a": a}}
+        for a, id in enumerate(("c_3", "c", "c", "call_5", ""))
+    ]
     states = {"a": {"tools": ["add"], "transitions": [{"target_state": "a"}]}}
     machine = made(states, "unused", tools=TOOLS, options={"tools": [add]})
     machine.llm = ScriptedLLM([{"tool_calls": asked}, reply("a", "Done")])
@@ -950,7 +1039,14 @@ async def test_history_is_trimmed_though_turns_fail() -> None:
     for number in range(6):
         await chat.send(f"Message {number}")
     asked = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
-    assert [f"Message {number}" in asked for number in range(6)] == [False, False, False, True, True, True]
+    assert [f"Message {number}" in asked for number in range(6)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 async def test_what_fails_when_it_is_due_holds_up_nobody_however_much_it_is() -> None:
@@ -988,7 +1084,9 @@ async def test_what_hosts_are_given_is_theirs_and_changes_nothing_by_itself() ->
         "talk": {"tools": ["look"], "transitions": [{"target_state": "talk"}]},
     }
     replies = reply("talk", "Done"), calls(("look", {"at": {"list": [1]}})), reply("talk", "Seen")
-    machine = made(states, *replies, tools={"look": {"registered": "look"}}, options={"store": store})
+    machine = made(
+        states, *replies, tools={"look": {"registered": "look"}}, options={"store": store}
+    )
 
     @machine.function
     async def work(ctx: Any) -> str:
@@ -1015,13 +1113,17 @@ async def test_what_hosts_are_given_is_theirs_and_changes_nothing_by_itself() ->
     assert turn.context == {"list": [2]}
     turn = await (await machine.resume("c")).send("Look")
     assert turn.context == {"list": [2]}
-    assert [event.arguments for event in turn.events if isinstance(event, ev.ToolReturned)] == [{"at": {"list": [1]}}]
+    assert [event.arguments for event in turn.events if isinstance(event, ev.ToolReturned)] == [
+        {"at": {"list": [1]}}
+    ]
     assert list(await examine(store)) == []
 
 
 async def test_silence_after_a_failed_turn_is_noticed() -> None:
     talk = {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk"}]}}
-    machine = made(talk, ModelError("it is down"), patterns=["silence"], options={"clock": lambda: 1000.0})
+    machine = made(
+        talk, ModelError("it is down"), patterns=["silence"], options={"clock": lambda: 1000.0}
+    )
     machine.on("error")(lambda _: "Sorry")
     chat = await machine.start(greet=False)
     await chat.send("Hello?")
@@ -1103,7 +1205,9 @@ async def test_the_same_call_twice_in_a_batch_is_made_twice() -> None:
     assert sorted(event.result for event in returned if event.name == "count") == [1, 2]
 
 
-async def test_a_call_approved_again_after_undo_has_its_key_and_that_of_a_new_message_another() -> None:
+async def test_a_call_approved_again_after_undo_has_its_key_and_that_of_a_new_message_another() -> (
+    None
+):
     keys: list[str] = []
 
     def pay(amount: int, info: CallInfo) -> None:
@@ -1111,7 +1215,10 @@ async def test_a_call_approved_again_after_undo_has_its_key_and_that_of_a_new_me
 
     asked, said = calls(("pay", {"amount": 3})), reply("talk", "Paid.")
     machine = made(
-        {"talk": {"purpose": "Pay", "tools": ["pay"], "transitions": [{"target_state": "end"}]}, "end": FINAL},
+        {
+            "talk": {"purpose": "Pay", "tools": ["pay"], "transitions": [{"target_state": "end"}]},
+            "end": FINAL,
+        },
         *(asked, said, said, asked, said),
         tools={"pay": {"registered": "pay", "approval": True, "at_most_once": True}},
         options={"tools": [pay]},
@@ -1130,7 +1237,9 @@ async def test_a_call_approved_again_after_undo_has_its_key_and_that_of_a_new_me
 
 
 @pytest.mark.parametrize("asked", ["text", ["text"], [{"role": "user"}], [{"content": "text"}]])
-async def test_function_that_asks_with_what_are_no_messages_is_told_what_they_are(asked: Any) -> None:
+async def test_function_that_asks_with_what_are_no_messages_is_told_what_they_are(
+    asked: Any,
+) -> None:
     machine = made({"t": task(execute="f", max_retries=0)})
 
     @machine.function

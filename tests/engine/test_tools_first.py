@@ -27,8 +27,14 @@ DESK: dict[str, Any] = {
     },
 }
 FIND = {"tool_calls": [{"name": "find", "arguments": {"order": "7"}}]}
-MOVE = {"transition": {"target_state": "show", "context_update": {"order": "7"}}, "message": "One moment."}
-FOUND = {"transition": {"target_state": "show", "context_update": {}}, "message": "It is a lamp. Is that right?"}
+MOVE = {
+    "transition": {"target_state": "show", "context_update": {"order": "7"}},
+    "message": "One moment.",
+}
+FOUND = {
+    "transition": {"target_state": "show", "context_update": {}},
+    "message": "It is a lamp. Is that right?",
+}
 
 
 def find(order: str) -> dict[str, str]:
@@ -53,7 +59,9 @@ def test_the_state_speaks_with_what_its_tools_found(streamed: bool) -> None:
 
 def test_a_message_in_the_state_costs_no_further_call() -> None:
     stay = {**FOUND, "message": "It is white. Is that right?"}
-    with Machine.from_dict(DESK, model=ScriptedLLM([MOVE, FOUND, stay]), tools=[find], store="memory") as machine:
+    with Machine.from_dict(
+        DESK, model=ScriptedLLM([MOVE, FOUND, stay]), tools=[find], store="memory"
+    ) as machine:
         chat = machine.start(greet=False)
         chat.send("order 7")
         turn = chat.send("which colour?")
@@ -62,7 +70,9 @@ def test_a_message_in_the_state_costs_no_further_call() -> None:
 
 def test_a_call_that_a_person_must_approve_pauses_the_turn_and_goes_on() -> None:
     guarded = {**DESK, "tools": {"find": {"registered": "find", "approval": True}}}
-    with Machine.from_dict(guarded, model=ScriptedLLM([MOVE, FIND, FOUND]), tools=[find], store="memory") as machine:
+    with Machine.from_dict(
+        guarded, model=ScriptedLLM([MOVE, FIND, FOUND]), tools=[find], store="memory"
+    ) as machine:
         chat = machine.start(greet=False)
         turn = chat.send("order 7")
         assert turn.paused is not None

@@ -1,4 +1,6 @@
-"""What a program does between messages: it changes keys and the state, it says something, it takes over a talk."""
+"""What a program does between messages: it changes keys and the state, it says something, it takes
+over a talk.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncMachine, ConversationConflict, ConversationEnded, Machine, Message, observe, sink
+from llm_fsm import (
+    AsyncMachine,
+    ConversationConflict,
+    ConversationEnded,
+    Machine,
+    Message,
+    observe,
+    sink,
+)
 from llm_fsm.records.replay import recorded_tools, replay_turns
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import shown_event
@@ -30,7 +40,11 @@ SHOP: dict[str, Any] = {
         "order": {
             "purpose": "What would you like?",
             "transitions": [
-                {"target_state": "sort", "auto": True, "conditions": [{"requires_context_keys": ["paid"]}]}
+                {
+                    "target_state": "sort",
+                    "auto": True,
+                    "conditions": [{"requires_context_keys": ["paid"]}],
+                }
             ],
         },
         "sort": {"kind": "decide", "transitions": [{"target_state": "thanks"}]},
@@ -49,14 +63,21 @@ async def test_values_are_kept_with_their_source_and_what_follows_by_itself_happ
     machine = shop(store=store)
     chat = await machine.start(context={"item": "tea"}, greet=False)
     turn = await chat.update({"paid": True}, request_id="hook-1")
-    assert (turn.text, turn.state, turn.moved, turn.request_id) == ("Paid: tea.", "thanks", True, "hook-1")
+    assert (turn.text, turn.state, turn.moved, turn.request_id) == (
+        "Paid: tea.",
+        "thanks",
+        True,
+        "hook-1",
+    )
     assert (turn.usage.calls, turn.context) == (0, {"item": "tea", "paid": True})
     kinds = [type(event).__name__ for event in turn.events]
     assert kinds == ["Updated", "ContextSet", "StateEntered", "StateEntered", "BotSaid"]
     assert [message.text for message in await chat.history()] == ["Paid: tea."]
     records = [parse(text) for text in await store.records(chat.id)]
     assert records[-1].kind == "update"
-    assert (await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)).divergence is None
+    assert (
+        await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)
+    ).divergence is None
 
 
 async def test_a_conversation_is_moved_and_the_next_message_is_heard_there() -> None:
@@ -127,7 +148,13 @@ async def test_listeners_and_sinks_hear_of_it() -> None:
 
 @pytest.mark.parametrize(
     ("context", "state"),
-    [({"paid": "perhaps"}, None), ({"_turn": 1}, None), ({"x": object()}, None), ({}, None), (None, "no")],
+    [
+        ({"paid": "perhaps"}, None),
+        ({"_turn": 1}, None),
+        ({"x": object()}, None),
+        ({}, None),
+        (None, "no"),
+    ],
 )
 async def test_what_cannot_be_is_refused_and_changes_nothing(context: Any, state: Any) -> None:
     chat = await shop().start(greet=False)
@@ -140,7 +167,9 @@ async def test_a_secret_of_an_update_is_masked_where_events_are_shown() -> None:
     machine = shop()
     chat = await machine.start(greet=False)
     turn = await chat.update({"pin": "1234"})
-    assert "1234" not in str([shown_event(event, machine.program.is_secret) for event in turn.events])
+    assert "1234" not in str(
+        [shown_event(event, machine.program.is_secret) for event in turn.events]
+    )
 
 
 async def test_none_deletes_a_key() -> None:
@@ -159,7 +188,10 @@ async def test_a_value_reaches_the_caller_of_a_flow_and_the_flow_itself() -> Non
     inner = {
         "name": "inner",
         "initial_state": "ask",
-        "states": {"ask": {"reply": "{{ sum }}", "transitions": [{"target_state": "out"}]}, "out": {}},
+        "states": {
+            "ask": {"reply": "{{ sum }}", "transitions": [{"target_state": "out"}]},
+            "out": {},
+        },
     }
     outer = {
         "name": "outer",
@@ -184,7 +216,10 @@ async def test_a_value_reaches_the_caller_of_a_flow_and_the_flow_itself() -> Non
 
 
 async def test_a_run_that_waits_is_not_moved() -> None:
-    states = {"w": {"kind": "wait", "wait_for": "boss", "transitions": [{"target_state": "e"}]}, "e": {}}
+    states = {
+        "w": {"kind": "wait", "wait_for": "boss", "transitions": [{"target_state": "e"}]},
+        "e": {},
+    }
     machine = AsyncMachine.from_dict(
         {"name": "w", "initial_state": "w", "states": states}, model=ScriptedLLM([])
     )
@@ -224,9 +259,14 @@ async def test_a_talk_from_elsewhere_is_taken_over() -> None:
     assert "I want tea" in model.requests[0].messages[1].content
     found = [(message.role, message.text, message.turn) for message in await chat.history()]
     assert found[:3] == [(role, text, 0) for role, text in HISTORY]
-    assert found[3:] == [("user", "Green", 1), ("assistant", "Green it is.\n\nWhat would you like?", 1)]
+    assert found[3:] == [
+        ("user", "Green", 1),
+        ("assistant", "Green it is.\n\nWhat would you like?", 1),
+    ]
     records = [parse(text) for text in await store.records(chat.id)]
-    assert (await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)).divergence is None
+    assert (
+        await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)
+    ).divergence is None
 
 
 async def test_a_long_talk_from_elsewhere_is_trimmed_for_prompts_and_kept_whole() -> None:
@@ -244,7 +284,9 @@ async def test_a_long_talk_from_elsewhere_is_trimmed_for_prompts_and_kept_whole(
     assert ("u39." in content, "u1." in content, len(await chat.history())) == (True, False, 82)
 
 
-@pytest.mark.parametrize("history", [[("user", "Hi")], [("bot", "Hi")], ["Hi"], [("assistant", "")], "Hi"])
+@pytest.mark.parametrize(
+    "history", [[("user", "Hi")], [("bot", "Hi")], ["Hi"], [("assistant", "")], "Hi"]
+)
 async def test_a_history_that_cannot_be_is_refused(history: Any) -> None:
     with pytest.raises(ValueError, match=r"history|message"):
         await shop().start(greet=False, history=history)
@@ -260,7 +302,10 @@ def test_the_same_without_asyncio() -> None:
 
 
 async def test_a_state_that_talks_times_out_when_somebody_looks() -> None:
-    states = {**SHOP["states"], "order": {**SHOP["states"]["order"], "timeout": 60, "on_timeout": "thanks"}}
+    states = {
+        **SHOP["states"],
+        "order": {**SHOP["states"]["order"], "timeout": 60, "on_timeout": "thanks"},
+    }
     machine = AsyncMachine.from_dict({**SHOP, "states": states}, model=ScriptedLLM([]))
     chat = await machine.start(greet=False)
     assert chat.due is not None

@@ -193,7 +193,9 @@ async def test_a_store_that_is_away_is_reported_once_and_looked_at_again():
     store, said = Counted(), []
     await left_behind(store, ["c"])
     store.away = True
-    keeper = Upkeep(lambda: [order(store)], every=0.01, report=lambda what, error: said.append(str(error)))
+    keeper = Upkeep(
+        lambda: [order(store)], every=0.01, report=lambda what, error: said.append(str(error))
+    )
     looking = asyncio.create_task(keeper.run())
     await asyncio.sleep(0.1)
     assert said == ["the store is away"]
@@ -209,7 +211,11 @@ async def test_a_store_that_is_away_is_reported_once_and_looked_at_again():
 
 async def test_a_run_that_begins_just_now_is_left_to_its_caller():
     store = MemoryStore()
-    document = {"name": "flow", "initial_state": "one", "states": {"one": {"kind": "task", "purpose": "Do it"}}}
+    document = {
+        "name": "flow",
+        "initial_state": "one",
+        "states": {"one": {"kind": "task", "purpose": "Do it"}},
+    }
     machine = AsyncMachine.from_dict(document, model=ScriptedLLM(["done"], loop=True), store=store)
 
     async def never(*given, **named):

@@ -1,4 +1,6 @@
-"""A definition edited under live conversations: each goes on by the one it was begun with, or as the policy says."""
+"""A definition edited under live conversations: each goes on by the one it was begun with, or as
+the policy says.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ BOT: dict[str, Any] = {
         "how_many": {
             "purpose": "Ask how many people",
             "required_context_keys": ["people"],
-            "transitions": [{"target_state": "done", "conditions": [{"requires_context_keys": ["people"]}]}],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["people"]}]}
+            ],
         },
         "done": {"purpose": "Confirm"},
     },
@@ -190,7 +194,9 @@ async def test_new_conversation_follows_the_new_definition_beside_the_old_one(ed
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__.strip("_"))
-async def test_rejecting_machine_refuses_older_conversations_and_changes_nothing(edit: Edit) -> None:
+async def test_rejecting_machine_refuses_older_conversations_and_changes_nothing(
+    edit: Edit,
+) -> None:
     store = MemoryStore()
     await begun(store)
     before = await store.load("c")
@@ -208,7 +214,9 @@ async def test_migrating_machine_carries_over_what_it_can_and_never_breaks(edit:
     await begun(store)
     bot = edited(edit)
     policy = MAPS.get(edit, "migrate")
-    second = machine(bot, store, reply("nowhere", "?"), reply("nowhere", "?"), reply("x"), on_change=policy)
+    second = machine(
+        bot, store, reply("nowhere", "?"), reply("nowhere", "?"), reply("x"), on_change=policy
+    )
     chat = await second.resume("c")
     await chat.send("Well")
     session = await second._engine.load("c")
@@ -217,7 +225,10 @@ async def test_migrating_machine_carries_over_what_it_can_and_never_breaks(edit:
     if edit in ARRIVES:
         state, context = ARRIVES[edit]
         kinds = [
-            event for turn in await chat.turns() for event in turn.events if isinstance(event, ev.Migrated)
+            event
+            for turn in await chat.turns()
+            for event in turn.events
+            if isinstance(event, ev.Migrated)
         ]
         assert (session.state, session.context, len(kinds)) == (state, context, 1)
     assert session.origins.keys() == session.context.keys()
@@ -228,7 +239,10 @@ async def test_state_that_is_gone_and_not_in_the_map_keeps_a_conversation_where_
     store = MemoryStore()
     await begun(store)
     second = machine(
-        edited(_remove_state), store, reply("done", "Fine.", people=4), on_change={"keys": {"place": None}}
+        edited(_remove_state),
+        store,
+        reply("done", "Fine.", people=4),
+        on_change={"keys": {"place": None}},
     )
     turn = await (await second.resume("c")).send("Four")
     assert (turn.state, turn.context["place"]) == ("done", "Rome")
@@ -238,7 +252,9 @@ async def test_undo_goes_back_behind_a_migration_only_while_the_old_definition_i
     store = MemoryStore()
     await begun(store)
     await begun(store, name="other")
-    second = machine(edited(_rename_state), store, reply("size", "How many?"), on_change=MAPS[_rename_state])
+    second = machine(
+        edited(_rename_state), store, reply("size", "How many?"), on_change=MAPS[_rename_state]
+    )
     chat = await second.resume("c")
     await chat.send("Hm")
     await chat.undo()
@@ -248,7 +264,9 @@ async def test_undo_goes_back_behind_a_migration_only_while_the_old_definition_i
     assert (await second.definition_of("c")).states.keys() == BOT["states"].keys()
     alone = MemoryStore()
     await begun(alone)
-    third = machine(edited(_rename_state), alone, reply("size", "How many?"), on_change=MAPS[_rename_state])
+    third = machine(
+        edited(_rename_state), alone, reply("size", "How many?"), on_change=MAPS[_rename_state]
+    )
     last = await third.resume("c")
     await last.send("Hm")
     await last.undo()
@@ -262,7 +280,12 @@ async def test_undo_takes_back_what_had_carried_the_conversation_over_since_for_
     store = MemoryStore()
     await begun(store)
     await begun(store, name="other")
-    second = machine(edited(_rename_key), store, reply("how_many", "How many?"), on_change={"keys": {"place": "to"}})
+    second = machine(
+        edited(_rename_key),
+        store,
+        reply("how_many", "How many?"),
+        on_change={"keys": {"place": "to"}},
+    )
     assert isinstance(await second.migrate("c"), ev.Migrated)
     pinned = machine(edited(_rename_key), store, reply("where", "Where to?"))
     chat = await pinned.resume("c")
@@ -291,14 +314,18 @@ def _no_silence(bot: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("edit", [_no_silence, _become_wait])
-async def test_nothing_is_due_any_more_where_the_new_definition_does_not_wait_in_silence(edit: Edit) -> None:
+async def test_nothing_is_due_any_more_where_the_new_definition_does_not_wait_in_silence(
+    edit: Edit,
+) -> None:
     bot, store = {**copy.deepcopy(BOT), "patterns": ["silence"]}, MemoryStore()
     for name in ("b", "c"):
         await begun(store, bot, name)
     edit(new := copy.deepcopy(bot))
     second = machine(new, store, clock=lambda: 10e10)
     assert isinstance(await second.migrate("c"), ev.Migrated)
-    assert [(turn.conversation_id, turn.outcome) for turn in await second.run_due()] == [("b", "closed")]
+    assert [(turn.conversation_id, turn.outcome) for turn in await second.run_due()] == [
+        ("b", "closed")
+    ]
     assert list(await examine(store)) == []
 
 
@@ -323,7 +350,10 @@ async def test_parts_of_an_object_that_wait_go_over_under_its_new_name_and_are_n
 ) -> None:
     def bot(key: str, **more: Any) -> dict[str, Any]:
         made = copy.deepcopy(BOT)
-        parts = {"properties": {"city": {"type": "string"}, "zip": {"type": "string"}}, "required": ["city", "zip"]}
+        parts = {
+            "properties": {"city": {"type": "string"}, "zip": {"type": "string"}},
+            "required": ["city", "zip"],
+        }
         made["context_schema"]["properties"] = {key: {"type": "object", **parts, **more}}
         made["states"]["where"]["required_context_keys"] = [key]
         made["states"]["where"]["transitions"][0]["conditions"] = [{"requires_context_keys": [key]}]
@@ -336,7 +366,9 @@ async def test_parts_of_an_object_that_wait_go_over_under_its_new_name_and_are_n
     await chat.send("Rome")
     model = ScriptedLLM([reply("how_many", "Fine.", to={"zip": "00184"})])
     new = bot("to", **({"x-secret": True} if secret else {}))
-    second = AsyncMachine.from_dict(new, model=model, store=store, on_change={"keys": {"place": "to"}})
+    second = AsyncMachine.from_dict(
+        new, model=model, store=store, on_change={"keys": {"place": "to"}}
+    )
     turn = await (await second.resume("c")).send("00184")
     assert turn.context == {"to": {"city": "Rome", "zip": "00184"}}
     assert ('"so_far":{"city":"Rome"}' in model.requests[0].messages[1].content) == (not secret)
@@ -393,7 +425,9 @@ async def test_definition_that_nobody_knows_is_replaced_where_its_state_is_known
         ({"keys": {"people": "_turn"}}, "leads 'people' to '_turn': names that begin with _"),
     ],
 )
-def test_policy_that_cannot_be_kept_is_told_when_the_machine_is_made(policy: Any, words: str) -> None:
+def test_policy_that_cannot_be_kept_is_told_when_the_machine_is_made(
+    policy: Any, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         machine(BOT, None, on_change=policy)
 
@@ -414,7 +448,13 @@ async def test_older_definitions_stay_compiled_and_only_so_many_of_them() -> Non
 
 @pytest.mark.parametrize(
     ("key", "known"),
-    [("nickname", True), ("names", True), ("name.first", True), ("nmae", False), ("nicknames", False)],
+    [
+        ("nickname", True),
+        ("names", True),
+        ("name.first", True),
+        ("nmae", False),
+        ("nicknames", False),
+    ],
 )
 def test_a_map_may_lead_to_a_key_that_the_definition_only_reads(key: str, known: bool) -> None:
     document = {
@@ -425,7 +465,10 @@ def test_a_map_may_lead_to_a_key_that_the_definition_only_reads(key: str, known:
             "a": {
                 "purpose": "Ask for all nmae",
                 "transitions": [
-                    {"target_state": "b", "conditions": [{"description": "x", "logic": {"var": "names.0"}}]}
+                    {
+                        "target_state": "b",
+                        "conditions": [{"description": "x", "logic": {"var": "names.0"}}],
+                    }
                 ],
             },
             "b": {"reply": "Bye {{ nickname or 'you' }}!"},

@@ -1,7 +1,7 @@
 """Changes of a definition's behaviour, one at a time: every place where each kind can be made.
 
-A kind is a function from a definition's JSON to what it may be changed to: (place, changed document). None of them
-touches words that only a model reads.
+A kind is a function from a definition's JSON to what it may be changed to: (place, changed
+document). None of them touches words that only a model reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ Document = dict[str, Any]
 Place = tuple[str | int, ...]
 Changes = Iterator[tuple[str, Document]]
 
-_OTHER = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "and": "or", "or": "and"}
+_OTHER = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "and": "or",
+    "or": "and",
+}
 _BOUND = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _COMPARED = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
 _SIZES = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
@@ -112,7 +121,10 @@ def targets_swapped(document: Document) -> Changes:
         if isinstance(number, int) and number + 1 < len(listed):
             mine, after = transition["target_state"], listed[number + 1]["target_state"]
             if after != mine:
-                changes = ((*place, "target_state"), after), ((*outer, number + 1, "target_state"), mine)
+                changes = (
+                    ((*place, "target_state"), after),
+                    ((*outer, number + 1, "target_state"), mine),
+                )
                 yield "/".join(map(str, place)), _changed(document, *changes)
 
 
@@ -127,12 +139,17 @@ def condition_key_gone(document: Document) -> Changes:
     for place, transition in transitions(document):
         for number, condition in enumerate(transition.get("conditions", ())):
             for which, _ in enumerate(condition.get("requires_context_keys", ())):
-                yield one(document, (*place, "conditions", number, "requires_context_keys", which), GONE)
+                yield one(
+                    document, (*place, "conditions", number, "requires_context_keys", which), GONE
+                )
 
 
 def closed_for_good(document: Document) -> Changes:
     for place, transition in transitions(document):
-        conditions = [*transition.get("conditions", ()), {"description": "never", "logic": {"==": [1, 2]}}]
+        conditions = [
+            *transition.get("conditions", ()),
+            {"description": "never", "logic": {"==": [1, 2]}},
+        ]
         yield one(document, (*place, "conditions"), conditions)
 
 
@@ -180,13 +197,21 @@ def part_gone(document: Document) -> Changes:
 
 
 def priority_other(document: Document) -> Changes:
-    """First or last, where that decides: among transitions that need no pick, and among those to one state."""
+    """First or last, where that decides: among transitions that need no pick, and among those to
+    one state.
+    """
     for place, transition in transitions(document):
         *outer, number = place
-        others = [one for at, one in enumerate(_at(document, tuple(outer))) if at != number and "on" not in one]
+        others = [
+            one
+            for at, one in enumerate(_at(document, tuple(outer)))
+            if at != number and "on" not in one
+        ]
         decides = document["states"].get(place[1], {}).get("kind") in ("decide", "wait")
         target, priority = transition["target_state"], transition.get("priority", 100)
-        rivals = [one.get("priority", 100) for one in others if decides or one["target_state"] == target]
+        rivals = [
+            one.get("priority", 100) for one in others if decides or one["target_state"] == target
+        ]
         if any(rival > priority for rival in rivals):
             yield one(document, (*place, "priority"), 1000)
         if any(rival < priority for rival in rivals):
@@ -229,7 +254,9 @@ def clear_gone(document: Document) -> Changes:
 
 
 def kind_other(document: Document) -> Changes:
-    """A state that talks decides instead, one that decides talks, and one that works or waits ends there."""
+    """A state that talks decides instead, one that decides talks, and one that works or waits ends
+    there.
+    """
     for place, state in states(document):
         kind = state.get("kind", "converse")
         if kind == "converse" and state.get("transitions"):
@@ -246,7 +273,11 @@ def reply_other(document: Document) -> Changes:
         reply = state.get("reply")
         if reply:
             yield one(document, (*place, "reply"), "Something else.")
-            yield one(document, (*place, "reply"), [*(reply if isinstance(reply, list) else [reply]), "More."])
+            yield one(
+                document,
+                (*place, "reply"),
+                [*(reply if isinstance(reply, list) else [reply]), "More."],
+            )
 
 
 def reply_gone(document: Document) -> Changes:
@@ -272,14 +303,20 @@ def reply_part(document: Document) -> Changes:
             for key in document.get("context_schema", {}).get("properties", {}):
                 if f"{{{{ {key} }}}}" in line:
                     changed = line.replace(f"{{{{ {key} }}}}", "")
-                    where = (*place, "reply", number) if isinstance(reply, list) else (*place, "reply")
+                    where = (
+                        (*place, "reply", number) if isinstance(reply, list) else (*place, "reply")
+                    )
                     yield one(document, where, changed)
 
 
 def ends_there(document: Document) -> Changes:
     for place, state in states(document):
         if state.get("transitions") and state.get("kind", "converse") == "converse":
-            bare = {key: value for key, value in state.items() if key in ("purpose", "reply", "description")}
+            bare = {
+                key: value
+                for key, value in state.items()
+                if key in ("purpose", "reply", "description")
+            }
             yield one(document, place, {**bare, "kind": "final"})
 
 
@@ -290,7 +327,15 @@ def setting_other(document: Document) -> Changes:
             if key in state:
                 yield one(document, (*place, key), state[key] + 1)
                 yield one(document, (*place, key), max(state[key] - 1, 0))
-        for key in ("on_exhausted", "on_timeout", "remind", "timeout", "execute", "memory", "summarize"):
+        for key in (
+            "on_exhausted",
+            "on_timeout",
+            "remind",
+            "timeout",
+            "execute",
+            "memory",
+            "summarize",
+        ):
             if key in state:
                 yield one(document, (*place, key), GONE)
         if "remind" in state:
@@ -353,7 +398,9 @@ def _schema_changes(document: Document, place: Place) -> Changes:
     except KeyError:
         return
     for key, schema in keys.items():
-        for number, _ in enumerate(schema.get("enum", ()) if len(schema.get("enum", ())) > 1 else ()):
+        for number, _ in enumerate(
+            schema.get("enum", ()) if len(schema.get("enum", ())) > 1 else ()
+        ):
             yield one(document, (*place, key, "enum", number), GONE)
         if "enum" in schema and all(isinstance(one, str) for one in schema["enum"]):
             yield one(document, (*place, key, "enum", 0), schema["enum"][0] + "x")
@@ -365,7 +412,11 @@ def _schema_changes(document: Document, place: Place) -> Changes:
                 yield one(document, (*place, key, word), schema[word] + 1)
                 yield one(document, (*place, key, word), max(schema[word] - 1, 0))
         if "type" in schema:
-            yield one(document, (*place, key, "type"), "integer" if schema["type"] == "string" else "string")
+            yield one(
+                document,
+                (*place, key, "type"),
+                "integer" if schema["type"] == "string" else "string",
+            )
 
 
 def valid_gone(document: Document) -> Changes:
@@ -378,7 +429,9 @@ def valid_gone(document: Document) -> Changes:
 def source_other(document: Document) -> Changes:
     for key, schema in document.get("context_schema", {}).get("properties", {}).items():
         place = ("context_schema", "properties", key, "x-source")
-        yield one(document, place, "host" if schema.get("x-source", "model") == "model" else "model")
+        yield one(
+            document, place, "host" if schema.get("x-source", "model") == "model" else "model"
+        )
 
 
 def key_gone(document: Document) -> Changes:
@@ -468,17 +521,29 @@ def _keys(document: Document) -> Mapping[str, Any]:
 
 def move_new(document: Document) -> Changes:
     """A transition to a state to which none leads, for the model to take whenever it likes."""
-    everywhere = {transition["target_state"] for transition in document.get("global_transitions", ())}
+    everywhere = {
+        transition["target_state"] for transition in document.get("global_transitions", ())
+    }
     for place, state in _talks(document):
-        known = {transition["target_state"] for transition in state["transitions"]} | everywhere | {place[1]}
+        known = (
+            {transition["target_state"] for transition in state["transitions"]}
+            | everywhere
+            | {place[1]}
+        )
         for name in [name for name in document["states"] if name not in known][:3]:
-            yield one(document, (*place, "transitions"), [*state["transitions"], {"target_state": name}])
+            yield one(
+                document, (*place, "transitions"), [*state["transitions"], {"target_state": name}]
+            )
 
 
 def move_new_by_itself(document: Document) -> Changes:
     for place, state in _talks(document):
         for name in [name for name in document["states"] if name != place[1]][:2]:
-            added = {"target_state": name, "auto": True, "conditions": [{"logic": {">": [{"var": "_turn"}, 0]}}]}
+            added = {
+                "target_state": name,
+                "auto": True,
+                "conditions": [{"logic": {">": [{"var": "_turn"}, 0]}}],
+            }
             yield one(document, (*place, "transitions"), [added, *state["transitions"]])
 
 
@@ -493,7 +558,11 @@ def move_new_everywhere(document: Document) -> Changes:
 def condition_new(document: Document) -> Changes:
     """A key that must be known, where none was asked for."""
     for place, transition in transitions(document):
-        for key in list(_keys(document))[:2] if not transition.get("conditions") and "on" not in transition else ():
+        for key in (
+            list(_keys(document))[:2]
+            if not transition.get("conditions") and "on" not in transition
+            else ()
+        ):
             yield one(document, (*place, "conditions"), [{"requires_context_keys": [key]}])
 
 
@@ -506,7 +575,11 @@ def order_other(document: Document) -> Changes:
         for number in range(len(listed) - 1):
             first, second = listed[number : number + 2]
             if first.get("priority", 100) == second.get("priority", 100):
-                yield one(document, (*place, "transitions"), [*listed[:number], second, first, *listed[number + 2 :]])
+                yield one(
+                    document,
+                    (*place, "transitions"),
+                    [*listed[:number], second, first, *listed[number + 2 :]],
+                )
 
 
 def collects_less(document: Document) -> Changes:
@@ -531,16 +604,29 @@ def shown_less(document: Document) -> Changes:
 def secret_other(document: Document) -> Changes:
     if any(True for _ in _talks(document)):
         for key, schema in _keys(document).items():
-            yield one(document, ("context_schema", "properties", key, "x-secret"), not schema.get("x-secret", False))
+            yield one(
+                document,
+                ("context_schema", "properties", key, "x-secret"),
+                not schema.get("x-secret", False),
+            )
 
 
 def bound_new(document: Document) -> Changes:
     """A bound of a free text or a number that had none."""
     for key, schema in _keys(document).items():
         place = ("context_schema", "properties", key)
-        if schema.get("type") == "string" and not schema.keys() & {"enum", "pattern", "format", "maxLength"}:
+        if schema.get("type") == "string" and not schema.keys() & {
+            "enum",
+            "pattern",
+            "format",
+            "maxLength",
+        }:
             yield one(document, (*place, "maxLength"), 40)
-        if schema.get("type") in ("integer", "number") and "maximum" not in schema and "enum" not in schema:
+        if (
+            schema.get("type") in ("integer", "number")
+            and "maximum" not in schema
+            and "enum" not in schema
+        ):
             yield one(document, (*place, "maximum"), 10**6)
 
 

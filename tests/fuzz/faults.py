@@ -1,7 +1,8 @@
 """Faults that authors make, each as a function that plants one into a definition.
 
-A plant changes a document in place, at a place that chance chooses, and says where; it gives None when the
-document has no such place. What it changes, it changes once: the rest of the document stays right.
+A plant changes a document in place, at a place that chance chooses, and says where; it gives None
+when the document has no such place. What it changes, it changes once: the rest of the document
+stays right.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def moves(document: Document) -> list[tuple[str, Document]]:
 def asking(document: Document) -> list[str]:
     """States with transitions in which the user is asked."""
     states = document["states"].items()
-    return [name for name, state in states if state.get("transitions") and state.get("kind") != "decide"]
+    return [
+        name for name, state in states if state.get("transitions") and state.get("kind") != "decide"
+    ]
 
 
 def comparisons(document: Document) -> list[tuple[str, list[Any]]]:
@@ -77,7 +80,9 @@ def comparisons(document: Document) -> list[tuple[str, list[Any]]]:
     return [
         (place, arguments)
         for place, move in moves(document)
-        for arguments in inside([condition.get("logic") for condition in move.get("conditions", ())])
+        for arguments in inside(
+            [condition.get("logic") for condition in move.get("conditions", ())]
+        )
     ]
 
 
@@ -90,7 +95,9 @@ def _list_of_keys(document: Document, key: str) -> list[tuple[str, list[str]]]:
     """(place, names) of every list of keys that states collect, or that conditions require."""
     if key == "required_context_keys":
         return [(name, state[key]) for name, state in document["states"].items() if state.get(key)]
-    conditions = ((place, one) for place, move in moves(document) for one in move.get("conditions", ()))
+    conditions = (
+        (place, one) for place, move in moves(document) for one in move.get("conditions", ())
+    )
     return [(place, one[key]) for place, one in conditions if one.get(key)]
 
 
@@ -122,7 +129,9 @@ def misspelt_key(document: Document, chance: Random) -> str | None:
 def wrong_type(document: Document, chance: Random) -> str | None:
     """A value in quotes, or a text where a list belongs."""
     place, move = chance.choice(moves(document))
-    key, value = chance.choice([("priority", "10"), ("auto", "yes"), ("conditions", 3), ("description", 7)])
+    key, value = chance.choice(
+        [("priority", "10"), ("auto", "yes"), ("conditions", 3), ("description", 7)]
+    )
     move[key] = value
     return f"{place} {key}"
 
@@ -137,7 +146,9 @@ def missing_target(document: Document, chance: Random) -> str | None:
 def unknown_kind(document: Document, chance: Random) -> str | None:
     """A kind that does not exist."""
     name = chance.choice(list(document["states"]))
-    document["states"][name]["kind"] = chance.choice(["end", "Final", "chat", "decision", "conversation"])
+    document["states"][name]["kind"] = chance.choice(
+        ["end", "Final", "chat", "decision", "conversation"]
+    )
     return f"{name} {document['states'][name]['kind']}"
 
 
@@ -145,7 +156,9 @@ def unknown_operator(document: Document, chance: Random) -> str | None:
     """An operator that JsonLogic does not have."""
     place, move = chance.choice(moves(document))
     operator = chance.choice(["equals", "has_contex", "containz", "=>", "is", "gt", "AND"])
-    move.setdefault("conditions", []).append({"description": "x", "logic": {operator: [{"var": "x"}, 1]}})
+    move.setdefault("conditions", []).append(
+        {"description": "x", "logic": {operator: [{"var": "x"}, 1]}}
+    )
     return f"{place} {operator}"
 
 
@@ -182,7 +195,9 @@ def value_outside_enum(document: Document, chance: Random) -> str | None:
     """A comparison with a value that the key can never have."""
     declared = schemas(document)
     places = [
-        (place, one) for place, one in comparisons(document) if "enum" in declared.get(one[0]["var"], {})
+        (place, one)
+        for place, one in comparisons(document)
+        if "enum" in declared.get(one[0]["var"], {})
     ]
     found = pick(places, chance)
     if found is None:
@@ -206,7 +221,9 @@ def contradiction(document: Document, chance: Random) -> str | None:
     """A condition that demands two values of one key at once."""
     place, move = chance.choice(moves(document))
     enums = {
-        key: schema["enum"] for key, schema in schemas(document).items() if len(schema.get("enum", ())) > 1
+        key: schema["enum"]
+        for key, schema in schemas(document).items()
+        if len(schema.get("enum", ())) > 1
     }
     key = pick(list(enums), chance)
     if key is None:
@@ -218,7 +235,9 @@ def contradiction(document: Document, chance: Random) -> str | None:
 
 def broken_template(document: Document, chance: Random) -> str | None:
     """A fixed reply in which a delimiter is not closed."""
-    names = [name for name, state in document["states"].items() if "}}" in str(state.get("reply", ""))]
+    names = [
+        name for name, state in document["states"].items() if "}}" in str(state.get("reply", ""))
+    ]
     name = pick(names, chance)
     if name is None:
         return None
@@ -264,7 +283,9 @@ def lost_state(document: Document, chance: Random) -> str | None:
     name = chance.choice(names)
     for state in document["states"].values():
         if "transitions" in state:
-            state["transitions"] = [move for move in state["transitions"] if move["target_state"] != name]
+            state["transitions"] = [
+                move for move in state["transitions"] if move["target_state"] != name
+            ]
     shared = document.get("global_transitions", [])
     document["global_transitions"] = [move for move in shared if move["target_state"] != name]
     return name
@@ -272,7 +293,9 @@ def lost_state(document: Document, chance: Random) -> str | None:
 
 def forgotten_transitions(document: Document, chance: Random) -> str | None:
     """A state that asks for something and has lost its transitions."""
-    names = [name for name in asking(document) if document["states"][name].get("required_context_keys")]
+    names = [
+        name for name in asking(document) if document["states"][name].get("required_context_keys")
+    ]
     name = pick(names, chance)
     if name is not None:
         del document["states"][name]["transitions"]
@@ -327,7 +350,10 @@ def closed_circle(document: Document, chance: Random) -> str | None:
     name = chance.choice(asking(document))
     document.pop("global_transitions", None)
     for one, other in (("more", "even_more"), ("even_more", "more")):
-        document["states"][one] = {"purpose": "Tell more", "transitions": [_to(other, "The user wants more")]}
+        document["states"][one] = {
+            "purpose": "Tell more",
+            "transitions": [_to(other, "The user wants more")],
+        }
     document["states"][name]["transitions"].append(_to("more", "The user wants to know more"))
     return name
 
@@ -423,7 +449,9 @@ def endless_wait(document: Document, chance: Random) -> str | None:
 def missing_kind(document: Document, chance: Random) -> str | None:
     """Key results in a state that is no task."""
     name = chance.choice(asking(document))
-    document["states"][name]["key_results"] = [{"name": "done", "check": {"has_context": "output.done"}}]
+    document["states"][name]["key_results"] = [
+        {"name": "done", "check": {"has_context": "output.done"}}
+    ]
     return name
 
 
@@ -458,7 +486,11 @@ _KINDS: tuple[Fault, ...] = (
     Fault("unknown operator", unknown_operator, ("bad-condition",)),
     Fault("key of a condition with a typo", misspelt_condition_key, ("unknown-condition-key",)),
     Fault("collected key with a typo", misspelt_collected_key, ("undeclared-key",)),
-    Fault("demanded key with a typo", misspelt_demanded_key, ("unknown-condition-key", "unobtainable-key")),
+    Fault(
+        "demanded key with a typo",
+        misspelt_demanded_key,
+        ("unknown-condition-key", "unobtainable-key"),
+    ),
     Fault("value outside an enum", value_outside_enum, ("value-outside-enum", "case-mismatch")),
     Fault("comparison across types", other_type, ("type-mismatch", "value-outside-enum")),
     Fault("contradiction", contradiction, ("never-holds",)),
@@ -506,7 +538,10 @@ def crossed_bounds(document: Document, chance: Random) -> str | None:
 
 def refused_default(document: Document, chance: Random) -> str | None:
     """A default of another type."""
-    key = pick(_keys(document, lambda schema: schema.get("type") in ("string", "integer", "boolean")), chance)
+    key = pick(
+        _keys(document, lambda schema: schema.get("type") in ("string", "integer", "boolean")),
+        chance,
+    )
     if key is None:
         return None
     schemas(document)[key]["default"] = {"string": 7, "integer": "seven", "boolean": "no"}[
@@ -537,7 +572,9 @@ def misspelt_schema_word(document: Document, chance: Random) -> str | None:
         "x-source",
         "x-secret",
     )
-    places = [(key, word) for key, schema in schemas(document).items() for word in words if word in schema]
+    places = [
+        (key, word) for key, schema in schemas(document).items() for word in words if word in schema
+    ]
     found = pick(places, chance)
     if found is None:
         return None
@@ -561,7 +598,9 @@ def unknown_format(document: Document, chance: Random) -> str | None:
 def _replies(document: Document) -> list[tuple[str, str]]:
     """(state, text) of every fixed reply."""
     said = ((name, state.get("reply")) for name, state in document["states"].items())
-    return [(name, "\n".join(text) if isinstance(text, list) else text) for name, text in said if text]
+    return [
+        (name, "\n".join(text) if isinstance(text, list) else text) for name, text in said if text
+    ]
 
 
 def _say(document: Document, chance: Random, addition: str) -> str | None:
@@ -596,7 +635,9 @@ def wrong_member(document: Document, chance: Random) -> str | None:
     key = pick(_keys(document, lambda schema: schema.get("type") in ("string", "integer")), chance)
     if key is None:
         return None
-    move.setdefault("conditions", []).append({"description": "x", "requires_context_keys": [f"{key}.name"]})
+    move.setdefault("conditions", []).append(
+        {"description": "x", "requires_context_keys": [f"{key}.name"]}
+    )
     return f"{place} {key}"
 
 
@@ -620,7 +661,9 @@ def unknown_current_state(document: Document, chance: Random) -> str | None:
 
 def milliseconds(document: Document, chance: Random) -> str | None:
     """A moment in milliseconds, or as text."""
-    return _guard(document, chance, {"<": [{"now": []}, chance.choice([1893456000000, "2030-01-01"])]})
+    return _guard(
+        document, chance, {"<": [{"now": []}, chance.choice([1893456000000, "2030-01-01"])]}
+    )
 
 
 def negative_length(document: Document, chance: Random) -> str | None:
@@ -671,7 +714,9 @@ def hidden_character(document: Document, chance: Random) -> str | None:
     """A character that nobody sees."""
     name = chance.choice(list(document["states"]))
     words = str(document["states"][name].get("purpose", "Talk"))
-    return _write(document, chance, "purpose", words[:2] + chance.choice("\u200b\u202e\ufeff") + words[2:])
+    return _write(
+        document, chance, "purpose", words[:2] + chance.choice("\u200b\u202e\ufeff") + words[2:]
+    )
 
 
 def copied_transition(document: Document, chance: Random) -> str | None:
@@ -684,7 +729,9 @@ def copied_transition(document: Document, chance: Random) -> str | None:
 
 def copied_condition(document: Document, chance: Random) -> str | None:
     """A condition that stands twice in its transition."""
-    found = pick([(place, move) for place, move in moves(document) if move.get("conditions")], chance)
+    found = pick(
+        [(place, move) for place, move in moves(document) if move.get("conditions")], chance
+    )
     if found is None:
         return None
     found[1]["conditions"].append(copy.deepcopy(chance.choice(found[1]["conditions"])))
@@ -715,7 +762,9 @@ def no_room(document: Document, chance: Random) -> str | None:
 def begins_at_the_end(document: Document, chance: Random) -> str | None:
     """A conversation that begins in a final state."""
     ends = [name for name, state in document["states"].items() if not state.get("transitions")]
-    name = pick([name for name in ends if document["states"][name].get("kind", "final") == "final"], chance)
+    name = pick(
+        [name for name in ends if document["states"][name].get("kind", "final") == "final"], chance
+    )
     if name is not None:
         document["initial_state"] = name
     return name
@@ -748,7 +797,9 @@ _SLIPS = (
     Fault("unknown state in a condition", unknown_current_state, ("unknown-state-in-condition",)),
     Fault("milliseconds", milliseconds, ("impossible-comparison",)),
     Fault("negative length", negative_length, ("impossible-comparison",)),
-    Fault("unknown place in words", unknown_place, ("unknown-place-in-words", "unknown-name-in-words")),
+    Fault(
+        "unknown place in words", unknown_place, ("unknown-place-in-words", "unknown-name-in-words")
+    ),
     Fault("note to self", note_to_self, ("unfinished-words",)),
     Fault("key of a service", leaked_key, ("secret-literal",)),
     Fault("hidden character", hidden_character, ("hidden-characters",)),

@@ -1,10 +1,11 @@
 """Count the changes of definitions that their generated tests notice.
 
-A mutant is a definition with one change of its behaviour: a guard, a target, `auto`, `set`, a bound or a kind. It is
-noticed if one of the tests that were generated for the original fails on it, or if it no longer loads.
+A mutant is a definition with one change of its behaviour: a guard, a target, `auto`, `set`, a bound
+or a kind. It is noticed if one of the tests that were generated for the original fails on it, or if
+it no longer loads.
 
-Run it on files: `PYTHONPATH=src:tests/fuzz python tests/fuzz/mutants.py fsm_definitions/*.json`. With `--sample N` it
-plays N mutants of each kind of each file, chosen by the seed.
+Run it on files: `PYTHONPATH=src:tests/fuzz python tests/fuzz/mutants.py fsm_definitions/*.json`.
+With `--sample N` it plays N mutants of each kind of each file, chosen by the seed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ GROUPS: Mapping[str, Sequence[str]] = MappingProxyType(
         "targets": ("a transition leads elsewhere", "targets are swapped", "a transition is gone"),
         "auto": ("auto is another",),
         "set": ("a value that is set is another", "a key is no longer cleared"),
-        "bounds": ("a key's schema is another one", "an expression is wider", "a rule for values is gone"),
+        "bounds": (
+            "a key's schema is another one",
+            "an expression is wider",
+            "a rule for values is gone",
+        ),
         "kinds": ("a state ends it", "a state is of another kind"),
     }
 )
@@ -60,7 +65,9 @@ class Mutant:
     noticed: bool
 
 
-def mutants(document: Document, sample: int | None, chance: Random) -> Iterator[tuple[str, str, str, Document]]:
+def mutants(
+    document: Document, sample: int | None, chance: Random
+) -> Iterator[tuple[str, str, str, Document]]:
     """Yield (group, kind, place, changed document), at most `sample` of each kind."""
     for group, kinds in GROUPS.items():
         for kind in kinds:
@@ -72,7 +79,9 @@ def mutants(document: Document, sample: int | None, chance: Random) -> Iterator[
 
 
 def measured(file: str, *, sample: int | None = None, seed: int = 0) -> Iterator[Mutant]:
-    """Yield the mutants of a definition file, each played with the tests that are generated for the file."""
+    """Yield the mutants of a definition file, each played with the tests that are generated for the
+    file.
+    """
     definition = load(file)
     tests = dict(generated(definition, name=file, place=file).document)
     document = json.loads(json.dumps(definition.document))

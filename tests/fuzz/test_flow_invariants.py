@@ -1,4 +1,6 @@
-"""Whatever a model replies within flows, digressions and patterns: the definition's moves, and nothing lost."""
+"""Whatever a model replies within flows, digressions and patterns: the definition's moves, and
+nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,18 @@ MACHINES = {
     ),
 }  # fmt: skip
 TARGETS = st.sampled_from(
-    [*OUTER["states"], *INNER["states"], *PATTERNS, "cancelled", "nowhere", "a", "b", "call", "pick", "aside"]
+    [
+        *OUTER["states"],
+        *INNER["states"],
+        *PATTERNS,
+        "cancelled",
+        "nowhere",
+        "a",
+        "b",
+        "call",
+        "pick",
+        "aside",
+    ]
 )
 UPDATES = st.dictionaries(
     st.sampled_from(["k", "x", "n", "pin", "_extra", "_clear"]),
@@ -88,7 +101,8 @@ REPLIES = st.builds(
 
 
 def check_moves(made: CompiledMachine, before: Session, played: Played) -> bool:
-    """Every move is one of the definition at work, or of a pattern, or comes back to where it had been.
+    """Every move is one of the definition at work, or of a pattern, or comes back to where it had
+    been.
 
     True when a secret was told.
     """

@@ -1,4 +1,6 @@
-"""Generated tests fail when a machine does something else: a guard, target, `auto`, `set`, bound or kind is another."""
+"""Generated tests fail when a machine does something else: a guard, target, `auto`, `set`, bound or
+kind is another.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,14 @@ CLUB: dict[str, Any] = {
                     "description": "An adult member, or an adult with few guests",
                     "conditions": [
                         {"requires_context_keys": ["age", "member"], "logic": ADULT},
-                        {"logic": {"or": [{"==": [{"var": "member"}, True]}, {"<": [{"var": "guests"}, 3]}]}},
+                        {
+                            "logic": {
+                                "or": [
+                                    {"==": [{"var": "member"}, True]},
+                                    {"<": [{"var": "guests"}, 3]},
+                                ]
+                            }
+                        },
                         {"logic": {"!=": [{"var": "banned"}, True]}},
                     ],
                     "set": {"told": {"if": [{"var": "member"}, "a member", "a guest"]}},
@@ -84,7 +93,9 @@ def club(tmp_path: Path) -> str:
 
 
 def missed(found: list[Mutant]) -> list[str]:
-    return [f"{mutant.file}: {mutant.kind}: {mutant.place}" for mutant in found if not mutant.noticed]
+    return [
+        f"{mutant.file}: {mutant.kind}: {mutant.place}" for mutant in found if not mutant.noticed
+    ]
 
 
 def test_nearly_every_mutant_of_shipped_and_foreign_definitions_is_noticed(club: str) -> None:

@@ -1,7 +1,7 @@
 """Faults that authors make are planted into shipped definitions, and the checker finds them.
 
-One fault is planted at a time. It counts as found when a rule that is meant for it reports something new. The same seed
-gives the same faults.
+One fault is planted at a time. It counts as found when a rule that is meant for it reports
+something new. The same seed gives the same faults.
 """
 
 from __future__ import annotations
@@ -47,8 +47,13 @@ class Planted:
 
 
 def definitions() -> dict[str, Document]:
-    """File name to document of the shipped definitions that declare the keys that faults are planted into."""
-    every = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
+    """File name to document of the shipped definitions that declare the keys that faults are
+    planted into.
+    """
+    every = {
+        path.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(FOLDER.glob("*.json"))
+    }
     return {name: document for name, document in every.items() if "context_schema" in document}
 
 
@@ -63,9 +68,13 @@ def false_alarms(documents: Mapping[str, Document]) -> list[tuple[str, Finding]]
 
 
 def plant(documents: Mapping[str, Document], count: int, seed: int) -> Iterator[Planted]:
-    """`count` faults, each kind about as often as any other, no two of them the same while there are others."""
+    """`count` faults, each kind about as often as any other, no two of them the same while there
+    are others.
+    """
     chance = Random(seed)
-    before = {name: {_mark(found) for found in check(document)} for name, document in documents.items()}
+    before = {
+        name: {_mark(found) for found in check(document)} for name, document in documents.items()
+    }
     seen: set[tuple[str, str, str]] = set()
     kinds: Sequence[Fault | str] = (*KINDS, *_TEXT_KINDS)
     for number in range(count):
@@ -112,7 +121,9 @@ def _one(
 def _broken_text(document: Document, chance: Random) -> tuple[str, str]:
     """A bracket, quote, comma or colon taken out."""
     text = json.dumps(document, indent=2)
-    structure = [at for at, char in enumerate(text) if char in '{}[],:"' and _is_structure(text, at)]
+    structure = [
+        at for at, char in enumerate(text) if char in '{}[],:"' and _is_structure(text, at)
+    ]
     at = chance.choice(structure)
     return text[:at] + text[at + 1 :], str(at)
 

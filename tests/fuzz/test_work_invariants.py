@@ -67,10 +67,13 @@ arguments = st.one_of(
     st.dictionaries(st.sampled_from(["bucket_index", "content", "x"]), json_values, max_size=3).map(
         json.dumps
     ),
-    st.sampled_from(["", "{", "[]", "null", '{"bucket_index": 3, "content": "keep"}', '"{}"', "NaN"]),
+    st.sampled_from(
+        ["", "{", "[]", "null", '{"bucket_index": 3, "content": "keep"}', '"{}"', "NaN"]
+    ),
 )
 tool_calls = st.lists(
-    st.builds(ToolCall, id=st.sampled_from(["a", "b", ""]), name=names, arguments=arguments), max_size=3
+    st.builds(ToolCall, id=st.sampled_from(["a", "b", ""]), name=names, arguments=arguments),
+    max_size=3,
 )
 texts = st.one_of(
     json_values.map(json.dumps),
@@ -88,7 +91,10 @@ texts = st.one_of(
 )
 replies = st.builds(ModelReply, text=texts, tool_calls=tool_calls.map(tuple))
 results = st.builds(
-    dict, value=json_values, error=st.none() | st.just("no"), unknown=st.sampled_from([False, False, True])
+    dict,
+    value=json_values,
+    error=st.none() | st.just("no"),
+    unknown=st.sampled_from([False, False, True]),
 )
 
 
@@ -106,7 +112,8 @@ def finish(step: Step, data: st.DataObject) -> tuple[Session, list[ev.Event]]:
             assert isinstance(effect, CallTools)
             assert {call.name for call in effect.calls} <= {"safe", "asks", "breaks"}
             found = tuple(
-                ToolResult(id=call.id, name=call.name, **data.draw(results)) for call in effect.calls
+                ToolResult(id=call.id, name=call.name, **data.draw(results))
+                for call in effect.calls
             )
             step = advance(step, ToolResults(results=found))
         events.extend(step.events)
@@ -117,7 +124,9 @@ def fits(kind: str, data: st.DataObject) -> Any:
     if kind == "approval":
         return {"approved": data.draw(st.booleans()), "total": 7}
     if kind == "unknown_outcome":
-        return data.draw(st.sampled_from([{"repeat": True}, {"error": "lost"}, {"result": {"total": 3}}]))
+        return data.draw(
+            st.sampled_from([{"repeat": True}, {"error": "lost"}, {"result": {"total": 3}}])
+        )
     return data.draw(json_values)
 
 
@@ -134,7 +143,9 @@ def test_no_reply_result_or_answer_leaves_the_rails(data: st.DataObject) -> None
             given_value = Answer(value=fits(session.pause.kind, data), time=3000.0)
             step = begin(host.program, session, given_value, host.capabilities)
         elif data.draw(st.booleans()):
-            step = begin(host.program, session, UserMessage(text="hi", time=2000.0), host.capabilities)
+            step = begin(
+                host.program, session, UserMessage(text="hi", time=2000.0), host.capabilities
+            )
         else:
             step = begin(host.program, session, Resume(time=2000.0), host.capabilities)
         session, events = finish(step, data)
@@ -142,12 +153,17 @@ def test_no_reply_result_or_answer_leaves_the_rails(data: st.DataObject) -> None
         assert fold(before, events) == session
         assert stored(session) == session
         documents = [json.loads(text_of(event)) for event in events]
-        assert fold(before, [read(document, ev.AnyEvent, "event") for document in documents]) == session
+        assert (
+            fold(before, [read(document, ev.AnyEvent, "event") for document in documents])
+            == session
+        )
     assert "approved" not in session.context
     assert session.state != "paid"
     assert set(session.context) <= {"total", "pin", "free", "_extra"}
     assert isinstance(session.context.get("total", 0), int)
-    assert all(origin[1] == "tool" for key, origin in session.origins.items() if key in ("total", "pin"))
+    assert all(
+        origin[1] == "tool" for key, origin in session.origins.items() if key in ("total", "pin")
+    )
     assert set(session.memory) <= {str(number) for number in range(10)}
     assert all(
         event.name in TOOLS or event.name.endswith("_memory")

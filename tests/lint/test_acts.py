@@ -10,7 +10,13 @@ from lint_cases import Written, found_by, machine, to, when
 
 LATE = when({">=": [{"date": [{"var": "day"}]}, {"now": []}]})
 FEW = when({"<=": [{"var": "guests"}, 8]})
-KEYS = {"properties": {"day": {"type": "string"}, "guests": {"type": "integer"}, "sum": {"x-source": "host"}}}
+KEYS = {
+    "properties": {
+        "day": {"type": "string"},
+        "guests": {"type": "integer"},
+        "sum": {"x-source": "host"},
+    }
+}
 PAY = {"pay": {"registered": "pay", "acts": True}}
 END = {"purpose": "Say that it is booked"}
 
@@ -29,7 +35,9 @@ def books(*moves: Written, **more: Any) -> Written:
 
 def booking(confirm: Written, **states: Written) -> Written:
     first = asks(to("b"), required_context_keys=["day"])
-    return machine({"a": first, "b": confirm, "book": books(to("z")), **states, "z": END}, context_schema=KEYS)
+    return machine(
+        {"a": first, "b": confirm, "book": books(to("z")), **states, "z": END}, context_schema=KEYS
+    )
 
 
 ACTS: list[tuple[Written, list[tuple[str, ...]]]] = [
@@ -52,9 +60,13 @@ ACTS: list[tuple[Written, list[tuple[str, ...]]]] = [
 
 
 @pytest.mark.parametrize(("document", "paths"), ACTS)
-def test_an_act_needs_a_yes_or_an_approval_on_every_path(document: Written, paths: list[tuple[str, ...]]) -> None:
+def test_an_act_needs_a_yes_or_an_approval_on_every_path(
+    document: Written, paths: list[tuple[str, ...]]
+) -> None:
     found = found_by("act-without-yes", document)
-    assert [(finding.level, finding.path) for finding in found] == [("warning", path) for path in paths]
+    assert [(finding.level, finding.path) for finding in found] == [
+        ("warning", path) for path in paths
+    ]
     for finding, path in zip(found, paths, strict=True):
         assert " → ".join(path) in finding.message
 
@@ -87,9 +99,13 @@ GUARDS: list[tuple[Written, list[tuple[str, ...]]]] = [
 
 
 @pytest.mark.parametrize(("document", "paths"), GUARDS)
-def test_a_guard_must_hold_at_the_last_move_too(document: Written, paths: list[tuple[str, ...]]) -> None:
+def test_a_guard_must_hold_at_the_last_move_too(
+    document: Written, paths: list[tuple[str, ...]]
+) -> None:
     found = found_by("guard-before-change", document)
-    assert [(finding.level, finding.path) for finding in found] == [("warning", path) for path in paths]
+    assert [(finding.level, finding.path) for finding in found] == [
+        ("warning", path) for path in paths
+    ]
 
 
 def test_a_document_without_acts_has_at_most_one_such_guard() -> None:
@@ -118,4 +134,6 @@ MARKS: list[tuple[Written, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("document", "places"), MARKS)
 def test_a_yes_to_nothing_is_found(document: Written, places: list[tuple[str, str]]) -> None:
-    assert [(found.level, found.pointer) for found in found_by("yes-without-effect", document)] == places
+    assert [
+        (found.level, found.pointer) for found in found_by("yes-without-effect", document)
+    ] == places

@@ -1,4 +1,6 @@
-"""Which findings are reported and which count: options over pyproject.toml, and what files say themselves."""
+"""Which findings are reported and which count: options over pyproject.toml, and what files say
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ PURPOSE = found("missing-purpose", "W401")
         (LintConfig(per_file_ignores={"a.json": ("W",)}), "deep/down/a.json", [TRAP, EMPTY]),
     ],
 )
-def test_findings_are_kept_or_left_out(config: LintConfig, path: str | None, kept: list[Finding]) -> None:
+def test_findings_are_kept_or_left_out(
+    config: LintConfig, path: str | None, kept: list[Finding]
+) -> None:
     assert [one for one in (TRAP, PURPOSE, EMPTY) if config.keeps(one, path)] == kept
 
 
@@ -111,7 +115,11 @@ def ignoring(*entries: Any, **keys: Any) -> dict[str, Any]:
     return {
         "name": "n",
         "initial_state": "a",
-        "states": {"a": {"purpose": "x", "porpose": "x"}, "b": {"purpose": "x", "porpose": "x"}, **keys},
+        "states": {
+            "a": {"purpose": "x", "porpose": "x"},
+            "b": {"purpose": "x", "porpose": "x"},
+            **keys,
+        },
         "x-lint": {"ignore": list(entries)},
     }
 
@@ -129,15 +137,15 @@ def test_a_file_leaves_findings_out_with_a_reason() -> None:
 
 
 def test_an_entry_holds_below_its_pointer_only() -> None:
-    document = ignoring(
-        {"rule": "S101", "at": "/states/a", **REASON}, {"rule": "F103", **REASON}
-    )
+    document = ignoring({"rule": "S101", "at": "/states/a", **REASON}, {"rule": "F103", **REASON})
     assert names(document) == [("unknown-key", "/states/b/porpose")]
 
 
 def test_a_pointer_does_not_cover_its_namesakes() -> None:
     document = ignoring(
-        {"rule": "S101", "at": "/states/a", **REASON}, {"rule": "unreachable-state", **REASON}, ab={"porpose": "x"}
+        {"rule": "S101", "at": "/states/a", **REASON},
+        {"rule": "unreachable-state", **REASON},
+        ab={"porpose": "x"},
     )
     assert ("unknown-key", "/states/ab/porpose") in names(document)
 
@@ -164,6 +172,13 @@ def test_errors_cannot_be_left_out() -> None:
         ({"level": 3}, "/x-lint/level"),
     ],
 )
-def test_settings_of_a_file_that_cannot_be_used_are_told(settings: dict[str, Any], pointer: str) -> None:
-    document = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "x"}}, "x-lint": settings}
+def test_settings_of_a_file_that_cannot_be_used_are_told(
+    settings: dict[str, Any], pointer: str
+) -> None:
+    document = {
+        "name": "n",
+        "initial_state": "a",
+        "states": {"a": {"purpose": "x"}},
+        "x-lint": settings,
+    }
     assert names(document) == [("unknown-rule", pointer)]

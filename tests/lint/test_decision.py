@@ -43,11 +43,14 @@ def one(schema: dict[str, Any] | None, *conditions: Written, **more: Any) -> Wri
     """A state that collects, with one transition under these conditions."""
     collects = list(schema or {})
     return machine(
-        {"a": {"required_context_keys": collects, "transitions": [to("b", *conditions, **more)]}}, schema
+        {"a": {"required_context_keys": collects, "transitions": [to("b", *conditions, **more)]}},
+        schema,
     )
 
 
-def choice(schema: dict[str, Any] | None, *moves: Written, demands: tuple[str, ...] = ()) -> Written:
+def choice(
+    schema: dict[str, Any] | None, *moves: Written, demands: tuple[str, ...] = ()
+) -> Written:
     """A state that collects, and a deciding one behind it."""
     states = {
         "a": {
@@ -62,18 +65,30 @@ def choice(schema: dict[str, Any] | None, *moves: Written, demands: tuple[str, .
 def answered(*moves: Written) -> Written:
     """A state that waits for a yes or a no."""
     keys = {"ok": {"type": "boolean", "x-source": "answer"}}
-    wait = {"kind": "wait", "wait_for": "boss", "output": {"ok": "$.ok"}, "transitions": list(moves)}
+    wait = {
+        "kind": "wait",
+        "wait_for": "boss",
+        "output": {"ok": "$.ok"},
+        "transitions": list(moves),
+    }
     return machine({"w": wait}, keys)
 
 
 def chosen(*moves: Written) -> Written:
     """A state that waits for one of two words, kept in a key that takes any text."""
     answer = {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}}}
-    wait = {"kind": "wait", "answer_schema": answer, "output": {"a": "$.a"}, "transitions": list(moves)}
+    wait = {
+        "kind": "wait",
+        "answer_schema": answer,
+        "output": {"a": "$.a"},
+        "transitions": list(moves),
+    }
     return machine({"w": wait}, {"a": {"type": "string"}})
 
 
-def confirm(*moves: Written, keys: tuple[str, ...] = ("ok",), reply: str = "Shall I book?", **more: Any) -> Written:
+def confirm(
+    *moves: Written, keys: tuple[str, ...] = ("ok",), reply: str = "Shall I book?", **more: Any
+) -> Written:
     """A state that asks the user to agree, behind one that collects the city."""
     schema = {"ok": {"type": "boolean"}, "pay": {"enum": ["yes", "no"]}, "city": {"type": "string"}}
     states = {
@@ -96,13 +111,13 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         one(AGE, when(below("age", 18)), when(above("age", 18))),
         [("warning", "/states/a/transitions/0/conditions")],
     ),
-    (
-        "never-holds",
-        one(None, when(is_("x", None), "x")),
-        [("warning", LOGIC)],
-    ),
+    ("never-holds", one(None, when(is_("x", None), "x")), [("warning", LOGIC)]),
     *(
-        ("never-holds", one(None, when(first), when(second)), [("warning", "/states/a/transitions/0/conditions")])
+        (
+            "never-holds",
+            one(None, when(first), when(second)),
+            [("warning", "/states/a/transitions/0/conditions")],
+        )
         for first, second in (
             (is_("x", "gold"), is_("x", "blue")),
             (is_("x", 5), is_("x", 6)),
@@ -126,7 +141,9 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ),
     (
         "overlapping-transitions",
-        choice(GUESTS, to("s", when({"<=": [var("guests"), 8]})), to("l", when(above("guests", 8)))),
+        choice(
+            GUESTS, to("s", when({"<=": [var("guests"), 8]})), to("l", when(above("guests", 8)))
+        ),
         [("warning", f"{D}/1")],
     ),
     (
@@ -142,7 +159,14 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     (
         "overlapping-transitions",
         machine(
-            {"a": {"transitions": [to("b", when(var("x")), auto=True), to("c", when(var("y")), auto=True)]}}
+            {
+                "a": {
+                    "transitions": [
+                        to("b", when(var("x")), auto=True),
+                        to("c", when(var("y")), auto=True),
+                    ]
+                }
+            }
         ),
         [("warning", "/states/a/transitions/1")],
     ),
@@ -215,11 +239,19 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         [("warning", D)],
     ),
     ("stuck-decide", choice(AGE, to("g", when(below("age", 0)))), [("error", D)]),
-    ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]})), [("warning", LOGIC + "/<=")]),
+    (
+        "ordering-on-missing-key",
+        one(GUESTS, when({"<=": [var("guests"), 8]})),
+        [("warning", LOGIC + "/<=")],
+    ),
     ("ordering-on-missing-key", one(None, when({"!": above("n", 8)})), [("info", LOGIC + "/!/>=")]),
     (
         "ordering-on-missing-key",
-        choice(GUESTS, to("u", when({"missing": ["guests"]})), to("s", when({"<=": [var("guests"), 8]}), priority=1)),
+        choice(
+            GUESTS,
+            to("u", when({"missing": ["guests"]})),
+            to("s", when({"<=": [var("guests"), 8]}), priority=1),
+        ),
         [("warning", "/states/d/transitions/1/conditions/0/logic/<=")],
     ),
     ("type-mismatch", one(AGE, when(is_("age", "eighteen"))), [("warning", LOGIC + "/==/1")]),
@@ -235,7 +267,10 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ),
     (
         "value-outside-enum",
-        one({"cover": {"anyOf": [{"enum": [1, 2]}, {"const": "all"}]}}, when({"in": [var("cover"), ["any", 2]]})),
+        one(
+            {"cover": {"anyOf": [{"enum": [1, 2]}, {"const": "all"}]}},
+            when({"in": [var("cover"), ["any", 2]]}),
+        ),
         [("warning", LOGIC + "/in/1/0")],
     ),
     (
@@ -254,19 +289,31 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         [("warning", LOGIC + "/all/1/!=/0/var")],
     ),
     ("type-mismatch", one(None, when(is_("_previous_state", 5))), [("warning", LOGIC + "/==/1")]),
-    ("impossible-comparison", one(None, when({">": [{"len": [var("x")]}, "many"]})), [("warning", LOGIC + "/>/1")]),
+    (
+        "impossible-comparison",
+        one(None, when({">": [{"len": [var("x")]}, "many"]})),
+        [("warning", LOGIC + "/>/1")],
+    ),
     (
         "value-outside-enum",
         one(TIER, when({"in": [var("tier"), ["gold", "sliver"]]})),
         [("warning", LOGIC + "/in/1/1")],
     ),
-    ("case-mismatch", one(TIER, when({"!=": ["Gold", var("tier")]})), [("warning", LOGIC + "/!=/0")]),
+    (
+        "case-mismatch",
+        one(TIER, when({"!=": ["Gold", var("tier")]})),
+        [("warning", LOGIC + "/!=/0")],
+    ),
     (
         "unknown-condition-key",
         one(TIER, when(None, "teir")),
         [("warning", LOGIC.replace("logic", "requires_context_keys/0"))],
     ),
-    ("unknown-condition-key", one(TIER, when(is_("Tier", "gold"))), [("warning", LOGIC + "/==/0/var")]),
+    (
+        "unknown-condition-key",
+        one(TIER, when(is_("Tier", "gold"))),
+        [("warning", LOGIC + "/==/0/var")],
+    ),
     (
         "unknown-condition-key",
         one(None, when(above("_turn_in_state", 2))),
@@ -274,7 +321,14 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ),
     (
         "unknown-condition-key",
-        machine({"a": {"required_context_keys": ["email"], "transitions": [to("b", when(None, "emial"))]}}),
+        machine(
+            {
+                "a": {
+                    "required_context_keys": ["email"],
+                    "transitions": [to("b", when(None, "emial"))],
+                }
+            }
+        ),
         [("info", LOGIC.replace("logic", "requires_context_keys/0"))],
     ),
     (
@@ -302,23 +356,51 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         ),
         [("error", "/states/a/key_results/0/check")],
     ),
-    ("decide-gap", answered(to("b", when(is_("ok", True)))), [("warning", "/states/w/transitions")]),
+    (
+        "decide-gap",
+        answered(to("b", when(is_("ok", True)))),
+        [("warning", "/states/w/transitions")],
+    ),
     (
         "shadowed-transition",
         answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", True)))),
         [("warning", "/states/w/transitions/1")],
     ),
     ("odd-operation", one(AGE, when({"==": [var("age"), 1, 2]})), [("warning", LOGIC + "/==/2")]),
-    ("odd-operation", one(AGE, when({"!": [is_("age", 1), is_("age", 2)]})), [("warning", LOGIC + "/!/1")]),
+    (
+        "odd-operation",
+        one(AGE, when({"!": [is_("age", 1), is_("age", 2)]})),
+        [("warning", LOGIC + "/!/1")],
+    ),
     ("odd-operation", one(AGE, when({"<": [0, var("age"), 9, 99]})), [("warning", LOGIC + "/</3")]),
-    ("odd-operation", one(AGE, when({">": [{"-": [var("age"), 1, 2]}, 3]})), [("warning", LOGIC + "/>/0/-/2")]),
-    ("odd-operation", one(TEXT, when({"!": {"has_context": var("name")}})), [("warning", LOGIC + "/!/has_context")]),
-    ("odd-operation", one(TEXT, when({"missing": ["a", var("name")]})), [("warning", LOGIC + "/missing")]),
+    (
+        "odd-operation",
+        one(AGE, when({">": [{"-": [var("age"), 1, 2]}, 3]})),
+        [("warning", LOGIC + "/>/0/-/2")],
+    ),
+    (
+        "odd-operation",
+        one(TEXT, when({"!": {"has_context": var("name")}})),
+        [("warning", LOGIC + "/!/has_context")],
+    ),
+    (
+        "odd-operation",
+        one(TEXT, when({"missing": ["a", var("name")]})),
+        [("warning", LOGIC + "/missing")],
+    ),
     ("decide-gap", chosen(to("b", when(is_("a", "yes")))), [("warning", "/states/w/transitions")]),
     ("one-way-confirmation", confirm(to("b", when(is_("ok", True)))), [("warning", Q)]),
     ("one-way-confirmation", confirm(to("b", when(var("ok"))), keys=()), [("warning", Q)]),
-    ("one-way-confirmation", confirm(to("b", when(var("ok"))), to("q", when(is_("ok", False)))), [("warning", Q)]),
-    ("one-way-confirmation", confirm(to("b", when(is_("pay", "yes"))), keys=("pay",)), [("warning", Q)]),
+    (
+        "one-way-confirmation",
+        confirm(to("b", when(var("ok"))), to("q", when(is_("ok", False)))),
+        [("warning", Q)],
+    ),
+    (
+        "one-way-confirmation",
+        confirm(to("b", when(is_("pay", "yes"))), keys=("pay",)),
+        [("warning", Q)],
+    ),
     ("one-way-confirmation", confirm(to("b"), **READ_BACK), [("warning", Q)]),
     (
         "one-way-confirmation",
@@ -328,19 +410,29 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
 ]
 
 GOOD: list[tuple[str, Written]] = [
-    ("one-way-confirmation", confirm(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
+    (
+        "one-way-confirmation",
+        confirm(to("b", when(is_("ok", True))), to("c", when(is_("ok", False)))),
+    ),
     ("one-way-confirmation", confirm(to("b", when(is_("ok", True))), to("c"))),
     ("one-way-confirmation", confirm(to("b", when(None, "ok")))),
     ("one-way-confirmation", confirm(to("b", when(var("ok"))), patterns=["cancel"])),
     ("one-way-confirmation", confirm(to("b", when(var("ok"))), global_transitions=[to("c")])),
     ("one-way-confirmation", confirm(to("b"), to("c"), **READ_BACK)),
     ("one-way-confirmation", confirm(to("b"), keys=(), reply="To {{ city }} it is.")),
-    ("one-way-confirmation", confirm(to("b", when(None, "city")), keys=("city",), reply="Not {{ city }}?")),
+    (
+        "one-way-confirmation",
+        confirm(to("b", when(None, "city")), keys=("city",), reply="Not {{ city }}?"),
+    ),
     ("decide-gap", answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
     ("decide-gap", answered(to("b", when(is_("ok", True))), to("c"))),
     ("decide-gap", answered(to("b", when(is_("ok", True)), on="yes"))),
-    ("shadowed-transition", answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
-    ("never-holds", one(None, when({"missing": ["x"]}, "x"))),  # an empty text is set, and counts as missing
+    (
+        "shadowed-transition",
+        answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False)))),
+    ),
+    # an empty text is set, and counts as missing
+    ("never-holds", one(None, when({"missing": ["x"]}, "x"))),
     ("never-holds", one(AGE, when(above("age", 130)))),
     ("never-holds", one(AGE, when(below("age", 18)), when(above("age", 17)))),
     ("never-holds", one(TIER, when(is_("tier", "golden")))),
@@ -350,14 +442,31 @@ GOOD: list[tuple[str, Written]] = [
     ("never-holds", one(None, when(is_("x", 0)), when({"contains": [var("x"), "a"]}))),
     (
         "never-holds",
-        one({"o": {"type": "object"}}, when({"==": [{"var": ["o.k", 5]}, None]}), when({"!": is_("o.k", 1)})),
+        one(
+            {"o": {"type": "object"}},
+            when({"==": [{"var": ["o.k", 5]}, None]}),
+            when({"!": is_("o.k", 1)}),
+        ),
     ),
     ("value-outside-enum", one(AGE, when({"or": [below("age", 1), is_("age", 130)]}))),
     (
         "value-outside-enum",
-        one(CART, when({"some": [var("cart"), {"or": [is_("kind", "food"), is_("qty", "2"), is_("note", "pen")]}]})),
+        one(
+            CART,
+            when(
+                {
+                    "some": [
+                        var("cart"),
+                        {"or": [is_("kind", "food"), is_("qty", "2"), is_("note", "pen")]},
+                    ]
+                }
+            ),
+        ),
     ),
-    ("value-outside-enum", one(CART, when({"some": [var("cart"), {"some": [var("lot"), is_("kind", "pen")]}]}))),
+    (
+        "value-outside-enum",
+        one(CART, when({"some": [var("cart"), {"some": [var("lot"), is_("kind", "pen")]}]})),
+    ),
     ("unknown-condition-key", one(CART, when({"some": [var("cart"), is_("colour", "red")]}))),
     ("type-mismatch", one(None, when(is_("_user_input", 5)), when(is_("_turn", 3)))),
     ("impossible-comparison", one(None, when({">": [{"len": [var("x")]}, "3"]}))),
@@ -372,7 +481,9 @@ GOOD: list[tuple[str, Written]] = [
     ),
     (
         "overlapping-transitions",
-        choice(GUESTS, to("s", when(below("guests", 9)), priority=1), to("l", when(above("guests", 8)))),
+        choice(
+            GUESTS, to("s", when(below("guests", 9)), priority=1), to("l", when(above("guests", 8)))
+        ),
     ),
     ("overlapping-transitions", choice(GUESTS, to("s", when(below("guests", 9))), to("l"))),
     (
@@ -392,7 +503,10 @@ GOOD: list[tuple[str, Written]] = [
     (
         "decide-gap",
         choice(
-            TIER, to("g", when(is_("tier", "gold"))), to("s", when(is_("tier", "silver"))), demands=("tier",)
+            TIER,
+            to("g", when(is_("tier", "gold"))),
+            to("s", when(is_("tier", "silver"))),
+            demands=("tier",),
         ),
     ),
     ("decide-gap", choice(TIER, to("g", when(is_("tier", "gold"))), to("s"))),
@@ -406,7 +520,10 @@ GOOD: list[tuple[str, Written]] = [
                 },
                 "d": {
                     "kind": "decide",
-                    "transitions": [to("x", when(above("guests", 20))), to("e", when(below("guests", 20)))],
+                    "transitions": [
+                        to("x", when(above("guests", 20))),
+                        to("e", when(below("guests", 20))),
+                    ],
                 },
             },
             GUESTS,
@@ -419,7 +536,10 @@ GOOD: list[tuple[str, Written]] = [
                 "a": {"transitions": [to("d")]},
                 "d": {
                     "kind": "decide",
-                    "transitions": [to("x", when({"!": var("p")}), priority=1), to("e", priority=2)],
+                    "transitions": [
+                        to("x", when({"!": var("p")}), priority=1),
+                        to("e", priority=2),
+                    ],
                 },
                 "e": {"kind": "decide", "transitions": [to("y", when(var("p")))]},
             }
@@ -431,7 +551,9 @@ GOOD: list[tuple[str, Written]] = [
     ),
     (
         "decide-gap",
-        choice(None, to("g", when(is_("ok", True))), to("s", when(is_("ok", False))), demands=("ok",)),
+        choice(
+            None, to("g", when(is_("ok", True))), to("s", when(is_("ok", False))), demands=("ok",)
+        ),
     ),
     ("stuck-decide", choice(AGE, to("g", when(below("age", 1))))),
     ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]}, "guests"))),
@@ -439,7 +561,12 @@ GOOD: list[tuple[str, Written]] = [
     ("ordering-on-missing-key", one(GUESTS, when({"<=": [{"var": ["guests", 99]}, 8]}))),
     (
         "ordering-on-missing-key",
-        choice(GUESTS, to("s", when({"<=": [var("guests"), 8]})), to("l", priority=200), demands=("guests",)),
+        choice(
+            GUESTS,
+            to("s", when({"<=": [var("guests"), 8]})),
+            to("l", priority=200),
+            demands=("guests",),
+        ),
     ),
     (
         "ordering-on-missing-key",
@@ -461,7 +588,15 @@ GOOD: list[tuple[str, Written]] = [
     (
         "unreachable-by-guards",
         machine(
-            {"a": {"transitions": [to("b", when(above("age", 131))), to("b", when(above("age", 18)))]}}, AGE
+            {
+                "a": {
+                    "transitions": [
+                        to("b", when(above("age", 131))),
+                        to("b", when(above("age", 18))),
+                    ]
+                }
+            },
+            AGE,
         ),
     ),
     ("odd-operation", one(AGE, when({"<": [0, var("age"), 9]}))),
@@ -545,8 +680,15 @@ def test_a_gap_is_shown_with_a_text_that_the_pattern_of_its_key_matches() -> Non
     number = {"type": "string", "pattern": "^R-[0-9]{6}$"}
     document = machine(
         {
-            "ask": {"purpose": "Ask", "required_context_keys": ["n"], "transitions": [to("check", when(None, "n"))]},
-            "check": {"kind": "decide", "transitions": [to("good", when({"==": [{"var": "n"}, {"var": "known"}]}))]},
+            "ask": {
+                "purpose": "Ask",
+                "required_context_keys": ["n"],
+                "transitions": [to("check", when(None, "n"))],
+            },
+            "check": {
+                "kind": "decide",
+                "transitions": [to("good", when({"==": [{"var": "n"}, {"var": "known"}]}))],
+            },
         },
         {"n": number, "known": {**number, "x-source": "host"}},
     )

@@ -1,4 +1,6 @@
-"""Every rule has a page, the pages are the handbook, and their examples have the fault that they show."""
+"""Every rule has a page, the pages are the handbook, and their examples have the fault that they
+show.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def test_every_page_says_all_that_an_author_asks(page: Page) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in pages() if page.rule.code[0] != "E" and page.rule.name not in NOT_IN_A_MAPPING],
+    [
+        page
+        for page in pages()
+        if page.rule.code[0] != "E" and page.rule.name not in NOT_IN_A_MAPPING
+    ],
     ids=lambda page: page.rule.name,
 )
 def test_every_example_has_its_fault(page: Page) -> None:
@@ -96,7 +102,15 @@ def test_an_unknown_rule_is_told_with_a_near_name() -> None:
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("trap", True), ("F", True), ("F1", True), ("f105", True), ("F106", False), ("tra", False), ("", False)],
+    [
+        ("trap", True),
+        ("F", True),
+        ("F1", True),
+        ("f105", True),
+        ("F106", False),
+        ("tra", False),
+        ("", False),
+    ],
 )
 def test_a_rule_is_called_by_name_code_or_beginning_of_a_code(word: str, expected: bool) -> None:
     assert matches(word, "trap", "F105") is expected

@@ -1,4 +1,6 @@
-"""Rules of the family form, and those that look at names and schemas: each with a faulty document and a good one."""
+"""Rules of the family form, and those that look at names and schemas: each with a faulty document
+and a good one.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ def one(**keys: Any) -> Written:
 
 def keys(properties: Any, **more: Any) -> Written:
     """A machine with a `context_schema`."""
-    return {**one(purpose="x"), "context_schema": {"type": "object", "properties": properties, **more}}
+    return {
+        **one(purpose="x"),
+        "context_schema": {"type": "object", "properties": properties, **more},
+    }
 
 
 def result(*results: Any) -> Written:
@@ -39,7 +44,9 @@ FANNED = {"$ref": "#/$defs/d0"}
 
 def referring(length: int) -> Written:
     """Definitions each of which refers to the next one eight times."""
-    found: Written = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(length)}
+    found: Written = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(length)
+    }
     return {**found, f"d{length}": {"type": "string"}}
 
 
@@ -53,12 +60,24 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("bad-value", one(kind="talk"), [("error", A + "/kind")]),
     ("bad-state-id", {**one(), "states": {"a b": {}}}, [("error", "/states/a b")]),
     ("bad-tool", {**one(), "tools": {"t": {}}}, [("error", "/tools/t")]),
-    ("bad-tool", {**one(), "tools": {"t": {"registered": "f", "mcp": "m"}}}, [("error", "/tools/t")]),
+    (
+        "bad-tool",
+        {**one(), "tools": {"t": {"registered": "f", "mcp": "m"}}},
+        [("error", "/tools/t")],
+    ),
     ("bad-tool", {**one(), "tools": {"t": {"mcp": "m"}}}, [("error", "/tools/t")]),
     ("bad-context-schema", keys({"n": {"type": "interger"}}), [("error", PROPERTIES + "/n/type")]),
-    ("bad-context-schema", keys({"n": {"minLength": "x"}}), [("error", PROPERTIES + "/n/minLength")]),
+    (
+        "bad-context-schema",
+        keys({"n": {"minLength": "x"}}),
+        [("error", PROPERTIES + "/n/minLength")],
+    ),
     ("bad-context-schema", keys({"n": {}}, required=3), [("error", "/context_schema/required")]),
-    ("bad-context-schema", keys({"n": FANNED}, **{"$defs": referring(30)}), [("error", PROPERTIES + "/n")]),
+    (
+        "bad-context-schema",
+        keys({"n": FANNED}, **{"$defs": referring(30)}),
+        [("error", PROPERTIES + "/n")],
+    ),
     (
         "bad-answer-schema",
         one(kind="wait", answer_schema={**FANNED, "$defs": referring(30)}),
@@ -71,7 +90,11 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         one(kind="wait", answer_schema={"type": []}),
         [("error", A + "/answer_schema/type")],
     ),
-    ("confusable-ids", machine({"a": {}, "ask_name": {}, "Ask-Name": {}}), [("warning", "/states/Ask-Name")]),
+    (
+        "confusable-ids",
+        machine({"a": {}, "ask_name": {}, "Ask-Name": {}}),
+        [("warning", "/states/Ask-Name")],
+    ),
     ("confusable-ids", keys({"email": {}, "e_mail": {}}), [("warning", PROPERTIES + "/e_mail")]),
     ("confusable-ids", keys({"email": {}, "emаil": {}}), [("warning", PROPERTIES + "/emаil")]),
     (
@@ -79,16 +102,28 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         machine({"a": {"required_context_keys": ["user_id", "userId"]}}),
         [("warning", A + "/required_context_keys/1")],
     ),
-    ("confusable-ids", {**one(), "tools": {"seаrch": {"registered": "f"}}}, [("warning", "/tools/seаrch")]),
+    (
+        "confusable-ids",
+        {**one(), "tools": {"seаrch": {"registered": "f"}}},
+        [("warning", "/tools/seаrch")],
+    ),
     ("reserved-name", machine({"a": {}, "continue": {}}), [("warning", "/states/continue")]),
     ("reserved-name", keys({"target_state": {}}), [("warning", PROPERTIES + "/target_state")]),
-    ("duplicate-name", result({"name": "k"}, {"name": "k"}), [("error", A + "/key_results/1/name")]),
+    (
+        "duplicate-name",
+        result({"name": "k"}, {"name": "k"}),
+        [("error", A + "/key_results/1/name")],
+    ),
     (
         "repeated-entry",
         one(required_context_keys=["x", "y", "x"]),
         [("warning", A + "/required_context_keys/2")],
     ),
-    ("repeated-entry", one(context_scope={"read": ["x", "x"]}), [("warning", A + "/context_scope/read/1")]),
+    (
+        "repeated-entry",
+        one(context_scope={"read": ["x", "x"]}),
+        [("warning", A + "/context_scope/read/1")],
+    ),
     ("bad-key-setting", keys({"n": {"x-source": "modl"}}), [("error", PROPERTIES + "/n/x-source")]),
     ("bad-key-setting", keys({"n": {"x-secret": "yes"}}), [("error", PROPERTIES + "/n/x-secret")]),
     ("unknown-rule", {**one(), "x-lint": {"ignore": ["trp"]}}, [("warning", "/x-lint/ignore/0")]),
@@ -101,25 +136,45 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("older-form", one(transitions=["a"]), [("info", A + "/transitions/0")]),
     ("not-mapped", one(context_extractors=[1]), [("warning", A + "/context_extractors")]),
     ("no-effect", one(metadata={"x": 1}), [("info", A + "/metadata")]),
-    ("bad-condition", condition({"and": [{"has_contex": "x"}]}), [("error", LOGIC + "/and/0/has_contex")]),
+    (
+        "bad-condition",
+        condition({"and": [{"has_contex": "x"}]}),
+        [("error", LOGIC + "/and/0/has_contex")],
+    ),
     (
         "bad-condition",
         condition({"or": [{"foo": 1}, {"bar": 2}]}),
         [("error", LOGIC + "/or/0/foo"), ("error", LOGIC + "/or/1/bar")],
     ),
-    ("bad-check", result({"name": "k", "check": {"nope": 1}}), [("error", A + "/key_results/0/check/nope")]),
-    ("bad-check", result({"name": "k", "check": {"judge": ""}}), [("error", A + "/key_results/0/check")]),
+    (
+        "bad-check",
+        result({"name": "k", "check": {"nope": 1}}),
+        [("error", A + "/key_results/0/check/nope")],
+    ),
+    (
+        "bad-check",
+        result({"name": "k", "check": {"judge": ""}}),
+        [("error", A + "/key_results/0/check")],
+    ),
     (
         "bad-check",
         result({"name": "k", "check": {"judge": "x", "registered": "y"}}),
         [("error", A + "/key_results/0/check")],
     ),
-    ("bad-key", one(required_context_keys=["first name"]), [("error", A + "/required_context_keys/0")]),
+    (
+        "bad-key",
+        one(required_context_keys=["first name"]),
+        [("error", A + "/required_context_keys/0")],
+    ),
     ("bad-key", keys({"_x": {}}), [("error", PROPERTIES + "/_x")]),
     ("bad-key", keys({"größe": {}}), [("warning", PROPERTIES + "/größe")]),
     (
         "undeclared-key",
-        {**machine({"a": {"required_context_keys": ["mail.to", "emial"]}}, {"email": {}, "mail": {}})},
+        {
+            **machine(
+                {"a": {"required_context_keys": ["mail.to", "emial"]}}, {"email": {}, "mail": {}}
+            )
+        },
         [("warning", A + "/required_context_keys/1")],
     ),
     (
@@ -136,7 +191,10 @@ GOOD: list[tuple[str, Written]] = [
     ("bad-value", one(kind="converse")),
     ("bad-state-id", {**one(), "states": {"a-b_C9": {}}}),
     ("bad-tool", {**one(), "tools": {"t": {"registered": "f"}, "u": {"mcp": "m", "tool": "u"}}}),
-    ("bad-context-schema", keys({"n": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": {"type": "string"}}})),
+    (
+        "bad-context-schema",
+        keys({"n": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": {"type": "string"}}}),
+    ),
     ("bad-context-schema", keys({"n": FANNED}, **{"$defs": referring(4)})),
     ("bad-answer-schema", one(kind="wait", answer_schema={**FANNED, "$defs": referring(4)})),
     ("bad-template", one(reply="{{ '}}' }} {# {{ #}{% raw %}{{{% endraw %}")),
@@ -145,7 +203,15 @@ GOOD: list[tuple[str, Written]] = [
     ("reserved-name", machine({"start": {}, "message_2": {}}, {"message": {}})),
     (
         "reserved-name",
-        machine({"a": {}, **{name: {} for name in ("stay", "none", "null", "true", "message", "transition", "Raise")}}),
+        machine(
+            {
+                "a": {},
+                **{
+                    name: {}
+                    for name in ("stay", "none", "null", "true", "message", "transition", "Raise")
+                },
+            }
+        ),
     ),
     ("reserved-name", keys({"null": {}, "context_update": {}, "raise": {}})),
     ("duplicate-name", result({"name": "k"}, {"name": "K"})),
@@ -154,19 +220,31 @@ GOOD: list[tuple[str, Written]] = [
     ("unknown-rule", {**one(), "x-lint": {"ignore": [], "token_budget": 5000}}),
     (
         "ignore-without-reason",
-        {**one(porpose=1), "x-lint": {"ignore": [{"rule": "unknown-key", "reason": "our editor's"}]}},
+        {
+            **one(porpose=1),
+            "x-lint": {"ignore": [{"rule": "unknown-key", "reason": "our editor's"}]},
+        },
     ),
-    ("unused-ignore", {**one(porpose=1), "x-lint": {"ignore": [{"rule": "S1", "at": A, "reason": "x"}]}}),
+    (
+        "unused-ignore",
+        {**one(porpose=1), "x-lint": {"ignore": [{"rule": "S1", "at": A, "reason": "x"}]}},
+    ),
     ("older-form", one(transitions=[{"target_state": "a"}])),
     ("not-mapped", one(purpose="x")),
     ("no-effect", one(**{"x-metadata": {}})),
     ("bad-condition", condition({"has_context": "x"})),
-    ("bad-check", result({"name": "k", "check": {"judge": "x"}}, {"name": "l", "check": {"var": "output"}})),
+    (
+        "bad-check",
+        result({"name": "k", "check": {"judge": "x"}}, {"name": "l", "check": {"var": "output"}}),
+    ),
     ("bad-key", one(required_context_keys=["x", "x.y", "x-1"])),
     ("bad-key", keys({"größe": {"x-source": "host"}})),
     ("undeclared-key", machine({"a": {"required_context_keys": ["mail.to"]}}, {"mail": {}})),
     ("undeclared-key", one(required_context_keys=["anything"])),
-    ("unwritable-key", machine({"a": {"required_context_keys": ["tier"]}}, {"tier": {"x-source": "model"}})),
+    (
+        "unwritable-key",
+        machine({"a": {"required_context_keys": ["tier"]}}, {"tier": {"x-source": "model"}}),
+    ),
 ]
 
 
@@ -211,14 +289,25 @@ def test_a_hint_says_what_would_be_right(rule: str, document: Written, hint: str
     [
         {},
         {"states": [], "tools": 3, "context_schema": "x"},
-        {"states": {"a": 3, "b": {"transitions": {"x": 1}, "tools": "t", "key_results": [1], "reply": [1]}}},
+        {
+            "states": {
+                "a": 3,
+                "b": {"transitions": {"x": 1}, "tools": "t", "key_results": [1], "reply": [1]},
+            }
+        },
         {
             "initial_state": 3,
             "states": {"a": {"id": 3, "transitions": [{"target_state": 3, "conditions": [{}]}]}},
         },
         {
             "states": {
-                "a": {"kind": [], "remind": "x", "timeout": "soon", "on": {}, "required_context_keys": {}}
+                "a": {
+                    "kind": [],
+                    "remind": "x",
+                    "timeout": "soon",
+                    "on": {},
+                    "required_context_keys": {},
+                }
             }
         },
     ],
@@ -268,8 +357,16 @@ def test_a_rule_about_several_keys_is_a_warning_at_its_keyword(root: Written) ->
 
 
 def test_words_of_every_generated_schema_are_no_finding() -> None:
-    more = {"required": ["a"], "additionalProperties": False, "title": "T", "$defs": {}, "description": "d"}
-    assert not [finding for finding in check(keys(ANY, **more)) if finding.name == "idle-schema-word"]
+    more = {
+        "required": ["a"],
+        "additionalProperties": False,
+        "title": "T",
+        "$defs": {},
+        "description": "d",
+    }
+    assert not [
+        finding for finding in check(keys(ANY, **more)) if finding.name == "idle-schema-word"
+    ]
 
 
 def tooled(name: str, *, memory: bool = False) -> Written:
@@ -280,7 +377,10 @@ def tooled(name: str, *, memory: bool = False) -> Written:
 @pytest.mark.parametrize(
     ("name", "level"),
     [
-        *((name, "error") for name in ("look up", "files.read", "files/read", "a" * 65, "gr\u00f6\u00dfe")),
+        *(
+            (name, "error")
+            for name in ("look up", "files.read", "files/read", "a" * 65, "gr\u00f6\u00dfe")
+        ),
         *((name, "error") for name in ("a:b", "\U0001f600", "a\n")),
         *((name, "warning") for name in ("2nd", "-x")),
         *((name, None) for name in ("a", "_x", "Look-up_2", "a" * 64)),
@@ -289,12 +389,16 @@ def tooled(name: str, *, memory: bool = False) -> Written:
 def test_a_name_that_providers_refuse_is_found_at_its_key(name: str, level: str | None) -> None:
     found = [finding for finding in check(tooled(name)) if finding.name == "bad-tool-name"]
     place = "/tools/" + name.replace("/", "~1")
-    assert [(finding.level, finding.pointer) for finding in found] == ([(level, place)] if level else [])
+    assert [(finding.level, finding.pointer) for finding in found] == (
+        [(level, place)] if level else []
+    )
 
 
 @pytest.mark.parametrize("name", ["get_memory", "Get-Memory", "set_memory", "view_all_memory"])
 def test_a_name_of_the_memory_s_tools_is_an_error_where_a_state_has_them(name: str) -> None:
-    found = [finding for finding in check(tooled(name, memory=True)) if finding.name == "taken-tool-name"]
+    found = [
+        finding for finding in check(tooled(name, memory=True)) if finding.name == "taken-tool-name"
+    ]
     assert [(finding.level, finding.pointer) for finding in found] == [("error", A + "/tools/0")]
     assert not [finding for finding in check(tooled(name)) if finding.name == "taken-tool-name"]
 

@@ -31,28 +31,48 @@ N = {"var": "n"}
 
 
 def rounds(goes_on: Written, ends: Written) -> Written:
-    """Two deciding states that lead to each other: the first under one condition, the second but for another."""
+    """Two deciding states that lead to each other: the first under one condition, the second but
+    for another.
+    """
     states = {
         "a": {"required_context_keys": ["n"], "transitions": [to("b", when(None, "n"))]},
         "b": decide(to("c", goes_on), to("z")),
         "c": decide(to("z", ends), to("b")),
     }
-    return machine(states, {"n": {"type": "integer"}, "tries": {"type": "integer", "x-source": "host"}})
+    return machine(
+        states, {"n": {"type": "integer"}, "tries": {"type": "integer", "x-source": "host"}}
+    )
 
 
 HELP = {"global_transitions": [to("help")]}
 DIGRESSION = {"global_transitions": [{**to("help"), "return": True}]}
 
 BAD: list[tuple[str, Written, list[Found]]] = [
-    ("unknown-target", {**machine({"a": {}}), **HELP}, [("error", "/global_transitions/0/target_state", ())]),
-    ("unknown-target", machine({"a": {"on_timeout": "A"}}), [("error", "/states/a/on_timeout", ())]),
-    ("unknown-target", machine({"a": {"on_exhausted": "z"}}), [("error", "/states/a/on_exhausted", ())]),
+    (
+        "unknown-target",
+        {**machine({"a": {}}), **HELP},
+        [("error", "/global_transitions/0/target_state", ())],
+    ),
+    (
+        "unknown-target",
+        machine({"a": {"on_timeout": "A"}}),
+        [("error", "/states/a/on_timeout", ())],
+    ),
+    (
+        "unknown-target",
+        machine({"a": {"on_exhausted": "z"}}),
+        [("error", "/states/a/on_exhausted", ())],
+    ),
     (
         "unknown-initial-state",
         {**machine({"a": {}}), "initial_state": "b"},
         [("error", "/initial_state", ())],
     ),
-    ("unreachable-state", machine({"a": leads("z"), "b": leads("z")}), [("warning", "/states/b", ())]),
+    (
+        "unreachable-state",
+        machine({"a": leads("z"), "b": leads("z")}),
+        [("warning", "/states/b", ())],
+    ),
     (
         "unreachable-state",
         machine({"a": leads("z"), "b": leads("c"), "c": leads("b")}),
@@ -70,23 +90,40 @@ BAD: list[tuple[str, Written, list[Found]]] = [
     ),
     (
         "trap",  # a digression comes back: it is no way out
-        {**machine({"a": leads("b", "z"), "b": leads("c"), "c": leads("b"), "help": FINAL}), **DIGRESSION},
+        {
+            **machine({"a": leads("b", "z"), "b": leads("c"), "c": leads("b"), "help": FINAL}),
+            **DIGRESSION,
+        },
         [("warning", "/states/b", ("a", "b", "c", "b"))],
     ),
-    ("self-only-state", machine({"a": leads("b"), "b": leads("b")}), [("warning", "/states/b", ("a", "b"))]),
+    (
+        "self-only-state",
+        machine({"a": leads("b"), "b": leads("b")}),
+        [("warning", "/states/b", ("a", "b"))],
+    ),
     ("no-final-state", machine({"a": leads("b"), "b": leads("a")}), [("info", "/states", ())]),
     (
         "auto-loop",
-        machine({"a": leads("b"), "b": decide(to("c")), "c": {"transitions": [to("b", auto=True)]}}),
+        machine(
+            {"a": leads("b"), "b": decide(to("c")), "c": {"transitions": [to("b", auto=True)]}}
+        ),
         [("warning", "/states/b", ("a", "b", "c", "b"))],
     ),
-    ("auto-loop", rounds(when({"<": [N, 5]}), when({"==": [N, 3]})), [("warning", "/states/b", ("a", "b", "c", "b"))]),
+    (
+        "auto-loop",
+        rounds(when({"<": [N, 5]}), when({"==": [N, 3]})),
+        [("warning", "/states/b", ("a", "b", "c", "b"))],
+    ),
     (
         "auto-loop",
         rounds(when({"<": [N, 5]}), when({"==": [{"var": "tries"}, 3]})),
         [("info", "/states/b", ("a", "b", "c", "b"))],
     ),
-    ("decide-without-transitions", machine({"a": leads("b"), "b": decide()}), [("error", "/states/b", ())]),
+    (
+        "decide-without-transitions",
+        machine({"a": leads("b"), "b": decide()}),
+        [("error", "/states/b", ())],
+    ),
     (
         "final-with-transitions",
         machine({"a": {**FINAL, **leads("b")}}),
@@ -142,16 +179,28 @@ BAD: list[tuple[str, Written, list[Found]]] = [
 GOOD: list[tuple[str, Written]] = [
     ("auto-loop", rounds(when({"<": [N, 5]}), when({"<": [N, 9]}))),
     ("auto-loop", rounds(when({"<": [{"var": "tries"}, 5]}), when({"==": [N, 3]}))),
-    ("unknown-target", machine({"a": {"on_exhausted": "continue"}, "b": {"on_exhausted": "raise"}})),
+    (
+        "unknown-target",
+        machine({"a": {"on_exhausted": "continue"}, "b": {"on_exhausted": "raise"}}),
+    ),
     ("unknown-initial-state", machine({"a": {}})),
     ("unreachable-state", {**machine({"a": leads("z"), "help": FINAL}), **HELP}),
-    ("unreachable-state", machine({"a": {"kind": "wait", "timeout": 1, "on_timeout": "b"}, "b": FINAL})),
+    (
+        "unreachable-state",
+        machine({"a": {"kind": "wait", "timeout": 1, "on_timeout": "b"}, "b": FINAL}),
+    ),
     ("unreachable-state", machine({"a": {"kind": "task", "on_exhausted": "b"}, "b": FINAL})),
     ("unreachable-state", {**machine({"a": {}, "b": {}}), "initial_state": "z"}),
     ("no-way-to-an-end", machine({"a": leads("b"), "b": leads("a")})),
     ("no-way-to-an-end", machine({"a": leads("b"), "b": leads("a", "z")})),
     ("trap", machine({"a": leads("b", "z"), "b": leads("c"), "c": leads("b", "a")})),
-    ("trap", {**machine({"a": leads("b", "z"), "b": leads("c"), "c": leads("b"), "help": FINAL}), **HELP}),
+    (
+        "trap",
+        {
+            **machine({"a": leads("b", "z"), "b": leads("c"), "c": leads("b"), "help": FINAL}),
+            **HELP,
+        },
+    ),
     ("trap", machine({"a": leads("b"), "b": leads("c"), "c": leads("b")})),
     ("self-only-state", machine({"a": leads("a", "b")})),
     ("self-only-state", {**machine({"a": leads("a"), "help": FINAL}), **HELP}),
@@ -183,7 +232,10 @@ GOOD: list[tuple[str, Written]] = [
     ),
     (
         "return-without-effect",
-        {**machine({"a": leads("z"), "help": leads("more", "z"), "more": leads("help")}), **DIGRESSION},
+        {
+            **machine({"a": leads("z"), "help": leads("more", "z"), "more": leads("help")}),
+            **DIGRESSION,
+        },
     ),
 ]
 
@@ -208,7 +260,7 @@ def test_a_state_whose_name_is_misspelt_in_a_target_is_not_called_unreachable_to
     document = machine({"a": {}, "goodbye": FINAL})
     document["states"]["a"] = {"purpose": "Greet", **leads("godbye")}
     assert [(found.name, found.hint) for found in check(document) if found.level != "info"] == [
-        ("unknown-target", 'did you mean "goodbye"?'),
+        ("unknown-target", 'did you mean "goodbye"?')
     ]
 
 
@@ -227,7 +279,10 @@ def subflow(path: str) -> Written:
     ("files", "expected"),
     [
         ({"main.json": subflow("main.json")}, ["subflow-recursion"]),
-        ({"main.json": subflow("sub/b.json"), "sub/b.json": subflow("../main.json")}, ["subflow-recursion"]),
+        (
+            {"main.json": subflow("sub/b.json"), "sub/b.json": subflow("../main.json")},
+            ["subflow-recursion"],
+        ),
         ({"main.json": subflow("b.json"), "b.json": subflow("b.json")}, []),
         ({"main.json": subflow("b.json"), "b.json": machine({"a": {}})}, []),
         ({"main.json": subflow("b.json")}, ["missing-flow"]),
@@ -244,14 +299,20 @@ def test_calls_are_followed_from_file_to_file(
         place.parent.mkdir(exist_ok=True)
         place.write_text(json.dumps(document), encoding="utf-8")
     found = check(tmp_path / "main.json")
-    assert [one.name for one in found if one.name in ("subflow-recursion", "missing-flow")] == expected
+    assert [
+        one.name for one in found if one.name in ("subflow-recursion", "missing-flow")
+    ] == expected
 
 
 def test_a_call_that_leads_out_of_the_folder_is_found(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps(machine({"a": {}})), encoding="utf-8")
     (tmp_path / "sub").mkdir()
     main = tmp_path / "sub" / "main.json"
-    for path, level in (("../b.json", "warning"), ("x/../../b.json", "warning"), ("../nowhere.json", "error")):
+    for path, level in (
+        ("../b.json", "warning"),
+        ("x/../../b.json", "warning"),
+        ("../nowhere.json", "error"),
+    ):
         main.write_text(json.dumps(subflow(path)), encoding="utf-8")
         [found] = [one for one in check(main) if one.name == "missing-flow"]
         assert (found.level, found.pointer) == (level, "/states/go/flow")

@@ -1,4 +1,6 @@
-"""Rules about the schemas of keys and answers: each with a faulty schema and good ones that look alike."""
+"""Rules about the schemas of keys and answers: each with a faulty schema and good ones that look
+alike.
+"""
 
 from __future__ import annotations
 
@@ -82,16 +84,25 @@ GOOD: list[tuple[str, Written]] = [
     ("impossible-schema", key(type="string", pattern="(^a|b)$")),
     ("idle-schema-word", fast(type="string", format="email")),
     ("idle-schema-word", fast(enum=["tea", "milk"])),
-    ("idle-schema-word", fast(anyOf=[{"type": "string", "enum": ["tea", "milk"]}, {"type": "null"}])),
+    (
+        "idle-schema-word",
+        fast(anyOf=[{"type": "string", "enum": ["tea", "milk"]}, {"type": "null"}]),
+    ),
     ("idle-schema-word", fast(type="boolean")),
     ("idle-schema-word", key(**{"type": "string", "x-fast": False})),
     ("impossible-schema", key(type="integer", minimum=2, maximum=2)),
     ("impossible-schema", key(type=["integer", "string"], enum=["a", 3])),
     ("impossible-schema", key(type="object", properties={"n": {"minimum": 1}}, minProperties=1)),
     ("refused-by-schema", key(type="integer", minimum=5, default=5, examples=[6])),
-    ("refused-by-schema", key(type="string", default=None, format="email", examples=["a@b.example"])),
+    (
+        "refused-by-schema",
+        key(type="string", default=None, format="email", examples=["a@b.example"]),
+    ),
     ("refused-by-schema", key(enum=["s", "m", 1, "1", None])),
-    ("idle-schema-word", key(type="string", title="t", label="x", note="n", order=2, group="g", ui={"a": 1})),
+    (
+        "idle-schema-word",
+        key(type="string", title="t", label="x", note="n", order=2, group="g", ui={"a": 1}),
+    ),
     ("idle-schema-word", key(**{"type": "string", "x-order": 3, "x-note": "n", "x-sample": 1})),
     ("idle-schema-word", key(type=["string", "null"], minLength=2, format="uuid", nullable=True)),
     ("idle-schema-word", key(minLength=2, minimum=3)),
@@ -135,10 +146,14 @@ def test_answers_are_looked_at_too() -> None:
     assert briefly(found_by("refused-by-schema", answer(schema))) == [
         ("warning", place + "/properties/ok/default")
     ]
-    assert briefly(found_by("idle-schema-word", answer(schema))) == [("warning", place + "/required/0")]
+    assert briefly(found_by("idle-schema-word", answer(schema))) == [
+        ("warning", place + "/required/0")
+    ]
 
 
-@pytest.mark.parametrize(("path", "found"), [("okay", 1), ("$.okay", 1), ("ok", 0), ("$", 0), ("ok.deep", 0)])
+@pytest.mark.parametrize(
+    ("path", "found"), [("okay", 1), ("$.okay", 1), ("ok", 0), ("$", 0), ("ok.deep", 0)]
+)
 def test_an_output_of_an_answer_names_one_of_its_members(path: str, found: int) -> None:
     document = answer({"type": "object", "properties": {"ok": {"type": "boolean"}}})
     document["states"]["a"]["output"] = {"approved": path}
@@ -150,13 +165,17 @@ def test_an_output_of_an_answer_names_one_of_its_members(path: str, found: int) 
 def test_misspelt_properties_are_one_finding_without_consequences(word: str) -> None:
     document = key(type="string")
     document["context_schema"][word] = document["context_schema"].pop("properties")
-    assert [found.name for found in check(document) if found.level != "info"] == ["idle-schema-word"]
+    assert [found.name for found in check(document) if found.level != "info"] == [
+        "idle-schema-word"
+    ]
 
 
 def test_keys_without_properties_are_one_finding_without_consequences() -> None:
     document = key(type="string")
     document["context_schema"] = document["context_schema"]["properties"]
-    assert [found.name for found in check(document) if found.level != "info"] == ["idle-schema-word"]
+    assert [found.name for found in check(document) if found.level != "info"] == [
+        "idle-schema-word"
+    ]
 
 
 def test_a_key_without_values_explains_why_a_condition_cannot_hold() -> None:
@@ -191,13 +210,24 @@ def test_short_forms_of_schemas_are_explained(schema: Any, hint: str) -> None:
         ([{"logic": {">": [{"var": "n"}, 1]}, "description": "More than one"}], []),
         ("n > 1", [("error", "")]),
         ([{"description": "More than one"}], [("error", "/0")]),
-        ([{"logic": {"===>": [{"var": "n"}, 1]}, "description": "x"}], [("error", "/0/logic/===>")]),
+        (
+            [{"logic": {"===>": [{"var": "n"}, 1]}, "description": "x"}],
+            [("error", "/0/logic/===>")],
+        ),
         ([{"logic": {">": [{"var": "m"}, 1]}, "description": "x"}], [("error", "/0/logic")]),
-        ([{"logic": {">": [{"var": "n"}, 1]}, "descripton": "x"}], [("warning", "/0"), ("error", "/0/descripton")]),
+        (
+            [{"logic": {">": [{"var": "n"}, 1]}, "descripton": "x"}],
+            [("warning", "/0"), ("error", "/0/descripton")],
+        ),
     ],
 )
-def test_a_rule_for_values_over_unknown_keys_or_of_another_shape_is_found(rules: Any, found: Any) -> None:
-    states = {"a": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [to("b")]}, "b": {}}
+def test_a_rule_for_values_over_unknown_keys_or_of_another_shape_is_found(
+    rules: Any, found: Any
+) -> None:
+    states = {
+        "a": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [to("b")]},
+        "b": {},
+    }
     written = machine(states, {"n": {"type": "integer", "x-valid": rules}})
     place = "/context_schema/properties/n/x-valid"
     expected = sorted((level, place + pointer) for level, pointer in found)
@@ -214,6 +244,10 @@ def test_a_rule_for_values_over_unknown_keys_or_of_another_shape_is_found(rules:
         ({"x-said": "quote", "x-source": "host"}, 1),
     ],
 )
-def test_a_proof_that_does_not_exist_or_of_a_key_that_no_reply_writes_is_found(schema: Any, found: int) -> None:
-    places = [place for _, place in briefly(found_by("bad-key-setting", key(type="string", **schema)))]
+def test_a_proof_that_does_not_exist_or_of_a_key_that_no_reply_writes_is_found(
+    schema: Any, found: int
+) -> None:
+    places = [
+        place for _, place in briefly(found_by("bad-key-setting", key(type="string", **schema)))
+    ]
     assert places == [f"{KEYS}/k/x-said"] * found

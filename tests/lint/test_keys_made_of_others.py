@@ -1,4 +1,6 @@
-"""What the checker says of `x-from`, and of replies that may show what was worked out from earlier answers."""
+"""What the checker says of `x-from`, and of replies that may show what was worked out from earlier
+answers.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +61,12 @@ def test_what_cannot_grow_old_is_not(document: Written) -> None:
 )
 def test_what_a_key_cannot_be_made_of_is_found(names: Any, pointers: list[str]) -> None:
     document = shop(price={**PRICE, "x-from": names})
-    document["context_schema"]["properties"]["nights"] = {"type": "integer", "x-source": "host", "x-from": ["price"]}
-    found = [one.pointer for one in found_by("bad-key-setting", document) if "/price/" in one.pointer]
+    document["context_schema"]["properties"]["nights"] = {
+        "type": "integer",
+        "x-source": "host",
+        "x-from": ["price"],
+    }
+    found = [
+        one.pointer for one in found_by("bad-key-setting", document) if "/price/" in one.pointer
+    ]
     assert found == ["/context_schema/properties/price/x-from" + pointer for pointer in pointers]

@@ -1,4 +1,6 @@
-"""Rules about words that were not meant for a conversation: secrets, hidden characters, copies, names, notes."""
+"""Rules about words that were not meant for a conversation: secrets, hidden characters, copies,
+names, notes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ PLACE = "/states/ask/instructions"
 
 
 def told(text: str, **more: object) -> Written:
-    return machine({"ask": {"purpose": "Ask", "instructions": text, "transitions": [to("say_bye")]}}, **more)
+    return machine(
+        {"ask": {"purpose": "Ask", "instructions": text, "transitions": [to("say_bye")]}}, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,14 @@ def test_hidden_characters_are_found(char: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Zwei\nZeilen\t…", "می‌خواهم", "👩‍🚀 🏴󠁧󠁢󠁥󠁮󠁧󠁿", "שלום\u200e!", "שלום \u2066ok\u2069", "soft\u00adhyphen"],
+    [
+        "Zwei\nZeilen\t…",
+        "می‌خواهم",
+        "👩‍🚀 🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+        "שלום\u200e!",
+        "שלום \u2066ok\u2069",
+        "soft\u00adhyphen",
+    ],
 )
 def test_characters_that_scripts_and_emoji_need_are_not_found(text: str) -> None:
     assert found_by("hidden-characters", told(text)) == []
@@ -127,11 +138,15 @@ def test_names_of_states_and_tools_that_are_not_there_are_found(text: str) -> No
     ],
 )
 def test_words_that_name_what_is_there_or_nothing_are_not_found(text: str) -> None:
-    assert found_by("unknown-place-in-words", told(text, tools={"lookup": {"registered": "find"}})) == []
+    assert (
+        found_by("unknown-place-in-words", told(text, tools={"lookup": {"registered": "find"}}))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["tbd", "TBD.", "todo", "…", "...", "Greet. TODO", "TODO: write", "<insert text here>", "XXX"]
+    "text",
+    ["tbd", "TBD.", "todo", "…", "...", "Greet. TODO", "TODO: write", "<insert text here>", "XXX"],
 )
 def test_notes_of_authors_are_found(text: str) -> None:
     assert briefly(found_by("unfinished-words", told(text))) == [("warning", PLACE)]
@@ -139,7 +154,12 @@ def test_notes_of_authors_are_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Manage the todo list", "If the date is TBD, say so", "Say: wait... and go on", "Insert the coin here"],
+    [
+        "Manage the todo list",
+        "If the date is TBD, say so",
+        "Say: wait... and go on",
+        "Insert the coin here",
+    ],
 )
 def test_what_only_looks_like_a_note_is_not_found(text: str) -> None:
     assert found_by("unfinished-words", told(text)) == []

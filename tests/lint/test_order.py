@@ -17,15 +17,22 @@ GAP = {
         "ask": {
             "purpose": "Learn all",
             "required_context_keys": [*KEYS],
-            "transitions": [{"target_state": "more", "conditions": [{"requires_context_keys": [*KEYS]}]}],
+            "transitions": [
+                {"target_state": "more", "conditions": [{"requires_context_keys": [*KEYS]}]}
+            ],
         },
-        "more": {"purpose": "Talk", "transitions": [{"target_state": "sort", "description": "Enough was said"}]},
+        "more": {
+            "purpose": "Talk",
+            "transitions": [{"target_state": "sort", "description": "Enough was said"}],
+        },
         "sort": {
             "kind": "decide",
             "transitions": [
                 {
                     "target_state": "end",
-                    "conditions": [{"logic": {"and": [{"==": [{"var": key}, "a"]} for key in KEYS]}}],
+                    "conditions": [
+                        {"logic": {"and": [{"==": [{"var": key}, "a"]} for key in KEYS]}}
+                    ],
                 }
             ],
         },
@@ -45,4 +52,6 @@ def test_a_gap_is_told_alike_whatever_the_hash_seed(tmp_path: Path) -> None:
 def _told(file: Path, seed: str) -> str:
     command = [sys.executable, "-m", "llm_fsm", "validate", str(file)]
     environment = {**os.environ, "PYTHONHASHSEED": seed}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    ).stdout

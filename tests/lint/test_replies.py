@@ -1,4 +1,6 @@
-"""Rules about fixed words: replies that fail, say nothing, or are not filled in, and good ones that look alike."""
+"""Rules about fixed words: replies that fail, say nothing, or are not filled in, and good ones that
+look alike.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,17 @@ def test_good_replies_are_not_found(text: str, schema: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{size}", "{ size }", "${size}", "$size", "%(size)s", "<size>", "[size]", "{customer_name}", "#{name}"],
+    [
+        "{size}",
+        "{ size }",
+        "${size}",
+        "$size",
+        "%(size)s",
+        "<size>",
+        "[size]",
+        "{customer_name}",
+        "#{name}",
+    ],
 )
 def test_placeholders_of_other_notations_are_found(text: str) -> None:
     [found] = found_by("unfilled-placeholder", reply(f"A {text} one."))
@@ -115,7 +127,9 @@ def test_words_for_failures_are_never_filled_in() -> None:
 @pytest.mark.parametrize(
     "schema", [{**SCHEMA, "loose": {"type": "object"}, "order": {"type": "object"}}, None]
 )
-def test_what_depends_on_values_that_no_schema_describes_is_not_found(text: str, schema: Any) -> None:
+def test_what_depends_on_values_that_no_schema_describes_is_not_found(
+    text: str, schema: Any
+) -> None:
     assert found_by("reply-fails", reply(text, schema)) == []
     assert found_by("empty-reply", reply(text, schema)) == []
 
@@ -133,9 +147,25 @@ def test_what_is_hidden_from_replies_is_found() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("{% if size = 'm' %}x{% endif %}", "{{ size ? 'a' : 'b' }}", "{% do size %}", "{% include 'x' %}"),
-        *("{{ size.upper() }}", "{{ qty ** 2 }}", "{{ 'a' ~ size }}", "{% set a = 1 %}", "{{ '%d' % qty }}"),
-        *("{{ 'x'.ljust(999999999) }}", "{{ 'x' | center(999999999) }}", "{{ 9**9**9 }}", "{{ size | currency }}"),
+        *(
+            "{% if size = 'm' %}x{% endif %}",
+            "{{ size ? 'a' : 'b' }}",
+            "{% do size %}",
+            "{% include 'x' %}",
+        ),
+        *(
+            "{{ size.upper() }}",
+            "{{ qty ** 2 }}",
+            "{{ 'a' ~ size }}",
+            "{% set a = 1 %}",
+            "{{ '%d' % qty }}",
+        ),
+        *(
+            "{{ 'x'.ljust(999999999) }}",
+            "{{ 'x' | center(999999999) }}",
+            "{{ 9**9**9 }}",
+            "{{ size | currency }}",
+        ),
     ],
 )
 def test_what_is_not_in_the_language_is_an_error_that_shows_the_language(text: str) -> None:
@@ -153,10 +183,16 @@ PRICED = {"type": "object", "properties": {"name": {"type": "string"}, "price": 
         ("{{ items | sum('price') }} euros", [], ["warning"]),
         ("{% for item in items %}{{ item.price + 1 }}{% endfor %}", [], ["warning"]),
         ("{{ items | sum('price') }} euros", ["price"], []),
-        ("{% for item in items %}{% if item.price %}{{ item.price + 1 }}{% endif %}{% endfor %}", [], []),
+        (
+            "{% for item in items %}{% if item.price %}{{ item.price + 1 }}{% endif %}{% endfor %}",
+            [],
+            [],
+        ),
         ("{% for item in items %}{{ item.price }}{% endfor %}", [], []),
     ],
 )
-def test_a_part_that_may_be_missing_is_tried(text: str, required: list[str], levels: list[str]) -> None:
+def test_a_part_that_may_be_missing_is_tried(
+    text: str, required: list[str], levels: list[str]
+) -> None:
     schema = {**SCHEMA, "items": {"type": "array", "items": {**PRICED, "required": required}}}
     assert [found.level for found in found_by("reply-fails", reply(text, schema))] == levels

@@ -1,4 +1,6 @@
-"""Rules about what stands twice, is blank, says nothing, or leaves no room: each with good ones that look alike."""
+"""Rules about what stands twice, is blank, says nothing, or leaves no room: each with good ones
+that look alike.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_what_is_left_away_is_not_blank() -> None:
     ],
 )
 def test_settings_that_leave_no_room_are_found(more: Written, pointer: str) -> None:
-    assert [found.pointer for found in check(one(**more)) if found.name == "hopeless-setting"] == [pointer]
+    assert [found.pointer for found in check(one(**more)) if found.name == "hopeless-setting"] == [
+        pointer
+    ]
 
 
 def test_no_calls_for_tools_are_found_where_there_are_tools() -> None:
@@ -92,7 +96,8 @@ def test_conditions_of_words_keys_or_logic_say_something() -> None:
 
 
 @pytest.mark.parametrize(
-    "condition", [when(None, "x", "y"), when({"==": [{"var": "x"}, 1]}), {"description": "The user agrees"}]
+    "condition",
+    [when(None, "x", "y"), when({"==": [{"var": "x"}, 1]}), {"description": "The user agrees"}],
 )
 def test_a_condition_that_stands_twice_is_found(condition: Written) -> None:
     found = found_by("repeated-entry", moves(to("b", condition, {**condition})))
@@ -131,7 +136,9 @@ def test_words_on_an_automatic_transition_are_judged_by_nobody() -> None:
         (to("b", auto=False), to("b"), "warning"),
     ],
 )
-def test_a_transition_that_stands_twice_is_found_once(first: Written, second: Written, level: str) -> None:
+def test_a_transition_that_stands_twice_is_found_once(
+    first: Written, second: Written, level: str
+) -> None:
     document = moves(first, second)
     assert briefly(found_by("repeated-transition", document)) == [(level, MOVES + "/1")]
     assert found_by("shadowed-transition", document) == []
@@ -166,7 +173,9 @@ def test_a_state_that_asks_and_is_left_at_once_is_found() -> None:
     ],
 )
 def test_a_check_that_reads_nothing_of_the_output_is_found(test: Any, hint: str) -> None:
-    document = moves(to("b"), kind="task", key_results=[{"name": "n", "description": "d", "check": test}])
+    document = moves(
+        to("b"), kind="task", key_results=[{"name": "n", "description": "d", "check": test}]
+    )
     [found] = found_by("bad-check", document)
     assert (found.level, found.pointer) == ("warning", A + "/key_results/0/check")
     assert hint in (found.hint or "")
@@ -184,8 +193,12 @@ def test_states_behind_an_initial_state_that_ends_are_not_reached() -> None:
 
 
 @pytest.mark.parametrize("key", ["transition", "transitons"])
-def test_a_state_whose_transitions_are_misspelt_and_cannot_be_read_is_not_said_to_end(key: str) -> None:
-    document = machine({"a": {"purpose": "Ask", key: "b"}, "b": {"kind": "final", "purpose": "End"}})
+def test_a_state_whose_transitions_are_misspelt_and_cannot_be_read_is_not_said_to_end(
+    key: str,
+) -> None:
+    document = machine(
+        {"a": {"purpose": "Ask", key: "b"}, "b": {"kind": "final", "purpose": "End"}}
+    )
     assert [found.name for found in check(document) if found.level == "warning"] == ["unknown-key"]
 
 
@@ -198,11 +211,16 @@ def test_a_key_that_appears_nowhere_else_is_a_note() -> None:
 
 
 def test_one_state_may_run_on_by_itself() -> None:
-    assert found_by("self-only-state", machine({"a": {"purpose": "Chat", "transitions": [to("a")]}})) == []
+    assert (
+        found_by("self-only-state", machine({"a": {"purpose": "Chat", "transitions": [to("a")]}}))
+        == []
+    )
 
 
 @pytest.mark.parametrize("patterns", [1, True, "cancel", {"cancel": 1}, [1, []]])
 def test_patterns_of_another_shape_are_one_finding_of_form(patterns: Any) -> None:
-    document = machine({"a": {"purpose": "Ask", "transitions": [to("b")]}, "cancelled": {"reply": "Gone."}})
+    document = machine(
+        {"a": {"purpose": "Ask", "transitions": [to("b")]}, "cancelled": {"reply": "Gone."}}
+    )
     names = {found.name for found in check({**document, "patterns": patterns})}
     assert names & {"wrong-type", "bad-value"}

@@ -15,11 +15,18 @@ CHECKED = [{"name": "ok", "check": {"has_context": "output.id"}}]
 
 
 def task(*targets: str, **more: Any) -> Written:
-    return {"kind": "task", "purpose": "x", "transitions": [to(target) for target in targets], **more}
+    return {
+        "kind": "task",
+        "purpose": "x",
+        "transitions": [to(target) for target in targets],
+        **more,
+    }
 
 
 def wait(*moves: Written, **more: Any) -> Written:
-    return machine({"a": {"kind": "wait", "transitions": list(moves), **more}, "z": {"kind": "final"}})
+    return machine(
+        {"a": {"kind": "wait", "transitions": list(moves), **more}, "z": {"kind": "final"}}
+    )
 
 
 def one(state: Written, **more: Any) -> Written:
@@ -49,10 +56,18 @@ def circle(**more: Any) -> Written:
 BAD: list[tuple[str, Written, list[Found]]] = [
     ("bad-check", one(reading("context.payd"), context_schema=PAID), [("warning", CHECK, ())]),
     ("bad-check", one(reading("context.paid.bye"), context_schema=PAID), [("warning", CHECK, ())]),
-    ("unknown-key-in-mapping", one(task(), tools=found_at("$.items[0]")), [("warning", OUTPUT, ())]),
+    (
+        "unknown-key-in-mapping",
+        one(task(), tools=found_at("$.items[0]")),
+        [("warning", OUTPUT, ())],
+    ),
     ("unknown-key-in-mapping", one(task(), tools=found_at("$..name")), [("warning", OUTPUT, ())]),
     ("unknown-key-in-mapping", one(task(), tools=found_at("/items/0")), [("warning", OUTPUT, ())]),
-    ("unknown-tool", one(task(tools=["serch"]), tools=SEARCH), [("error", "/states/a/tools/0", ())]),
+    (
+        "unknown-tool",
+        one(task(tools=["serch"]), tools=SEARCH),
+        [("error", "/states/a/tools/0", ())],
+    ),
     (
         "unknown-state",
         one(task(), tools={"t": {"registered": "f", "scope": ["b"]}}),
@@ -76,7 +91,9 @@ BAD: list[tuple[str, Written, list[Found]]] = [
     ),
     (
         "key-result-without-check",
-        one(task(key_results=[{"name": "k", "description": "x"}, {"name": "l", "description": "y"}])),
+        one(
+            task(key_results=[{"name": "k", "description": "x"}, {"name": "l", "description": "y"}])
+        ),
         [("info", "/states/a/key_results", ())],
     ),
     (
@@ -89,7 +106,11 @@ BAD: list[tuple[str, Written, list[Found]]] = [
     ("wait-without-way-out", wait(), [("warning", "/states/a", ())]),
     ("wait-without-way-out", wait(timeout=60), [("warning", "/states/a", ())]),
     ("wait-without-way-out", wait(to("z", when(False))), [("warning", "/states/a", ())]),
-    ("on-timeout-without-timeout", wait(to("z"), on_timeout="z"), [("warning", "/states/a/on_timeout", ())]),
+    (
+        "on-timeout-without-timeout",
+        wait(to("z"), on_timeout="z"),
+        [("warning", "/states/a/on_timeout", ())],
+    ),
     ("task-without-results", one(task()), [("info", "/states/a", ())]),
     ("subflow-without-flow", one({"kind": "subflow"}), [("error", "/states/a", ())]),
     (
@@ -124,7 +145,12 @@ BAD: list[tuple[str, Written, list[Found]]] = [
     ),
     (
         "duplicate-label",
-        one({"kind": "task", "transitions": [to("b", on="x"), to("c", on="x"), to("d", on="default")]}),
+        one(
+            {
+                "kind": "task",
+                "transitions": [to("b", on="x"), to("c", on="x"), to("d", on="default")],
+            }
+        ),
         [("warning", "/states/a/transitions/1/on", ())],
     ),
     (
@@ -142,7 +168,11 @@ BAD: list[tuple[str, Written, list[Found]]] = [
         wait(to("z"), timeout=60, on_timeout="z", remind=[30, 60]),
         [("warning", "/states/a/remind/1", ())],
     ),
-    ("retry-loop", one(task(on_exhausted="a")), [("warning", "/states/a/on_exhausted", ("a", "a"))]),
+    (
+        "retry-loop",
+        one(task(on_exhausted="a")),
+        [("warning", "/states/a/on_exhausted", ("a", "a"))],
+    ),
 ]
 
 GOOD: list[tuple[str, Written]] = [
@@ -160,7 +190,10 @@ GOOD: list[tuple[str, Written]] = [
     ("tool-never-reachable", one(task(), tools=SEARCH)),
     ("tool-out-of-scope", one(task(tools=["t"]), tools={"t": {"registered": "f", "scope": ["a"]}})),
     ("key-result-without-check", one(task(key_results=CHECKED))),
-    ("retry-without-idempotence", one(task(tools=["pay"], key_results=CHECKED, max_retries=0), tools=ONCE)),
+    (
+        "retry-without-idempotence",
+        one(task(tools=["pay"], key_results=CHECKED, max_retries=0), tools=ONCE),
+    ),
     ("retry-without-idempotence", one(task(tools=["search"], key_results=CHECKED), tools=SEARCH)),
     ("retry-without-idempotence", one(task(tools=["pay"]), tools=ONCE)),
     ("missing-limit", circle(limits={"seconds": 60})),
@@ -170,20 +203,37 @@ GOOD: list[tuple[str, Written]] = [
     ("wait-without-way-out", wait(to("z", when({"==": [{"var": "ok"}, True]})))),
     ("wait-without-way-out", wait(timeout=60, on_timeout="z")),
     ("on-timeout-without-timeout", wait(on_timeout="z", timeout=5)),
-    ("setting-without-effect", one({"timeout": 5, "on_timeout": "b", "remind": [1], "transitions": [to("b")]})),
+    (
+        "setting-without-effect",
+        one({"timeout": 5, "on_timeout": "b", "remind": [1], "transitions": [to("b")]}),
+    ),
     ("task-without-results", one(task(key_results=CHECKED))),
     ("task-without-results", one(task(execute="work"))),
     ("subflow-without-flow", one({"kind": "subflow", "flow": "pay"})),
-    ("setting-without-effect", one(task(key_results=CHECKED, max_retries=0, on_exhausted="continue"))),
-    ("setting-without-effect", wait(to("z"), timeout=5, on_timeout="z", remind=[1], output={"x": "$"})),
+    (
+        "setting-without-effect",
+        one(task(key_results=CHECKED, max_retries=0, on_exhausted="continue")),
+    ),
+    (
+        "setting-without-effect",
+        wait(to("z"), timeout=5, on_timeout="z", remind=[1], output={"x": "$"}),
+    ),
     ("setting-without-effect", wait(to("z"), messages="record", timeout=5, on_timeout="z")),
     ("setting-without-effect", wait(to("z"), messages="refuse", remind=[60])),
     ("setting-without-effect", one({"key_results": [], "transitions": [to("b")]})),
-    ("duplicate-label", one({"kind": "task", "transitions": [to("b", on="x"), to("c", on="default")]})),
+    (
+        "duplicate-label",
+        one({"kind": "task", "transitions": [to("b", on="x"), to("c", on="default")]}),
+    ),
     ("duplicate-label", one({"kind": "task", "transitions": [to("b", on="x"), to("c")]})),
     (
         "duplicate-label",
-        one({"kind": "task", "transitions": [to("c"), to("d", {"requires_context_keys": ["k"]}, on="default")]}),
+        one(
+            {
+                "kind": "task",
+                "transitions": [to("c"), to("d", {"requires_context_keys": ["k"]}, on="default")],
+            }
+        ),
     ),
     ("remind-after-timeout", wait(to("z"), timeout=60, remind=[30])),
     ("remind-after-timeout", wait(to("z"), remind=[3000])),
@@ -195,7 +245,9 @@ GOOD: list[tuple[str, Written]] = [
 def test_each_fault_is_found_with_the_path_that_shows_it(
     rule: str, document: Written, expected: list[Found]
 ) -> None:
-    assert [(found.level, found.pointer, found.path) for found in found_by(rule, document)] == expected
+    assert [
+        (found.level, found.pointer, found.path) for found in found_by(rule, document)
+    ] == expected
 
 
 @pytest.mark.parametrize(("rule", "document"), GOOD)

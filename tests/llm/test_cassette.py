@@ -68,7 +68,11 @@ async def test_what_came_from_a_cache_is_played_back(tmp_path):
 
     recorded = await RecordingLLM(Cached(), path).complete(asked)
     played = await ReplayLLM.from_file(path).complete(asked)
-    assert (played.input_tokens, played.cached_tokens) == (recorded.input_tokens, recorded.cached_tokens) == (812, 640)
+    assert (
+        (played.input_tokens, played.cached_tokens)
+        == (recorded.input_tokens, recorded.cached_tokens)
+        == (812, 640)
+    )
 
 
 async def test_a_conversation_is_played_back_on_another_day(tmp_path):
@@ -81,11 +85,18 @@ async def test_a_conversation_is_played_back_on_another_day(tmp_path):
             "bye": {"purpose": "Goodbye!"},
         },
     }
-    llm = RecordingLLM(ScriptedLLM([reply("hello", "And your name?"), reply("bye", "Goodbye, Ada!")]), path)
+    llm = RecordingLLM(
+        ScriptedLLM([reply("hello", "And your name?"), reply("bye", "Goodbye, Ada!")]), path
+    )
     for model, time in ((llm, 1e9), (f"replay:{path}", 2e9)):
-        async with AsyncMachine.from_dict(document, model=model, clock=lambda time=time: time) as machine:
+        async with AsyncMachine.from_dict(
+            document, model=model, clock=lambda time=time: time
+        ) as machine:
             chat = await machine.start(greet=False)
-            assert [(await chat.send(said)).text for said in ("Hi", "Ada")] == ["And your name?", "Goodbye, Ada!"]
+            assert [(await chat.send(said)).text for said in ("Hi", "Ada")] == [
+                "And your name?",
+                "Goodbye, Ada!",
+            ]
 
 
 async def test_the_same_request_gets_its_replies_in_order_and_then_the_last(tmp_path):
@@ -98,7 +109,9 @@ async def test_the_same_request_gets_its_replies_in_order_and_then_the_last(tmp_
 async def test_exact_matching_tells_prompts_apart_and_words_do_not(tmp_path):
     path = tmp_path / "tape.jsonl"
     await record(path, (said("x", prompt="old"), "hello"))
-    assert (await ReplayLLM.from_file(path, match="words").complete(said("x", prompt="new"))).text == "hello"
+    assert (
+        await ReplayLLM.from_file(path, match="words").complete(said("x", prompt="new"))
+    ).text == "hello"
     with pytest.raises(
         ModelError, match="with another prompt or history: record again, or use match='words'"
     ):
@@ -175,7 +188,9 @@ async def test_without_a_view_the_last_message_counts(tmp_path):
 
 async def test_a_json_list_is_a_cassette_too(tmp_path):
     path = tmp_path / "tape.json"
-    path.write_text(json.dumps([{"state": "ask_name", "user": "x", "reply": {"text": "hello"}}], indent=1))
+    path.write_text(
+        json.dumps([{"state": "ask_name", "user": "x", "reply": {"text": "hello"}}], indent=1)
+    )
     assert (await ReplayLLM.from_file(path, match="words").complete(said("x"))).text == "hello"
 
 
@@ -227,14 +242,19 @@ async def test_a_cassette_asks_for_replies_in_the_form_that_was_recorded(tmp_pat
         "name": "greeter",
         "initial_state": "hello",
         "context_schema": {"properties": {"name": {"type": "string"}}},
-        "states": {"hello": {"purpose": "Your name?", "transitions": [{"target_state": "bye"}]}, "bye": {}},
+        "states": {
+            "hello": {"purpose": "Your name?", "transitions": [{"target_state": "bye"}]},
+            "bye": {},
+        },
     }
     listed = [{"key": "name", "value": "Ada"}]
 
     class Strict(ScriptedLLM):
         reply_form = None
 
-    text = json.dumps({"transition": {"target_state": "bye", "context_update": listed}, "message": "Bye!"})
+    text = json.dumps(
+        {"transition": {"target_state": "bye", "context_update": listed}, "message": "Bye!"}
+    )
     for made in (lambda: RecordingLLM(Strict([text]), path), lambda: ReplayLLM.from_file(path)):
         async with AsyncMachine.from_dict(document, model=made()) as machine:
             turn = await (await machine.start(greet=False)).send("Ada")

@@ -40,7 +40,9 @@ def test_requests_to_models_that_failed_count_for_the_turn(streams: bool) -> Non
     with (
         serve_scripted([BUSY] * 3) as failing,
         serve_scripted([BUSY, reply("hello", "Hi.")]) as working,
-        Machine.from_dict(GREETER, model=hasty(failing.base_url), fallbacks=[hasty(working.base_url)]) as machine,
+        Machine.from_dict(
+            GREETER, model=hasty(failing.base_url), fallbacks=[hasty(working.base_url)]
+        ) as machine,
     ):
         chat = machine.start(greet=False)
         if streams:
@@ -54,7 +56,10 @@ def test_requests_to_models_that_failed_count_for_the_turn(streams: bool) -> Non
 
 async def test_requests_before_a_stream_that_breaks_count_for_the_reply() -> None:
     broken = FaultyStream(words=reply("hello", "Hi."), cut_after=700)
-    with serve_scripted([BUSY] * 6) as failing, serve_scripted([broken, reply("hello", "Hi.")]) as working:
+    with (
+        serve_scripted([BUSY] * 6) as failing,
+        serve_scripted([broken, reply("hello", "Hi.")]) as working,
+    ):
         models = Fallbacks([hasty(failing.base_url), hasty(working.base_url)])
         said = await listened(models, REQUEST, Silent())
         await models.aclose()

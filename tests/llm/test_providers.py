@@ -1,4 +1,6 @@
-"""Providers that are asked directly: their names, keys, prices, and requests to a server on the loopback address."""
+"""Providers that are asked directly: their names, keys, prices, and requests to a server on the
+loopback address.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ pytestmark = pytest.mark.anyio
 
 async def seen_by_server(model: str, provider: str, *, asked=None, replies=("hi",), key="k"):
     async with serve_scripted(list(replies)) as server:
-        llm = CompatLLM(model, base_url=server.base_url, api_key=key, provider=provider, pacing=Slept().pacing)
+        llm = CompatLLM(
+            model, base_url=server.base_url, api_key=key, provider=provider, pacing=Slept().pacing
+        )
         try:
             return await llm.complete(asked or request()), server.requests
         finally:
@@ -31,7 +35,9 @@ async def seen_by_server(model: str, provider: str, *, asked=None, replies=("hi"
 @pytest.mark.parametrize("name", [*PROVIDERS, *ALIASES])
 async def test_every_provider_answers_directly(name):
     provider = ALIASES.get(name, name)
-    reply, requests = await seen_by_server(f"{name}/some-model", provider, asked=request(schema=SCHEMA))
+    reply, requests = await seen_by_server(
+        f"{name}/some-model", provider, asked=request(schema=SCHEMA)
+    )
     assert reply.text == "hi"
     assert requests[0].body["model"] == "some-model"
     form = "tools" if PROVIDERS[provider].first_mode == "tool" else "response_format"
@@ -46,7 +52,11 @@ def test_a_missing_key_names_the_variable(name):
 
 async def test_a_refused_key_names_the_provider_s_variable():
     with pytest.raises(ModelError, match="set GROQ_API_KEY"):
-        await seen_by_server("groq/m", "groq", replies=[HttpReply(status=401, body={"error": {"message": "bad key"}})])
+        await seen_by_server(
+            "groq/m",
+            "groq",
+            replies=[HttpReply(status=401, body={"error": {"message": "bad key"}})],
+        )
 
 
 def test_the_first_variable_that_is_set_has_the_key():
@@ -64,7 +74,11 @@ def test_a_price_counts_cached_tokens_apart():
 
 async def test_a_reply_is_priced_by_the_list_where_the_provider_says_no_cost():
     reply, _ = await seen_by_server("openai/gpt-4o-mini", "openai")
-    assert reply.cost == cost_of("openai", "gpt-4o-mini", reply.input_tokens, reply.output_tokens, 0) > 0
+    assert (
+        reply.cost
+        == cost_of("openai", "gpt-4o-mini", reply.input_tokens, reply.output_tokens, 0)
+        > 0
+    )
 
 
 def routed(made: list[str]) -> Router:
@@ -74,7 +88,9 @@ def routed(made: list[str]) -> Router:
             raise ConfigurationError("no key for closed")
         return ScriptedLLM([f"from {name}"] * 3)
 
-    return Router("a/one", owner=lambda name: name.partition("/")[0] if "/" in name else "", make=make)
+    return Router(
+        "a/one", owner=lambda name: name.partition("/")[0] if "/" in name else "", make=make
+    )
 
 
 async def test_a_state_s_model_goes_to_its_own_provider():
@@ -95,12 +111,17 @@ async def test_a_state_s_model_without_a_key_is_an_error_of_the_model():
 def test_a_reply_takes_the_form_that_the_provider_s_schemas_take(name):
     provider = direct(name)
     expected = "list" if provider is None else provider.reply_form
-    models = [resolve(f"{name}/m", api_key="k", environ={}), resolve(f"litellm:{name}/m", api_key="k", environ={})]
+    models = [
+        resolve(f"{name}/m", api_key="k", environ={}),
+        resolve(f"litellm:{name}/m", api_key="k", environ={}),
+    ]
     assert {form_of(model, None) for model in models} == {expected}
 
 
 def test_an_address_that_nobody_knows_gets_the_form_that_every_strict_schema_takes():
-    assert form_of(resolve("m", base_url="https://models.example.org/v1", environ={}), None) == "list"
+    assert (
+        form_of(resolve("m", base_url="https://models.example.org/v1", environ={}), None) == "list"
+    )
 
 
 NEAR = ["http://127.0.0.1:1/v1", "http://localhost:8000/v1", "http://10.0.0.3/v1", "http://gpu/v1"]
@@ -120,7 +141,10 @@ def test_a_state_s_model_and_fallbacks_say_their_own_form():
     ]  # fmt: skip
     both = resolve_all(["mistral/a", "openai/b"], environ=environ)
     assert form_of(both, None) == "list"
-    assert form_of(resolve_all(["mistral/a", "xai/b"], environ={**environ, "XAI_API_KEY": "k"}), None) == "object"
+    assert (
+        form_of(resolve_all(["mistral/a", "xai/b"], environ={**environ, "XAI_API_KEY": "k"}), None)
+        == "object"
+    )
 
 
 def test_the_page_of_models_lists_every_provider_as_it_is():
@@ -130,7 +154,10 @@ def test_the_page_of_models_lists_every_provider_as_it_is():
     for name, (_, _, address, key, form, keys, _) in shown.items():
         provider = PROVIDERS[name]
         assert (address, key) == (provider.base_url, provider.keys[0] if provider.keys else "none")
-        assert (form.partition(",")[0], keys == "optional") == (provider.first_mode, provider.optional_keys)
+        assert (form.partition(",")[0], keys == "optional") == (
+            provider.first_mode,
+            provider.optional_keys,
+        )
 
 
 @pytest.mark.parametrize(

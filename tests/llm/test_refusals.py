@@ -20,31 +20,67 @@ def fault(message: str, **more: Any) -> str:
 
 
 ACCOUNT = [
-    (429, fault("You exceeded your current quota, please check your plan.", type="insufficient_quota")),
+    (
+        429,
+        fault(
+            "You exceeded your current quota, please check your plan.", type="insufficient_quota"
+        ),
+    ),
     (429, fault("Rate limited", code="insufficient_quota")),
     (429, fault("You exceeded your current quota, please check your plan and billing details.")),
     (402, fault("Insufficient Balance", type="unknown_error")),
     (429, fault("Insufficient balance or no resource package. Please recharge.", code="1113")),
-    (429, fault("Your account is suspended, please check your plan", type="exceeded_current_quota_error")),
+    (
+        429,
+        fault(
+            "Your account is suspended, please check your plan", type="exceeded_current_quota_error"
+        ),
+    ),
     (400, fault("Your credit balance is too low to access the API.", type="invalid_request_error")),
     (402, fault("Insufficient credits. Add more using the settings page")),
     (403, fault("Your team has used all available credits or reached its monthly spending limit")),
-    (400, fault("Access denied, please make sure your account is in good standing.", code="Arrearage")),
+    (
+        400,
+        fault(
+            "Access denied, please make sure your account is in good standing.", code="Arrearage"
+        ),
+    ),
     (400, fault("Billing hard limit has been reached", code="billing_hard_limit_reached")),
     (500, fault("pre-consume failed: insufficient user quota", type="new_api_error")),
     (402, json.dumps({"detail": "Payment required"})),
     (403, fault("\u8d26\u6237\u4f59\u989d\u4e0d\u8db3")),
 ]
 MOMENT = [
-    (429, fault("Rate limit reached for m on tokens per min. Please try again in 6ms. See the billing page.")),
-    (429, fault("You exceeded your current quota, check your plan and billing details. Please retry in 34.07s.")),
-    (429, json.dumps([{"error": {"message": "quota, see billing", "details": [{"retryDelay": "34s"}]}}])),
-    (429, fault("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more requests")),
+    (
+        429,
+        fault(
+            "Rate limit reached for m on tokens per min. Please try again in 6ms. See the billing page."
+        ),
+    ),
+    (
+        429,
+        fault(
+            "You exceeded your current quota, check your plan and billing details. Please retry in 34.07s."
+        ),
+    ),
+    (
+        429,
+        json.dumps(
+            [{"error": {"message": "quota, see billing", "details": [{"retryDelay": "34s"}]}}]
+        ),
+    ),
+    (
+        429,
+        fault("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock more requests"),
+    ),
     (529, fault("Overloaded", type="overloaded_error")),
     (403, fault("Too many requests, slow down")),
 ]
 REPLY = [
-    (400, fault("Failed to validate JSON. Please adjust your prompt.", code="json_validate_failed")),
+    (
+        400,
+        fault("Failed to validate JSON. Please adjust your prompt.", code="json_validate_failed"),
+    ),
     (400, fault("Generated JSON does not match the expected schema. Please adjust your prompt.")),
     (400, fault("Failed to call a function. Please adjust your prompt.", code="tool_use_failed")),
     (500, fault("Failed to parse tool call arguments as JSON")),
@@ -197,13 +233,17 @@ def test_a_spent_account_is_asked_once_and_the_next_model_at_once(status: int, b
         assert caught.value.refusal == "account"
         assert asked == ["m"]
         spare = [CompatLLM("other", base_url=other.base_url)]
-        with Machine.from_dict(SIMPLE, model="m", base_url=running.base_url, fallbacks=spare) as machine:
+        with Machine.from_dict(
+            SIMPLE, model="m", base_url=running.base_url, fallbacks=spare
+        ) as machine:
             assert machine.start(greet=False).send("x").text.startswith("ok")
     assert asked == ["m", "m"]
 
 
 @pytest.mark.parametrize(("status", "body"), [row for row in REPLY if row[0] == 400])
-def test_a_refused_reply_is_asked_for_again_in_the_same_form_and_nothing_is_remembered(status: int, body: str) -> None:
+def test_a_refused_reply_is_asked_for_again_in_the_same_form_and_nothing_is_remembered(
+    status: int, body: str
+) -> None:
     forms: list[Any] = []
 
     def server(request: dict[str, Any]) -> Any:
@@ -231,10 +271,20 @@ def test_parts_that_a_model_s_own_server_refuses_are_left_out() -> None:
         bodies.append(body)
         own = [message for message in body["messages"] if message["role"] == "assistant"]
         if not own:
-            message = {"role": "assistant", "content": None, "reasoning": "So.", "tool_calls": [call]}
-            return HttpReply(body={"choices": [{"message": message, "finish_reason": "tool_calls"}]})
+            message = {
+                "role": "assistant",
+                "content": None,
+                "reasoning": "So.",
+                "tool_calls": [call],
+            }
+            return HttpReply(
+                body={"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+            )
         if "reasoning" in own[0]:
-            return HttpReply(status=400, body={"error": {"message": "property 'messages.2.reasoning' is unsupported"}})
+            return HttpReply(
+                status=400,
+                body={"error": {"message": "property 'messages.2.reasoning' is unsupported"}},
+            )
         return reply("a", "ok")
 
     tools = {"tools": {"stock": {"registered": "stock"}}}

@@ -26,14 +26,18 @@ class Echo:
 
 
 def kind_of(llm) -> str:
-    """The class that answers: a provider's name gives a router, which asks the adapter of that provider."""
+    """The class that answers: a provider's name gives a router, which asks the adapter of that
+    provider.
+    """
     return type(llm.default if isinstance(llm, Router) else llm).__name__
 
 
 @pytest.fixture
 def echo_installed(monkeypatch):
     point = EntryPoint(name="echo", value=f"{__name__}:Echo", group=registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda **chosen: EntryPoints([point]).select(**chosen))
+    monkeypatch.setattr(
+        registry, "entry_points", lambda **chosen: EntryPoints([point]).select(**chosen)
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,9 +118,13 @@ def test_a_given_key_is_for_fallbacks_of_the_same_provider_alone(first):
     environ = {"LLM_FSM_MODEL": "openai/gpt-4o"}
     for second in ("openai/gpt-4o-mini", "ft:gpt-4o-mini:org::id"):
         assert resolve_all([first, second], environ=environ, api_key="k")
-    with pytest.raises(ConfigurationError, match=r"no key for model 'anthropic/claude'.*ANTHROPIC_API_KEY"):
+    with pytest.raises(
+        ConfigurationError, match=r"no key for model 'anthropic/claude'.*ANTHROPIC_API_KEY"
+    ):
         resolve_all([first, "anthropic/claude"], environ=environ, api_key="k")
-    assert resolve_all([first, "anthropic/claude"], environ={**environ, "ANTHROPIC_API_KEY": "a"}, api_key="k")
+    assert resolve_all(
+        [first, "anthropic/claude"], environ={**environ, "ANTHROPIC_API_KEY": "a"}, api_key="k"
+    )
 
 
 @pytest.mark.usefixtures("echo_installed")
@@ -147,6 +155,10 @@ def test_only_the_chosen_adapter_is_imported(model, options, absent):
         f"resolve({model!r}, environ={options}); print([m for m in {absent!r} if m in sys.modules])"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(os.environ)
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
     )
     assert (ran.stdout.strip(), ran.stderr) == ("[]", "")

@@ -26,7 +26,9 @@ class FakeTime:
 
 
 def script(clock: FakeTime, *outcomes, takes: float = 0.0):
-    """An attempt that gives or raises the outcomes in turn; `given` lists the seconds it was allowed."""
+    """An attempt that gives or raises the outcomes in turn; `given` lists the seconds it was
+    allowed.
+    """
     left = list(outcomes)
     given: list[float] = []
 
@@ -58,7 +60,11 @@ async def test_the_last_failure_is_raised_with_the_number_of_attempts():
     attempt, _ = script(clock, busy(), busy(3.0))
     with pytest.raises(ModelError, match=r"busy \(after 2 attempts\)") as caught:
         await Retries(RetryPolicy(attempts=2), None, clock.pacing).run(attempt)
-    assert (caught.value.retryable, caught.value.status, caught.value.retry_after) == (True, 503, 3.0)
+    assert (caught.value.retryable, caught.value.status, caught.value.retry_after) == (
+        True,
+        503,
+        3.0,
+    )
 
 
 async def test_a_failure_for_good_is_raised_at_once_as_it_is():

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_texts_dicts_and_callables_are_answered_in_order():
-    llm = ScriptedLLM(["plain", {"message": "é"}, lambda asked: {"said": asked.messages[-1].content}])
+    llm = ScriptedLLM(
+        ["plain", {"message": "é"}, lambda asked: {"said": asked.messages[-1].content}]
+    )
     texts = [(await llm.complete(request(f"say {n}"))).text for n in range(3)]
     assert texts == ["plain", '{"message":"é"}', '{"said":"say 2"}']
     assert [seen.messages[-1].content for seen in llm.requests] == ["say 0", "say 1", "say 2"]
@@ -62,7 +64,9 @@ def test_other_things_than_replies_are_refused_when_the_script_is_made(replies):
         ScriptedLLM(replies)
 
 
-@pytest.mark.parametrize("content", [["hi", {"message": "x"}], {"replies": ["hi", {"message": "x"}]}])
+@pytest.mark.parametrize(
+    "content", [["hi", {"message": "x"}], {"replies": ["hi", {"message": "x"}]}]
+)
 async def test_a_file_holds_a_list_of_replies(tmp_path, content):
     path = tmp_path / "replies.json"
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -100,7 +104,10 @@ def test_a_missing_file_is_one_clear_error(tmp_path):
 
 
 def test_a_view_is_wanted_only_where_a_callable_may_read_it():
-    assert [ScriptedLLM(["x"]).reads_view, ScriptedLLM(["x", lambda asked: "y"]).reads_view] == [False, True]
+    assert [ScriptedLLM(["x"]).reads_view, ScriptedLLM(["x", lambda asked: "y"]).reads_view] == [
+        False,
+        True,
+    ]
 
 
 def test_it_is_an_llm():
@@ -108,7 +115,10 @@ def test_it_is_an_llm():
 
 
 async def test_calls_of_tools_are_scripted_with_ids_that_stay_the_same():
-    script = [calls(("look", {"a": "é"}), ("look", '{"ha'), text="wait"), lambda asked: calls(("look", {}))]
+    script = [
+        calls(("look", {"a": "é"}), ("look", '{"ha'), text="wait"),
+        lambda asked: calls(("look", {})),
+    ]
     for _ in range(2):
         llm = ScriptedLLM(script)
         first, second = [await llm.complete(request()) for _ in script]

@@ -37,31 +37,57 @@ def fault(message: str, **more) -> str:
         (400, fault("This model does not support response format `json_schema`."), "schema", True),
         (400, fault("Invalid schema for response_format 'reply': In context=()"), "schema", True),
         (400, fault("'response_format.type' must be 'json_object' or 'text'"), "schema", True),
-        (400, fault('Invalid JSON payload received. Unknown name "additionalProperties"'), "schema", True),
         (
             400,
-            fault("unknown field `response_format`, expected `messages`, `max_tokens`, `temperature`"),
+            fault('Invalid JSON payload received. Unknown name "additionalProperties"'),
             "schema",
             True,
         ),
-        (400, fault("Unrecognized request argument supplied: response_format"), "json_object", True),
+        (
+            400,
+            fault(
+                "unknown field `response_format`, expected `messages`, `max_tokens`, `temperature`"
+            ),
+            "schema",
+            True,
+        ),
+        (
+            400,
+            fault("Unrecognized request argument supplied: response_format"),
+            "json_object",
+            True,
+        ),
         (400, fault("'messages' must contain the word 'json' in some form"), "json_object", True),
         (400, "json: cannot unmarshal object into Go struct field .format", "schema", True),
         (400, fault("registry.ollama.ai/library/x does not support tools"), "tool", True),
         (404, fault("No endpoints found that support tool use"), "tool", True),
-        (404, fault("No endpoints found that can handle the requested parameters."), "schema", True),
+        (
+            404,
+            fault("No endpoints found that can handle the requested parameters."),
+            "schema",
+            True,
+        ),
         (415, fault("unsupported"), "tool", True),
         (
             422,
             json.dumps(
-                {"detail": [{"loc": ["body", "response_format"], "msg": "Extra inputs are not permitted"}]}
+                {
+                    "detail": [
+                        {
+                            "loc": ["body", "response_format"],
+                            "msg": "Extra inputs are not permitted",
+                        }
+                    ]
+                }
             ),
             "schema",
             True,
         ),
         (
             422,
-            json.dumps({"detail": [{"loc": ["body", "tools"], "msg": "bad", "input": "my api key"}]}),
+            json.dumps(
+                {"detail": [{"loc": ["body", "tools"], "msg": "bad", "input": "my api key"}]}
+            ),
             "tool",
             True,
         ),
@@ -69,18 +95,27 @@ def fault(message: str, **more) -> str:
         # another cause, another status, or nothing said
         (
             400,
-            fault("maximum context length is 8192 tokens: 8900 in the messages, 100 in the functions"),
+            fault(
+                "maximum context length is 8192 tokens: 8900 in the messages, 100 in the functions"
+            ),
             "tool",
             False,
         ),
-        (400, fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."), "schema", False),
+        (
+            400,
+            fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."),
+            "schema",
+            False,
+        ),
         (400, fault("Unsupported value: 'temperature' does not support 0.7"), "schema", False),
         (400, fault("The image type is not supported"), "schema", False),
         (400, fault("Streaming is not supported for this model"), "schema", False),
         (400, fault("bad request"), "schema", False),
         (
             422,
-            json.dumps({"detail": [{"loc": ["body", "seed"], "msg": "bad", "input": "a json_schema"}]}),
+            json.dumps(
+                {"detail": [{"loc": ["body", "seed"], "msg": "bad", "input": "a json_schema"}]}
+            ),
             "schema",
             False,
         ),
@@ -233,7 +268,13 @@ async def test_another_failure_is_no_step_down():
         (400, fault("the upstream server is gone"), False),
         (400, fault("content_filter: the stream was stopped"), False),
         (404, fault("model_not_found: there is nothing to stream from"), False),
-        (400, fault("Your organization must be verified to stream this model. Please go to: settings/general"), True),
+        (
+            400,
+            fault(
+                "Your organization must be verified to stream this model. Please go to: settings/general"
+            ),
+            True,
+        ),
         (500, fault("the stream broke"), False),
         (404, "<html>stream</html>", False),
         (400, json.dumps({"detail": [{"msg": "bad", "input": "a stream"}]}), False),
@@ -270,7 +311,8 @@ async def test_a_model_that_gives_no_streams_is_asked_for_whole_replies_from_the
 
 
 @pytest.mark.parametrize(
-    ("said", "again"), [("stream error", True), ("Upstream error: streaming is not supported", False)]
+    ("said", "again"),
+    [("stream error", True), ("Upstream error: streaming is not supported", False)],
 )
 async def test_a_stream_that_broke_is_asked_for_again_next_time(said, again):
     modes, tried = ReplyModes(), []
@@ -290,7 +332,11 @@ async def test_a_stream_that_broke_is_asked_for_again_next_time(said, again):
 @pytest.mark.parametrize(
     ("status", "said", "rejected"),
     [
-        (400, "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) is.", True),
+        (
+            400,
+            "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) is.",
+            True,
+        ),
         (400, "Unsupported parameter: 'temperature' is not supported with this model.", True),
         (400, "gpt-5 models don't support temperature=0.2. Only temperature=1 is supported.", True),
         (400, "`temperature` is deprecated for this model.", True),
@@ -346,11 +392,7 @@ async def test_an_endpoint_can_begin_lower():
 
 @pytest.mark.parametrize(
     ("both", "rejects", "tried"),
-    [
-        (False, (), ["prompt"]),
-        (True, (), ["schema"]),
-        (True, ("schema",), ["schema", "prompt"]),
-    ],
+    [(False, (), ["prompt"]), (True, (), ["schema"]), (True, ("schema",), ["schema", "prompt"])],
 )
 async def test_beside_tools_a_schema_is_sent_only_where_both_are_taken(both, rejects, tried):
     modes, endpoint = ReplyModes(both=both), Endpoint(*rejects)

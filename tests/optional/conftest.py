@@ -1,4 +1,6 @@
-"""Tests with packages that are too big for everybody: collected only where they are installed, as `.ci/run` does."""
+"""Tests with packages that are too big for everybody: collected only where they are installed, as
+`.ci/run` does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from importlib.util import find_spec
 
 AGENTS = {"adk": "google.adk", "small_model": "xllamacpp", "smolagents": "smolagents"}
 VOICE = {"livekit": "livekit.agents", "pipecat": "pipecat"}
-"""They need older versions of what Google's ADK needs, so that they have an environment of their own."""
+"""They need older versions of what Google's ADK needs, so that they have an environment of their
+own.
+"""
 NEEDS = {**AGENTS, **VOICE}
 
 

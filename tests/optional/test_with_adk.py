@@ -72,7 +72,10 @@ def test_a_session_is_remembered_and_others_are_not() -> None:
 def test_a_client_is_asked_in_an_event_loop_too() -> None:
     async def ask(server):
         asked = client(server)
-        return [(await asked.async_chat([Message("user", "x")])).content, asked.chat([Message("user", "y")]).content]
+        return [
+            (await asked.async_chat([Message("user", "x")])).content,
+            asked.chat([Message("user", "y")]).content,
+        ]
 
     with serve_scripted(["one", "two"]) as server:
         assert asyncio.run(ask(server)) == ["one", "two"]
@@ -92,7 +95,9 @@ def test_another_client_cannot_run_with_adk() -> None:
 
 
 def test_the_agent_example_runs(capsys) -> None:
-    with serve_scripted([calls(("order_status", {"order_id": "7"})), "It is on its way."]) as server:
+    with serve_scripted(
+        [calls(("order_status", {"order_id": "7"})), "It is on its way."]
+    ) as server:
         example = runpy.run_path(str(ROOT / "examples" / "classes" / "adk_agent.py"))
         example["main"](model(server), "Where is order 7?")
     assert capsys.readouterr().out == "It is on its way.\n"
@@ -100,11 +105,19 @@ def test_the_agent_example_runs(capsys) -> None:
 
 def test_the_block_of_the_document_runs() -> None:
     blocks = Blocks(TESTS / "data" / "front_doors" / "classes.md")
-    names = blocks.run("agents of adk", {"LLMStateMachine": LLMStateMachine, "ADKStateMixin": ADKStateMixin})
+    names = blocks.run(
+        "agents of adk", {"LLMStateMachine": LLMStateMachine, "ADKStateMixin": ADKStateMixin}
+    )
     agent = names["llm_client"].agent
-    assert (agent.name, agent.model, agent.instruction) == ("my_agent", "gemini-2.0-flash", "Agent instructions...")
+    assert (agent.name, agent.model, agent.instruction) == (
+        "my_agent",
+        "gemini-2.0-flash",
+        "Agent instructions...",
+    )
     assert names["my_tool"] in agent.tools
     whole = type(LLMStateMachine)("Whole", (names["MyWorkflow"],), {"state": State(initial=True)})
     with serve_scripted(["answered"]) as server:
-        assert whole(client(server), enable_summarization=False).execute_state("state") == "answered"
+        assert (
+            whole(client(server), enable_summarization=False).execute_state("state") == "answered"
+        )
     assert "Your query" in str(server.requests[0].body["messages"])

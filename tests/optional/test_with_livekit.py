@@ -19,7 +19,10 @@ EXAMPLE = runpy.run_path(str(ROOT / "examples" / "voice" / "livekit_agent.py"))
 LOOP: dict[str, Any] = {
     "name": "loop",
     "initial_state": "a",
-    "states": {"a": {"purpose": "Answer", "transitions": [{"target_state": "end"}]}, "end": {"purpose": "Bye"}},
+    "states": {
+        "a": {"purpose": "Answer", "transitions": [{"target_state": "end"}]},
+        "end": {"purpose": "Bye"},
+    },
 }
 TEXT = "Your table is booked for eight. Do you need anything else?"
 
@@ -41,8 +44,12 @@ class Slow(ScriptedLLM):
 
 
 async def interrupted(after: float) -> tuple[list[tuple[str, str, bool]], Slow]:
-    """Hold a talk of three messages, and interrupt the second answer so many seconds after its question."""
-    llm = Slow([reply("a", "Hello! For when?"), reply("a", TEXT), reply("a", "For nine, then. Else?")])
+    """Hold a talk of three messages, and interrupt the second answer so many seconds after its
+    question.
+    """
+    llm = Slow(
+        [reply("a", "Hello! For when?"), reply("a", TEXT), reply("a", "For nine, then. Else?")]
+    )
     chat = await AsyncMachine.from_dict(LOOP, model=llm).start(greet=False)
     agent = EXAMPLE["MachineAgent"](chat)
     async with EXAMPLE["session_of"](agent) as session:
@@ -54,7 +61,9 @@ async def interrupted(after: float) -> tuple[list[tuple[str, str, bool]], Slow]:
         await session.interrupt()
         await run
         await session.run(user_input="No, for nine")
-    return [(message.role, message.text, message.interrupted) for message in await chat.history()], llm
+    return [
+        (message.role, message.text, message.interrupted) for message in await chat.history()
+    ], llm
 
 
 @pytest.mark.parametrize("after", [0.02, 0.25])

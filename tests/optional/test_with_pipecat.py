@@ -27,7 +27,10 @@ EXAMPLE = runpy.run_path(str(ROOT / "examples" / "voice" / "pipecat_processor.py
 LOOP: dict[str, Any] = {
     "name": "loop",
     "initial_state": "a",
-    "states": {"a": {"purpose": "Answer", "transitions": [{"target_state": "end"}]}, "end": {"purpose": "Bye"}},
+    "states": {
+        "a": {"purpose": "Answer", "transitions": [{"target_state": "end"}]},
+        "end": {"purpose": "Bye"},
+    },
 }
 TEXT = "Your table is booked for eight. Do you need anything else?"
 
@@ -61,13 +64,26 @@ def said(text: str) -> TranscriptionFrame:
 
 
 async def test_a_caller_who_interrupts_loses_nothing() -> None:
-    machine = AsyncMachine.from_dict(LOOP, model=ScriptedLLM([reply("a", TEXT), reply("a", "For nine, then. Else?")]))
+    machine = AsyncMachine.from_dict(
+        LOOP, model=ScriptedLLM([reply("a", TEXT), reply("a", "For nine, then. Else?")])
+    )
     chat = await machine.start(greet=False)
     processor = EXAMPLE["MachineProcessor"](chat)
     pipeline = Pipeline([processor, Voice(), EXAMPLE["Spoken"](processor)])
-    frames = [said("A table"), SleepFrame(), InterruptionFrame(), SleepFrame(), said("no, for nine"), SleepFrame()]
+    frames = [
+        said("A table"),
+        SleepFrame(),
+        InterruptionFrame(),
+        SleepFrame(),
+        said("no, for nine"),
+        SleepFrame(),
+    ]
     down, _ = await run_test(pipeline, frames_to_send=frames)
-    assert [frame.text for frame in down if isinstance(frame, TTSTextFrame)][:3] == ["Your", "table", "is"]
+    assert [frame.text for frame in down if isinstance(frame, TTSTextFrame)][:3] == [
+        "Your",
+        "table",
+        "is",
+    ]
     assert [(message.role, message.text) for message in await chat.history()] == [
         ("user", "A table"),
         ("assistant", "Your table is… [interrupted]"),
@@ -79,7 +95,9 @@ async def test_a_caller_who_interrupts_loses_nothing() -> None:
 async def test_the_answer_is_spoken_in_pieces_between_its_marks() -> None:
     machine = AsyncMachine.from_dict(LOOP, model=ScriptedLLM([reply("a", TEXT)]))
     chat = await machine.start(greet=False)
-    down, _ = await run_test(EXAMPLE["MachineProcessor"](chat), frames_to_send=[said("A table"), SleepFrame()])
+    down, _ = await run_test(
+        EXAMPLE["MachineProcessor"](chat), frames_to_send=[said("A table"), SleepFrame()]
+    )
     names = [type(frame).__name__ for frame in down]
     assert (names[0], names[-1]) == ("LLMFullResponseStartFrame", "LLMFullResponseEndFrame")
     assert len(names) > 3

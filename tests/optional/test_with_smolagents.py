@@ -14,7 +14,11 @@ from paths import ROOT, TESTS
 
 TOOL = {
     "type": "function",
-    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+    "function": {
+        "name": "look",
+        "description": "Look.",
+        "parameters": {"type": "object", "properties": {}},
+    },
 }
 
 
@@ -25,7 +29,11 @@ def model(server):
 def test_a_model_of_smolagents_is_asked_with_messages_and_tools() -> None:
     with serve_scripted([calls(("look", {"at": "sea"})), "wet"]) as server:
         client = create_llm_client("smolagents", agent_or_model=model(server))
-        first = client.chat([Message("system", "Be short."), Message("user", "Well?")], tools=[TOOL], temperature=0.2)
+        first = client.chat(
+            [Message("system", "Be short."), Message("user", "Well?")],
+            tools=[TOOL],
+            temperature=0.2,
+        )
         [call] = first.tool_calls
         answered = [Message("assistant", "", [call]), Message("tool", "wet", tool_call_id=call.id)]
         second = client.chat([Message("user", "Well?"), *answered])
@@ -37,7 +45,9 @@ def test_a_model_of_smolagents_is_asked_with_messages_and_tools() -> None:
 
 
 def test_the_model_of_an_agent_is_asked_and_errors_raise() -> None:
-    with serve_scripted([HttpReply(status=400, body={"error": {"message": "no such model"}})]) as server:
+    with serve_scripted(
+        [HttpReply(status=400, body={"error": {"message": "no such model"}})]
+    ) as server:
         agent = smolagents.ToolCallingAgent(tools=[], model=model(server))
         client = create_llm_client("smolagents", agent_or_model=agent)
         assert client.model is agent.model
@@ -53,7 +63,12 @@ def test_what_is_no_model_is_refused() -> None:
 
 
 def test_the_research_example_runs(capsys) -> None:
-    replies = [calls(("demo_search", {"query": "lighthouses"})), "They are old.", "An article.", {"valid": True}]
+    replies = [
+        calls(("demo_search", {"query": "lighthouses"})),
+        "They are old.",
+        "An article.",
+        {"valid": True},
+    ]
     with serve_scripted(replies) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         example = runpy.run_path(str(ROOT / "examples" / "classes" / "smolagents_research.py"))

@@ -1,4 +1,6 @@
-"""What CI runs: the script of the action with its inputs, the hooks' commands, and the snippets of the page on CI."""
+"""What CI runs: the script of the action with its inputs, the hooks' commands, and the snippets of
+the page on CI.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from llm_fsm.cli.commands.validate import validate
 from paths import ROOT
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+HOOKS: list[dict[str, Any]] = yaml.safe_load(
+    (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+)
 SNIPPETS = re.findall(
     r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "ci.md").read_text(encoding="utf-8"), re.M | re.S
 )
@@ -54,7 +58,12 @@ def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
         (GOOD, {}, 0, ""),
         ({**GOOD, "initial_state": "b"}, {}, 1, "::error file=./bots/a b.json,"),
         ({**GOOD, "colour": 1}, {"paths": "bots/a b.json\n\n"}, 0, "::warning file=bots/a b.json,"),
-        ({**GOOD, "colour": 1}, {"paths": " \r\n  bots/a b.json\t\r\n"}, 0, "::warning file=bots/a b.json,"),
+        (
+            {**GOOD, "colour": 1},
+            {"paths": " \r\n  bots/a b.json\t\r\n"},
+            0,
+            "::warning file=bots/a b.json,",
+        ),
         ({**GOOD, "colour": 1}, {"fail_on": "warning"}, 1, "::warning "),
         ({**GOOD, "colour": 1}, {"fail_on": "warning", "ignore": "S101,W4"}, 0, ""),
         ({**GOOD, "colour": 1}, {"fail_on": "warning", "select": "F", "format": "text"}, 0, ""),
@@ -106,7 +115,11 @@ ASKS = {
         ({"tests": "bots\n"}, 1, "--tools FILE.py"),
         ({"tests": "bots", "tools": "my tools.py"}, 0, "1 passed"),
         ({"tests": "bots", "tools": "my tools.py", "fail_under": "100"}, 0, "1 passed"),
-        ({"tests": "bots/a.test.json\r\n", "tools": "other.py"}, 4, "other.py: there is no such file"),
+        (
+            {"tests": "bots/a.test.json\r\n", "tools": "other.py"},
+            4,
+            "other.py: there is no such file",
+        ),
         ({"tests": "$(touch hacked)"}, 4, "hacked"),
     ],
 )
@@ -117,7 +130,9 @@ def test_the_action_runs_the_tests_it_is_told(
     (tmp_path / "bots" / "a.json").write_text(json.dumps(TALKS), encoding="utf-8")
     suite = {"definition": "a.json", "cases": [ASKS]}
     (tmp_path / "bots" / "a.test.json").write_text(json.dumps(suite), encoding="utf-8")
-    (tmp_path / "my tools.py").write_text("def stock() -> int:\n    return 7\n\n\nTOOLS = [stock]\n")
+    (tmp_path / "my tools.py").write_text(
+        "def stock() -> int:\n    return 7\n\n\nTOOLS = [stock]\n"
+    )
     done = run_step("Test", tmp_path, **inputs)
     assert done.returncode == code, done.stdout + done.stderr
     assert printed in done.stdout + done.stderr
@@ -142,7 +157,11 @@ def test_action_hooks_and_page_install_what_checking_needs(tmp_path: Path) -> No
     for tests, packages in (("", ["--no-deps", *needed]), ("bots", [])):
         done = subprocess.run(
             ["bash", "-eo", "pipefail", "-c", step["run"]],
-            env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "ACTION_PATH": "/a b", "TESTS": tests},
+            env={
+                "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+                "ACTION_PATH": "/a b",
+                "TESTS": tests,
+            },
             capture_output=True,
             text=True,
             check=True,
@@ -181,9 +200,19 @@ sys.exit(main({arguments!r}))
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--format", "sarif"), ("--format", "junit"), ("--fix",), ("--fail-on", "warning"), ("--rules",)]
+    "options",
+    [
+        (),
+        ("--format", "sarif"),
+        ("--format", "junit"),
+        ("--fix",),
+        ("--fail-on", "warning"),
+        ("--rules",),
+    ],
 )
-def test_checking_needs_the_packages_of_its_group_alone(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_checking_needs_the_packages_of_its_group_alone(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         needed = tomllib.load(file)["dependency-groups"]["lint"]
     names = {re.split(r"[<>=]", package)[0] for package in needed} | {"llm-fsm-runtime"}
@@ -191,10 +220,14 @@ def test_checking_needs_the_packages_of_its_group_alone(tmp_path: Path, options:
     shutil.copytree(ROOT / "fsm_definitions", folder)
     arguments = ["validate", *options, *([] if options == ("--rules",) else [str(folder)])]
     program = CHECKER_ALONE.format(names=names, arguments=arguments)
-    done = subprocess.run((sys.executable, "-c", program), cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        (sys.executable, "-c", program), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     refused = CHECKER_ALONE.format(names=names, arguments=["show", "greeting"])
-    done = subprocess.run((sys.executable, "-c", refused), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        (sys.executable, "-c", refused), capture_output=True, text=True, check=False
+    )
     assert "this needs the package pydantic" in done.stderr
 
 
@@ -213,7 +246,8 @@ def test_the_hooks_run_on_the_files_they_are_given(tmp_path: Path, hook: dict[st
     assert ("--fix" in arguments) is ("persona" in file.read_text(encoding="utf-8"))
     assert re.search(hook["files"], "my/bots/deep/a.json")
     assert not re.search(hook["files"], "package.json")
-    assert re.search(hook["exclude"], "bots/a.test.json")  # which a folder of definitions holds too, and is none
+    # which a folder of definitions holds too, and is none
+    assert re.search(hook["exclude"], "bots/a.test.json")
     assert not re.search(hook["exclude"], "bots/test.json")
 
 
@@ -228,7 +262,11 @@ def test_the_page_pins_a_commit_that_there_is() -> None:
     if shallow.stdout.strip() == "false":  # an archive or a shallow clone knows no older commit
         subprocess.run(("git", "merge-base", "--is-ancestor", pin, "HEAD"), cwd=ROOT, check=True)
         text = subprocess.run(
-            ("git", "show", f"{pin}:.pre-commit-hooks.yaml"), cwd=ROOT, check=True, capture_output=True, text=True
+            ("git", "show", f"{pin}:.pre-commit-hooks.yaml"),
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
         assert yaml.safe_load(text) == HOOKS
 

@@ -1,4 +1,6 @@
-"""The benchmarks run and print their table; of what they measure, only the sizes of prompts are judged here."""
+"""The benchmarks run and print their table; of what they measure, only the sizes of prompts are
+judged here.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from paths import ROOT
 
 
 @pytest.mark.parametrize(
-    "document", [definition(), long_definition(20), certain.definition()], ids=["form", "20 states", "visit"]
+    "document",
+    [definition(), long_definition(20), certain.definition()],
+    ids=["form", "20 states", "visit"],
 )
 def test_the_measured_definitions_have_no_findings(document: dict) -> None:
     found = [finding.name for finding in check(document)]
@@ -74,7 +78,10 @@ def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> 
     count = counter()
 
     def mean(states: int) -> float:
-        stays = {"transition": {"target_state": "step_0", "context_update": {}}, "message": "Please go on."}
+        stays = {
+            "transition": {"target_state": "step_0", "context_update": {}},
+            "message": "Please go on.",
+        }
         asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [stays]))
         return sum(count(sent(request)) for request in asked[1:]) / 12
 
@@ -82,7 +89,9 @@ def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> 
 
 
 def test_the_table_says_what_is_over_its_bar() -> None:
-    lines = table([Figure("quick", 1.0, 2.0), Figure("slow", 3.0, 2.0), Figure("free", 9.0)]).splitlines()
+    lines = table(
+        [Figure("quick", 1.0, 2.0), Figure("slow", 3.0, 2.0), Figure("free", 9.0)]
+    ).splitlines()
     assert [line.split() for line in lines[2:]] == [
         ["quick", "1.000", "2", "pass"],
         ["slow", "3.000", "2", "OVER"],

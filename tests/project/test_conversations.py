@@ -1,4 +1,6 @@
-"""The conformance set: conversations as people have them, played as `llm-fsm test tests/conversations` plays them."""
+"""The conformance set: conversations as people have them, played as `llm-fsm test
+tests/conversations` plays them.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,15 @@ def test_every_pattern_is_switched_on_somewhere() -> None:
     assert {name for loaded in machines for name in loaded.definition.patterns} == set(PATTERNS)
 
 
-def test_a_conversation_that_goes_otherwise_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_conversation_that_goes_otherwise_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = (FOLDER / "cancellations.test.json").read_text(encoding="utf-8")
     place = tmp_path / "x.test.json"
     place.write_text(
-        text.replace("machines/", f"{FOLDER}/machines/").replace('"outcome": "cancelled"', '"outcome": "final"'),
+        text.replace("machines/", f"{FOLDER}/machines/").replace(
+            '"outcome": "cancelled"', '"outcome": "final"'
+        ),
         encoding="utf-8",
     )
     assert main(["test", str(place)]) == 1

@@ -1,6 +1,7 @@
 """Code stays written out: each room has limits for the size and the density of its syntax tree.
 
-Lower a limit when a room got better. Raise one only if the room gained a purpose, not because code got denser.
+Lower a limit when a room got better. Raise one only if the room gained a purpose, not because code
+got denser.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 class Limits(NamedTuple):
     """Upper limits of a room.
 
-    `nodes`: statements and expressions without constants. `nodes_a_line`: the same for each line of code. `nested`:
-    conditional expressions inside another one. `double`: comprehensions with two loops or two tests. `long`: lines of
-    more than 100 characters.
+    `nodes`: statements and expressions without constants. `nodes_a_line`: the same for each line of
+    code. `nested`: conditional expressions inside another one. `double`: comprehensions with two
+    loops or two tests. `long`: lines of more than 100 characters.
     """
 
     nodes: int
@@ -91,14 +92,26 @@ def test_every_room_has_limits() -> None:
         ('"""A module."""\n\n# a comment\nx = y  # more\n', Density(nodes=3, code_lines=1)),
         ('def f():\n    """Two\n    lines."""\n    return g(1)\n', Density(nodes=4, code_lines=2)),
         ("x = (a if b else c)", Density(nodes=6, code_lines=1, conditionals=1)),
-        ("x = a if b else [c if d else e]", Density(nodes=10, code_lines=1, conditionals=2, nested=1)),
+        (
+            "x = a if b else [c if d else e]",
+            Density(nodes=10, code_lines=1, conditionals=2, nested=1),
+        ),
         ("x = [a for a in b]", Density(nodes=6, code_lines=1, comprehensions=1)),
-        ("x = {a for b in c for a in b}", Density(nodes=8, code_lines=1, comprehensions=1, double=1)),
-        ("x = any(a for a in b if a if c)", Density(nodes=10, code_lines=1, comprehensions=1, double=1)),
+        (
+            "x = {a for b in c for a in b}",
+            Density(nodes=8, code_lines=1, comprehensions=1, double=1),
+        ),
+        (
+            "x = any(a for a in b if a if c)",
+            Density(nodes=10, code_lines=1, comprehensions=1, double=1),
+        ),
         (f"x = '{'a' * 100}'", Density(nodes=2, code_lines=1, long=1)),
         (f"# {'a' * 100}", Density(long=1)),
         (f'x = """A prompt\n{"a" * 101}"""', Density(nodes=2, code_lines=2)),
-        (f'@lint_rule("F1")\ndef f():\n    """A page\n{"a" * 101}"""\n', Density(nodes=3, code_lines=2)),
+        (
+            f'@lint_rule("F1")\ndef f():\n    """A page\n{"a" * 101}"""\n',
+            Density(nodes=3, code_lines=2),
+        ),
         (f'def f():\n    """A text\n{"a" * 101}"""\n', Density(nodes=1, code_lines=1, long=1)),
     ],
 )

@@ -1,15 +1,16 @@
-"""What the documents show is true: every block is run, every table of names is held against the code.
+"""What the documents show is true: every block is run, every table of names is held against the
+code.
 
-Blocks of one document run in order, in one folder that holds a copy of the checkout, Python blocks in one
-namespace. A comment on the line before a block says more about it:
+Blocks of one document run in order, in one folder that holds a copy of the checkout, Python blocks
+in one namespace. A comment on the line before a block says more about it:
 
     <!-- file: NAME -->   the block is the content of a file, which is written
     <!-- output -->       the block is what the block before it prints
     <!-- same: NAME -->   the block is the code of a file, which has a test of its own
 
-Of `console` blocks, lines with `$ ` are commands, lines with `> ` what is typed, the others what is printed.
-In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it. A `python3` there makes an
-empty virtual environment.
+Of `console` blocks, lines with `$ ` are commands, lines with `> ` what is typed, the others what is
+printed. In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it. A
+`python3` there makes an empty virtual environment.
 The guide and the pages for authors have tests of their own, see `test_guide`.
 """
 
@@ -128,12 +129,18 @@ class Reader:
                 "python": self.python,
                 "text": self.tree,
             }
-            assert block.language in kinds, f"{block.place}: nothing is known of {block.language!r} blocks"
+            assert block.language in kinds, (
+                f"{block.place}: nothing is known of {block.language!r} blocks"
+            )
             kinds[block.language](block)
 
     def shell(self, command: str, place: str, typed: str = "") -> str:
         binaries = Path(sys.executable).parent
-        environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        environment = {
+            **os.environ,
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "NO_COLOR": "1",
+        }
         environment["TESTS_PYTHON"] = sys.executable
         done = subprocess.run(
             ("bash", "-c", HARMLESS + command),
@@ -144,7 +151,9 @@ class Reader:
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, f"{place}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, (
+            f"{place}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        )
         return done.stdout
 
     def bash(self, block: Block) -> None:
@@ -156,7 +165,9 @@ class Reader:
             typed = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
             shown = [line for line in lines if line and not line.startswith("> ")]
             printed = self.shell(command, block.place, "".join(f"{line}\n" for line in typed))
-            assert [line for line in printed.splitlines() if line] == shown, f"{block.place}: {command}"
+            assert [line for line in printed.splitlines() if line] == shown, (
+                f"{block.place}: {command}"
+            )
 
     def json(self, block: Block) -> None:
         json.loads(block.text)
@@ -179,7 +190,9 @@ class Reader:
 
 
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=shown_name)
-def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_a_document_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "checkout"
     folder.mkdir()
     skip = shutil.ignore_patterns("__pycache__")
@@ -201,14 +214,18 @@ def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch:
             machine.close()
 
 
-LEARNED_FROM = [path for path in DOCUMENTS if path.parent.name == "tutorial" or path.name == "README.md"]
+LEARNED_FROM = [
+    path for path in DOCUMENTS if path.parent.name == "tutorial" or path.name == "README.md"
+]
 
 
 @pytest.mark.parametrize("path", LEARNED_FROM, ids=shown_name)
 def test_the_checker_has_no_warning_about_a_definition_of_the_tutorial(path: Path) -> None:
     for block in blocks(path):
         if block.role == "file" and '"states"' in block.text:
-            found = [finding.name for finding in check(json.loads(block.text)) if finding.level != "info"]
+            found = [
+                finding.name for finding in check(json.loads(block.text)) if finding.level != "info"
+            ]
             assert found == [], block.place
 
 
@@ -220,7 +237,9 @@ def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
 
 def anchors(path: Path) -> set[str]:
     """What links to headings of a document are called, as GitHub makes them."""
-    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -228,10 +247,12 @@ def anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=shown_name)
 def test_every_link_to_a_heading_leads_to_one(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", path.read_text(encoding="utf-8"))
-    missing = [(place, name) for place, name in links if name not in anchors(path.parent / place if place else path)]
+    missing = [
+        (place, name)
+        for place, name in links
+        if name not in anchors(path.parent / place if place else path)
+    ]
     assert missing == []
-
-
 
 
 def project() -> dict[str, Any]:
@@ -257,7 +278,9 @@ def test_every_dependency_has_its_reason() -> None:
 
 def importers(package: str) -> set[str]:
     """The rooms that import a package."""
-    line = re.compile(rf"^\s*(?:import|from) {package}\b|import_module\(\"{package}\"", re.MULTILINE)
+    line = re.compile(
+        rf"^\s*(?:import|from) {package}\b|import_module\(\"{package}\"", re.MULTILINE
+    )
     places = ROOT / "src" / "llm_fsm"
     found = [
         path.relative_to(places).with_suffix("").parts
@@ -272,7 +295,9 @@ def test_the_table_of_dependencies_names_who_imports_them() -> None:
     modules = {"google-re2": "re2", "tzdata": "zoneinfo"}
     for name, _, _, rooms, _ in rows("docs/dependencies.md", header):
         package = modules.get(name, name.replace("-", "_"))
-        found = importers(package) | (importers("pydantic_core") if package == "pydantic" else set())
+        found = importers(package) | (
+            importers("pydantic_core") if package == "pydantic" else set()
+        )
         assert set(re.split(", (?:when|with) ", rooms)[0].split(", ")) == found, name
 
 
@@ -315,4 +340,6 @@ def test_the_page_of_the_architecture_names_files_and_functions_that_there_are()
         named = re.sub(r"\]\([^)]*\)", "]", f"{first} {then}")
         for place in re.findall(r"\b\w+/[\w/]+(?:\.\w+)*", named):
             stem = place.removeprefix("src/llm_fsm/")
-            assert (ROOT / place).exists() or (source / stem).exists() or (ROOT / stem).exists(), place
+            assert (ROOT / place).exists() or (source / stem).exists() or (ROOT / stem).exists(), (
+                place
+            )

@@ -1,4 +1,6 @@
-"""The reference names all that there is to import, to set and to call, and nothing that there is not."""
+"""The reference names all that there is to import, to set and to call, and nothing that there is
+not.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,26 @@ from paths import ROOT
 SOURCE = ROOT / "src" / "llm_fsm"
 PAGES = ("api.md", "reference/events.md", "reference/errors.md", "reference/environment.md")
 PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
-GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, OpenPause, Listed, Delivery, Finding)
+GIVEN = (
+    Turn,
+    Choice,
+    messages.Message,
+    messages.Usage,
+    messages.Paused,
+    OpenPause,
+    Listed,
+    Delivery,
+    Finding,
+)
 ASKED = (messages.LLMRequest, messages.LLMMessage, messages.ModelReply)
 TOLD = (Occasion, Veto, Handler)
 SETTINGS = (
-    *(definition.Condition, definition.HistorySettings, definition.ModelSettings, definition.Limits),
+    *(
+        definition.Condition,
+        definition.HistorySettings,
+        definition.ModelSettings,
+        definition.Limits,
+    ),
     *(definition.ToolRef, definition.KeyResult, definition.Scope, definition.Property),
 )
 
@@ -58,14 +75,18 @@ def tables(header: str) -> list[list[str]]:
 def called(header: str) -> dict[str, list[str] | None]:
     """What the first cells show: names to parameters, None for those that are not called."""
     found: dict[str, list[str] | None] = {}
-    for name, brackets in re.findall(r"`(\w+)(\([^`]*\))?`", " ".join(row[0] for row in tables(header))):
+    for name, brackets in re.findall(
+        r"`(\w+)(\([^`]*\))?`", " ".join(row[0] for row in tables(header))
+    ):
         inside = brackets.strip("()").replace("*", "")
         found[name] = (inside.split(", ") if inside else []) if brackets else None
     return found
 
 
 def members(*kinds: type) -> dict[str, list[str] | None]:
-    """Public names of classes, a later one's counting first: methods with their parameters, others with None."""
+    """Public names of classes, a later one's counting first: methods with their parameters, others
+    with None.
+    """
     found: dict[str, list[str] | None] = {}
     for kind in kinds:
         for name in (name for name in dir(kind) if not name.startswith("_")):
@@ -85,7 +106,11 @@ def test_every_name_of_the_package_is_told_of_once() -> None:
 
 
 def test_every_error_is_told_of() -> None:
-    public = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
+    public = {
+        name
+        for name, kind in vars(errors).items()
+        if inspect.isclass(kind) and issubclass(kind, Exception)
+    }
     assert {name for name in public if f"`{name}`" not in PAGE} == set()
     for attribute in inspect.signature(errors.ModelError).parameters:
         if not attribute.endswith(("message", "rejected")):
@@ -108,7 +133,9 @@ def test_every_method_is_told_of_with_its_parameters() -> None:
     ours = members(AsyncConversation)
     assert set(told) == {*ours, *members(Conversation)}
     assert {name: names for name, names in told.items() if names is not None} == {
-        name: names for name, names in ours.items() if names is not None and name not in ("history", "turns")
+        name: names
+        for name, names in ours.items()
+        if names is not None and name not in ("history", "turns")
     }
     alone = set(re.findall(r"`(\w+)(?:\(\))?` ¹", PAGE))
     assert alone == set(ours) - set(members(Conversation))
@@ -120,7 +147,9 @@ def test_every_method_is_told_of_with_its_parameters() -> None:
 
 def _names(kind: Any) -> list[str]:
     """The fields of a frozen value."""
-    fields = getattr(kind, "__struct_fields__", ()) or [field.name for field in dataclasses.fields(kind)]
+    fields = getattr(kind, "__struct_fields__", ()) or [
+        field.name for field in dataclasses.fields(kind)
+    ]
     return [name.lstrip("_") for name in fields]
 
 
@@ -133,7 +162,10 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
 
 
 def test_every_event_is_told_of_with_its_fields() -> None:
-    shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields | happened |")}
+    shown = {
+        row[0].strip("`"): re.findall(r"`(\w+)`", row[1])
+        for row in tables("| event | fields | happened |")
+    }
     kinds = {name: getattr(events, name) for name in events.EVENTS}
     kinds |= {kind.__name__: kind for kind in (SinkFailed, TurnSaved, TurnAborted)}
     assert shown == {name: _names(kind) for name, kind in kinds.items()}
@@ -144,7 +176,11 @@ def test_what_a_function_of_a_task_works_with_is_told_of() -> None:
     shown = {name for row in found for name in re.findall(r"`(\w+)", " ".join(row))}
     parts = (workbench.Workbench, workbench.BoundModel, workbench.Shared, workbench.TaskMemory)
     meant = {name for part in parts for name in members(part)} - {"answer", "stop"}
-    told = set(re.findall(r"`(\w+)`", workbench.Workbench.__doc__ or "")) - {"ctx", "run_with_tools", "chat"}
+    told = set(re.findall(r"`(\w+)`", workbench.Workbench.__doc__ or "")) - {
+        "ctx",
+        "run_with_tools",
+        "chat",
+    }
     assert {*meant, *told} <= shown
 
 
@@ -175,21 +211,23 @@ def test_every_setting_of_the_format_is_told_of() -> None:
 
 def test_every_repair_pattern_is_told_of() -> None:
     page = (ROOT / "docs" / "reference" / "cancel-correct-repeat.md").read_text(encoding="utf-8")
-    assert [name for name in re.findall(r"^\| `(\w+)` \| ", page, re.MULTILINE) if name in PATTERNS] == list(PATTERNS)
+    assert [
+        name for name in re.findall(r"^\| `(\w+)` \| ", page, re.MULTILINE) if name in PATTERNS
+    ] == list(PATTERNS)
 
 
 def test_the_page_of_continuous_integration_names_every_input_of_the_action() -> None:
     action = (ROOT / "action.yml").read_text(encoding="utf-8")
-    inputs = re.findall(r"^  ([\w-]+):$", action[action.index("inputs:") : action.index("runs:")], re.MULTILINE)
+    inputs = re.findall(
+        r"^  ([\w-]+):$", action[action.index("inputs:") : action.index("runs:")], re.MULTILINE
+    )
     assert "fail-on" in inputs
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     assert [name for name in inputs if f"`{name}`" not in page] == []
 
 
 TESTS = [
-    kind
-    for kind in vars(suite).values()
-    if inspect.isclass(kind) and issubclass(kind, Written)
+    kind for kind in vars(suite).values() if inspect.isclass(kind) and issubclass(kind, Written)
 ]
 
 

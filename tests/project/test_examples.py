@@ -1,4 +1,6 @@
-"""Every example runs: as a program with the model `offline`, and in the process with a scripted one."""
+"""Every example runs: as a program with the model `offline`, and in the process with a scripted
+one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from llm_fsm.testing.server.server import serve_scripted
 __all__ = ["example"]
 
 
-def run(name: str, *arguments: str, said: str = "", folder: Path | None = None, **environment: str) -> str:
+def run(
+    name: str, *arguments: str, said: str = "", folder: Path | None = None, **environment: str
+) -> str:
     """What an example prints when it is run as its docstring says."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("LLM_FSM_")}
     done = subprocess.run(
@@ -74,7 +78,9 @@ def test_ten_lines_are_ten_lines() -> None:
 
 
 def test_ten_lines_hold_a_conversation_with_the_model_of_the_argument() -> None:
-    printed = run("ten_lines", "offline", said="I'm Ada\n\nTo see the house\nnever read\n").splitlines()
+    printed = run(
+        "ten_lines", "offline", said="I'm Ada\n\nTo see the house\nnever read\n"
+    ).splitlines()
     assert printed[0] == "Hello, and welcome! What may I call you?"
     assert printed[1].startswith("What brings you here today?")
     assert printed[2] == "Please say something."
@@ -147,7 +153,8 @@ async def test_the_service_answers_a_repeated_request_from_the_record(serving: A
     async with serving(machine) as client:
         where = f"/conversations/{(await client.post('/conversations')).json()['conversation_id']}/messages"
         answers = [
-            (await client.post(where, json={"text": "Ada", "request_id": "m1"})).json() for _ in range(3)
+            (await client.post(where, json={"text": "Ada", "request_id": "m1"})).json()
+            for _ in range(3)
         ]
         other = await client.post(where, json={"text": "Bob", "request_id": "m1"})
     assert answers[0] == answers[1] == answers[2]
@@ -158,7 +165,10 @@ async def test_the_service_answers_a_repeated_request_from_the_record(serving: A
 def told(body: str) -> list[tuple[str, Any]]:
     """The server-sent events of an answer."""
     events = [event.split("\n") for event in body.split("\n\n") if event]
-    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events]
+    return [
+        (name.removeprefix("event: "), json.loads(data.removeprefix("data: ")))
+        for name, data in events
+    ]
 
 
 @pytest.mark.anyio
@@ -172,7 +182,10 @@ async def test_the_service_streams_words_and_then_the_answer(serving: Any) -> No
         assert len(words) > 1
         text = "Thank you.\n\nWhat is your e-mail address?"
         assert "".join(word for _, word in words) == answer["text"] == text
-        assert (last, answer) == ("turn", (await client.post(f"{where}/messages", json=said)).json())
+        assert (last, answer) == (
+            "turn",
+            (await client.post(f"{where}/messages", json=said)).json(),
+        )
         again = told((await client.post(f"{where}/stream", json=said)).text)
         other = told((await client.post(f"{where}/stream", json={**said, "text": "Bob"})).text)
     assert again == [("words", text), ("turn", answer)]
@@ -185,10 +198,14 @@ async def test_the_service_says_who_must_act(serving: Any) -> None:
     failed = ModelError("the provider is down", retryable=True)
     machine, _ = registration([failed, reply("cancelled")])
     async with serving(machine) as client:
-        started = (await client.post("/conversations", json={"context": {"full_name": "Ada"}})).json()
+        started = (
+            await client.post("/conversations", json={"context": {"full_name": "Ada"}})
+        ).json()
         where = f"/conversations/{started['conversation_id']}/messages"
         statuses = {
-            "unknown": (await client.post("/conversations/nobody/messages", json={"text": "hi"})).status_code,
+            "unknown": (
+                await client.post("/conversations/nobody/messages", json={"text": "hi"})
+            ).status_code,
             "empty": (await client.post(where, json={"text": ""})).status_code,
             "blank": (await client.post(where, json={"text": "  "})).status_code,
             "wrong value": (
@@ -219,9 +236,9 @@ async def test_the_service_makes_its_own_machine(
         started = (await client.post("/conversations")).json()
     async with serving() as client:
         where = f"/conversations/{started['conversation_id']}/messages"
-        assert (await client.post(where, json={"text": "I'm Ada Lovelace, ada@example.com"})).json()[
-            "state"
-        ] == "phone"
+        assert (
+            await client.post(where, json={"text": "I'm Ada Lovelace, ada@example.com"})
+        ).json()["state"] == "phone"
 
 
 # -- webhook_bot
@@ -267,7 +284,7 @@ def message(number: int, text: str, thread: str = "t1") -> bytes:
 
 def test_the_webhook_answers_and_repeats_a_repeated_delivery(webhook: Any) -> None:
     deliver = webhook(
-        [reply("route", "Which order is it?", topic="order"), reply("discarded", "Fine.")],
+        [reply("route", "Which order is it?", topic="order"), reply("discarded", "Fine.")]
     )
     first = deliver(message(1, "My order is late"))
     assert first == (200, {"text": "Which order is it?"})
@@ -283,7 +300,10 @@ def test_the_webhook_answers_and_repeats_a_repeated_delivery(webhook: Any) -> No
 
 def test_the_webhook_keeps_threads_apart(webhook: Any) -> None:
     deliver = webhook(
-        [reply("route", "Which order?", topic="order"), reply("route", "Which invoice?", topic="billing")]
+        [
+            reply("route", "Which order?", topic="order"),
+            reply("route", "Which invoice?", topic="billing"),
+        ]
     )
     assert deliver(message(1, "order", "t1"))[1]["text"] == "Which order?"
     assert deliver(message(1, "bill", "t2"))[1]["text"] == "Which invoice?"
@@ -343,7 +363,10 @@ def returns(example: Any) -> Iterator[Any]:
 
     def start(*replies: Any) -> Any:
         machine = Machine.from_file(
-            module.DEFINITION, model=ScriptedLLM(list(replies)), store="memory", handlers=module.handlers()
+            module.DEFINITION,
+            model=ScriptedLLM(list(replies)),
+            store="memory",
+            handlers=module.handlers(),
         )
         machines.append(machine)
         return machine.start()
@@ -387,7 +410,9 @@ def test_a_footer_is_put_under_every_answer(returns: Any) -> None:
 
 
 @pytest.mark.parametrize(("retryable", "words"), [(True, "busy"), (False, "call us")])
-def test_an_apology_is_said_when_the_provider_fails(returns: Any, retryable: bool, words: str) -> None:
+def test_an_apology_is_said_when_the_provider_fails(
+    returns: Any, retryable: bool, words: str
+) -> None:
     chat = returns(ModelError("down", retryable=retryable))
     turn = chat.send("hello")
     assert words in turn.text

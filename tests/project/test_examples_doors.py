@@ -20,9 +20,17 @@ def main_of(name: str) -> Any:
 
 def test_the_report_proves_its_states(capsys) -> None:
     found = "Lamps are described in the handbook, chapter 4."
-    replies = ["Too short.", calls(("search", {"query": "lamps"})), found, {"sourced": True}, "# One\n# Two"]
+    replies = [
+        "Too short.",
+        calls(("search", {"query": "lamps"})),
+        found,
+        {"sourced": True},
+        "# One\n# Two",
+    ]
     with serve_scripted(replies) as server:
-        main_of("workflow_report")(OpenAIAdapter(model="any", api_key="sk-any", base_url=server.base_url), "lamps")
+        main_of("workflow_report")(
+            OpenAIAdapter(model="any", api_key="sk-any", base_url=server.base_url), "lamps"
+        )
     assert capsys.readouterr().out == "# One\n# Two\n"
     assert "length" in str(server.requests[1].body["messages"])
     assert server.remaining == 0
@@ -32,7 +40,9 @@ def test_the_ooda_example_stops_when_its_task_is_done(capsys) -> None:
     acting = calls(("count", {"shelf": "A"}), ("move", {"source": "A", "target": "B", "boxes": 2}))
     replies = ["B is empty.", "A has three.", "Move two.", acting, "TASK COMPLETE: B holds two."]
     with serve_scripted(replies) as server:
-        main_of("workflow_ooda")(OpenAIAdapter(model="any", api_key="sk-any", base_url=server.base_url))
+        main_of("workflow_ooda")(
+            OpenAIAdapter(model="any", api_key="sk-any", base_url=server.base_url)
+        )
     assert capsys.readouterr().out == "TASK COMPLETE: B holds two.\n"
     assert "A: 1, B: 2" in str(server.requests[-1].body["messages"])
 
@@ -40,11 +50,17 @@ def test_the_ooda_example_stops_when_its_task_is_done(capsys) -> None:
 def test_support_waits_for_a_person_and_goes_on_elsewhere(capsys, tmp_path: Path) -> None:
     state = tmp_path / "support.json"
     asking = calls(("customer", {"name": "Ada"}), ("ask_supervisor", {"question": "Refund Ada?"}))
-    replies = [asking, "We refund the lamp.", {"summary": "refunded", "todo_list": ["send the money"]}]
+    replies = [
+        asking,
+        "We refund the lamp.",
+        {"summary": "refunded", "todo_list": ["send the money"]},
+    ]
     with serve_scripted(replies) as server:
 
         def client() -> Any:
-            return create_llm_client("openai", model="any", api_key="sk-any", base_url=server.base_url)
+            return create_llm_client(
+                "openai", model="any", api_key="sk-any", base_url=server.base_url
+            )
 
         main_of("openai_support")(client(), "My lamp is broken", str(state))
         main_of("openai_support")(client(), "", str(state), "Refund it")
@@ -58,7 +74,9 @@ def test_support_waits_for_a_person_and_goes_on_elsewhere(capsys, tmp_path: Path
 
 def test_a_machine_runs_inside_a_machine(capsys) -> None:
     with serve_scripted(["plan 1", "chapter 1", "plan 2", "chapter 2"]) as server:
-        client = create_llm_client("openai", model="any", api_key="sk-any", base_url=server.base_url)
+        client = create_llm_client(
+            "openai", model="any", api_key="sk-any", base_url=server.base_url
+        )
         main_of("nested_machines")(client)
     assert capsys.readouterr().out == "chapter 1\nchapter 2\n"
     assert "plan 2" in str(server.requests[3].body["messages"])
@@ -82,5 +100,8 @@ def test_an_own_loop_walks_the_map_to_its_end(capsys) -> None:
     bodies = [request.body["messages"] for request in server.requests]
     assert "Current State: start" in bodies[0][0]["content"]
     assert bodies[2][-1]["content"] == "Research completed: lighthouses"
-    assert "no transition from 'researching' to 'nowhere'; allowed: writing" in bodies[3][-1]["content"]
+    assert (
+        "no transition from 'researching' to 'nowhere'; allowed: writing"
+        in bodies[3][-1]["content"]
+    )
     assert "- review_article" in bodies[5][0]["content"]

@@ -1,4 +1,6 @@
-"""The examples that work: each plays the shipped definition of its name, in the process and as a program."""
+"""The examples that work: each plays the shipped definition of its name, in the process and as a
+program.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,12 @@ def made(module: ModuleType, *replies: Any, **options: Any) -> AsyncMachine:
     )
 
 
-def program(folder: Path, name: str, model: str | list[Any], said: str = "", **environment: str) -> str:
-    """What an example prints when it is run as its docstring says; `model`: a name, or the replies of a script."""
+def program(
+    folder: Path, name: str, model: str | list[Any], said: str = "", **environment: str
+) -> str:
+    """What an example prints when it is run as its docstring says; `model`: a name, or the replies
+    of a script.
+    """
     if not isinstance(model, str):
         (folder / "replies.json").write_text(json.dumps(model), encoding="utf-8")
         model = "scripted:replies.json"
@@ -54,12 +60,16 @@ def program(folder: Path, name: str, model: str | list[Any], said: str = "", **e
         env={**kept, **environment},
     )
     told = done.stderr.splitlines()
-    assert all(line.startswith("tool 'read' failed: ValueError: there is no document") for line in told), told
+    assert all(
+        line.startswith("tool 'read' failed: ValueError: there is no document") for line in told
+    ), told
     return done.stdout
 
 
 def verdicts(**passed: bool) -> dict[str, Any]:
-    return {"verdicts": [{"name": name, "reason": "why", "passed": ok} for name, ok in passed.items()]}
+    return {
+        "verdicts": [{"name": name, "reason": "why", "passed": ok} for name, ok in passed.items()]
+    }
 
 
 def states_of(turn: Turn) -> list[str]:
@@ -122,7 +132,9 @@ RESEARCH: list[Any] = [
 ]
 
 
-async def test_research_searches_remembers_summarises_and_writes_what_a_judge_accepts(example: Any) -> None:
+async def test_research_searches_remembers_summarises_and_writes_what_a_judge_accepts(
+    example: Any,
+) -> None:
     machine = made(example("research"), *RESEARCH)
     turn = await machine.run("How do lighthouses save power?")
     assert (turn.outcome, turn.output, turn.text) == ("passed", ARTICLE, "")
@@ -132,7 +144,9 @@ async def test_research_searches_remembers_summarises_and_writes_what_a_judge_ac
     assert returned[0].result[0]["id"] == "led-2019"
     assert returned[3].error is not None
     assert "search gives the ids" in returned[3].error
-    assert [event.summary for event in turn.events if isinstance(event, ev.Summarised)] == ["LED and solar."]
+    assert [event.summary for event in turn.events if isinstance(event, ev.Summarised)] == [
+        "LED and solar."
+    ]
     assert failed(turn) == ["cites", "faithful"]
     assert machine.llm.remaining == 0  # type: ignore[attr-defined]
 
@@ -251,9 +265,16 @@ async def test_refund_that_a_person_declines_pays_nothing(example: Any) -> None:
     ("replies", "state"),
     [
         ([{"_transition": "refuse", "amount": 0, "reason": "too late"}], "refused"),
-        ([calls(("pay_back", {"order_number": "R-204518", "amount": 49})), *[DECIDED] * 4], "by_hand"),
         (
-            [calls(("find_order", {"number": "R-204518"})), {**DECIDED, "amount": 5000}, *[DECIDED] * 3],
+            [calls(("pay_back", {"order_number": "R-204518", "amount": 49})), *[DECIDED] * 4],
+            "by_hand",
+        ),
+        (
+            [
+                calls(("find_order", {"number": "R-204518"})),
+                {**DECIDED, "amount": 5000},
+                *[DECIDED] * 3,
+            ],
             "by_hand",
         ),
         ([*ASSESS, {"_transition": "paid"}], "by_hand"),
@@ -285,7 +306,9 @@ async def test_refund_bounds_the_payment_itself(example: Any) -> None:
 )
 def test_refund_runs_as_a_program(tmp_path: Path, said: str, last: Any, end: str) -> None:
     with serve_scripted([*ASSESS, PAY, last]) as server:
-        printed = program(tmp_path, "refund", "any", said, LLM_FSM_BASE_URL=server.base_url).splitlines()
+        printed = program(
+            tmp_path, "refund", "any", said, LLM_FSM_BASE_URL=server.base_url
+        ).splitlines()
     assert printed[0].startswith("approval: pay_back {'order_number': 'R-204518', 'amount': 49}")
     assert printed[-1] == end
 
@@ -308,7 +331,11 @@ async def test_cleanup_is_judged_and_signed_off(example: Any) -> None:
     module = example("cleanup")
     machine = made(module, *CLEAN)
     turn = await machine.run(module.ROWS, conversation_id="c")
-    assert (turn.outcome, turn.output, failed(turn)) == ("paused", ROWS, ["complete", "well_formed"])
+    assert (turn.outcome, turn.output, failed(turn)) == (
+        "paused",
+        ROWS,
+        ["complete", "well_formed"],
+    )
     assert turn.paused is not None
     with pytest.raises(ValueError, match="does not fit"):
         await machine.answer("c", {"accepted": True})
@@ -339,6 +366,8 @@ async def test_cleanup_that_fails_is_done_by_hand(example: Any, replies: list[An
     assert (turn.state, turn.outcome) == ("by_hand", "passed")
 
 
-@pytest.mark.parametrize(("said", "end"), [("Eve\n", "Signed off by Eve."), ("\n", "Somebody has to")])
+@pytest.mark.parametrize(
+    ("said", "end"), [("Eve\n", "Signed off by Eve."), ("\n", "Somebody has to")]
+)
 def test_cleanup_runs_as_a_program(tmp_path: Path, said: str, end: str) -> None:
     assert end in program(tmp_path, "cleanup", CLEAN, said).splitlines()[-1]

@@ -1,6 +1,7 @@
 """docs/LLM_GUIDE.md and the reference for authors are true.
 
-Definitions load, replies have the effect that a page names, prompts are as rendered, and rules have the shown result.
+Definitions load, replies have the effect that a page names, prompts are as rendered, and rules have
+the shown result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import Any
 
 import pytest
 
-from guide_blocks import GUIDE, REFERENCE, Block, Played, all_blocks, definitions, play, prompt_text, scenes
+from guide_blocks import (
+    GUIDE,
+    REFERENCE,
+    Block,
+    Played,
+    all_blocks,
+    definitions,
+    play,
+    prompt_text,
+    scenes,
+)
 from llm_fsm import AsyncMachine, check
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.compiler import evaluate
@@ -46,13 +57,19 @@ def where(block: Block) -> str:
 def test_every_block_says_what_it_is(block: Block) -> None:
     kinds = {"definition", "fragment", "reply", "prompt", "run", "example", "tests", "values"}
     assert (
-        len(kinds & set(block.attributes) - ({"definition"} if "reply" in block.attributes else set())) == 1
+        len(
+            kinds
+            & set(block.attributes) - ({"definition"} if "reply" in block.attributes else set())
+        )
+        == 1
     )
     if block.language == "json":
         assert json.loads(block.text)
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if "tests" in block.attributes], ids=where)
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if "tests" in block.attributes], ids=where
+)
 def test_a_file_of_tests_passes(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "guide.test.json"
     path.write_text(block.text, encoding="utf-8")
@@ -123,18 +140,25 @@ def assert_context(expected: Mapping[str, str], played: Played) -> None:
 @pytest.mark.parametrize("block", PROMPTS, ids=where)
 async def test_a_prompt_is_shown_as_it_is_rendered(block: Block) -> None:
     played = await play(block.attributes["prompt"], SCENES, DEFINITIONS)
-    assert block.text == prompt_text(block, played.requests), "run python tests/support/guide_blocks.py"
+    assert block.text == prompt_text(block, played.requests), (
+        "run python tests/support/guide_blocks.py"
+    )
 
 
 @pytest.mark.parametrize("name", SCENES)
 async def test_prompts_carry_the_day_of_the_message(name: str) -> None:
     played = await play(name, SCENES, DEFINITIONS)
-    assert all(re.search(r"<today>[A-Z][a-z]+, 20\d\d-", call.messages[0].content) for call in played.requests)
+    assert all(
+        re.search(r"<today>[A-Z][a-z]+, 20\d\d-", call.messages[0].content)
+        for call in played.requests
+    )
 
 
 async def test_what_the_user_sees_after_a_fixed_reply_is_as_shown() -> None:
     played = await play("fixed", SCENES, DEFINITIONS)
-    [shown] = [block for block in BLOCKS if block.language == "text" and "example" in block.attributes]
+    [shown] = [
+        block for block in BLOCKS if block.language == "text" and "example" in block.attributes
+    ]
     assert shown.text.strip() == played.text
 
 
@@ -152,7 +176,10 @@ async def test_the_handler_of_the_guide_decides_the_check() -> None:
     names: dict[str, Any] = {}
     exec(compile(code, GUIDE.name, "exec"), names)
     reply = {
-        "transition": {"target_state": "check", "context_update": {"order_number": "R-1001", "pin": "0000"}},
+        "transition": {
+            "target_state": "check",
+            "context_update": {"order_number": "R-1001", "pin": "0000"},
+        },
         "message": "You are verified!",
     }
     again = {
@@ -167,7 +194,10 @@ async def test_the_handler_of_the_guide_decides_the_check() -> None:
     )
     chat = await machine.start()
     failed = await chat.send("R-1001, 0000")
-    assert (failed.state, failed.text) == ("mismatch", "That did not match. Please give both once more.")
+    assert (failed.state, failed.text) == (
+        "mismatch",
+        "That did not match. Please give both once more.",
+    )
     passed = await chat.send("4711")
     assert (passed.state, passed.text) == ("status", "Parcel R-1001 is on its way.")
     assert "pin" not in passed.context
@@ -229,7 +259,14 @@ def test_the_guide_names_every_operator() -> None:
 def test_the_rules_of_the_table_are_rules() -> None:
     part = CONDITIONS.read_text(encoding="utf-8").split("| wanted | rule |")[1].split("\n\n")[0]
     rules = [json.loads(found) for found in re.findall(r"`(\{.*\})`", part)]
-    data = {"topic": "billing", "time": "09:00", "day": "2099-01-01", "phone": "1", "a1": "x", "a2": "y"}
+    data = {
+        "topic": "billing",
+        "time": "09:00",
+        "day": "2099-01-01",
+        "phone": "1",
+        "a1": "x",
+        "a2": "y",
+    }
     assert len(rules) == 9
     system = {"_turns_in_state": 3, "_misses": 2, "_refusals": {"email": 3}, "_timestamp": 1e9}
     assert all(evaluate(rule, {**data, **system}) is True for rule in rules)
@@ -264,9 +301,16 @@ async def test_a_value_is_converted_as_shown(value: str, key: str, stored: str) 
         "name": "one",
         "initial_state": "ask",
         "context_schema": {"properties": {"answer": SCHEMAS[key]}},
-        "states": {"ask": {"purpose": "Which?", "transitions": [{"target_state": "done"}]}, "done": {}},
+        "states": {
+            "ask": {"purpose": "Which?", "transitions": [{"target_state": "done"}]},
+            "done": {},
+        },
     }
-    update = {"target_state": "ask", "context_update": {"answer": json.loads(value)}, "message": "I see."}
+    update = {
+        "target_state": "ask",
+        "context_update": {"answer": json.loads(value)},
+        "message": "I see.",
+    }
     machine = AsyncMachine.from_dict(document, model=ScriptedLLM([update]), store="memory")
     chat = await machine.start(greet=False)
     await chat.send("My answer")
@@ -275,9 +319,13 @@ async def test_a_value_is_converted_as_shown(value: str, key: str, stored: str) 
 
 def test_the_contents_lead_to_headings() -> None:
     headings = re.findall(
-        r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", TEXT, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+        r"^#+ (.+)$",
+        re.sub(r"^```.*?^```$", "", TEXT, flags=re.DOTALL | re.MULTILINE),
+        re.MULTILINE,
     )
-    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    anchors = {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings
+    }
     assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) - anchors == set()
 
 

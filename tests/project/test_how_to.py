@@ -1,4 +1,6 @@
-"""The how-to pages: each has a title that one would search, and what a test cannot run has the right options."""
+"""The how-to pages: each has a title that one would search, and what a test cannot run has the
+right options.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ MOST_LINES = 110
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """Yield the arguments of each `llm-fsm …` in an indented block: it needs a key, a server, or somebody's site."""
+    """Yield the arguments of each `llm-fsm …` in an indented block: it needs a key, a server, or
+    somebody's site.
+    """
     text = FENCED.sub("", page.read_text(encoding="utf-8")).replace("\\\n", " ")
     for line in re.findall(r"^ {4,}(.*\bllm-fsm .*)$", text, re.MULTILINE):
         for part in re.split(r"\s(?:\||&&|>)\s", line):

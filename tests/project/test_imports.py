@@ -18,8 +18,14 @@ from paths import ROOT
 PACKAGE = ROOT / "src" / "llm_fsm"
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {
-    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("checks", "loader", "problems")},
-    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("player", "schema", "session")},
+    *{
+        ("testing.pytest_plugin", f"testing.scenarios.{name}")
+        for name in ("checks", "loader", "problems")
+    },
+    *{
+        ("testing.pytest_plugin", f"testing.scenarios.{name}")
+        for name in ("player", "schema", "session")
+    },
     *{("testing.pytest_plugin", "_text"), ("testing.pytest_plugin", "engine.host_files")},
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     ("engine.conversation", "records.explain"),
@@ -52,7 +58,8 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-NAMED = [name for name in MODULES if name]  # without the package itself, whose names load on first use
+# without the package itself, whose names load on first use
+NAMED = [name for name in MODULES if name]
 
 
 def room_of(module: str) -> str:
@@ -104,7 +111,12 @@ def test_imports_stand_at_the_top() -> None:
 
 
 def test_a_class_name_is_one_class() -> None:
-    names = [node.name for module in MODULES for node in tree(module).body if isinstance(node, ast.ClassDef)]
+    names = [
+        node.name
+        for module in MODULES
+        for node in tree(module).body
+        if isinstance(node, ast.ClassDef)
+    ]
     assert {name for name in names if names.count(name) > 1} == SHARED_CLASS_NAMES
 
 
@@ -115,10 +127,17 @@ def hidden_in_comprehensions(function: ast.AST, own: set[str]) -> set[str]:
     inside: set[ast.AST] = set()
     for node in ast.walk(function):
         if isinstance(node, kinds):
-            targets = [name for part in node.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)]
+            targets = [
+                name
+                for part in node.generators
+                for name in ast.walk(part.target)
+                if isinstance(name, ast.Name)
+            ]
             taken = {name.id for name in targets} & own
             variables |= taken
-            inside |= {name for name in ast.walk(node) if isinstance(name, ast.Name) and name.id in taken}
+            inside |= {
+                name for name in ast.walk(node) if isinstance(name, ast.Name) and name.id in taken
+            }
     names = {node for node in ast.walk(function) if isinstance(node, ast.Name)} - inside
     return variables & {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
@@ -127,7 +146,11 @@ def hidden_in_comprehensions(function: ast.AST, own: set[str]) -> set[str]:
 def test_no_comprehension_hides_what_its_function_calls(module: str) -> None:
     """Python 3.12.1 takes the one for the other and raises UnboundLocalError."""
     body = tree(module).body
-    own = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    own = {
+        node.name
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
     own |= {
         (alias.asname or alias.name).partition(".")[0]
         for node in body
@@ -135,7 +158,9 @@ def test_no_comprehension_hides_what_its_function_calls(module: str) -> None:
         for alias in node.names
     }
     functions = [
-        node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     assert not {name for function in functions for name in hidden_in_comprehensions(function, own)}
 
@@ -150,13 +175,25 @@ def after(statement: str) -> dict[str, list[str]]:
         " ['environment or logging']\n"
         "print(json.dumps({'changed': changed, 'loaded': sorted(set(sys.modules) - before[3])}))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     found: dict[str, list[str]] = json.loads(done.stdout)
     return found
 
 
 HEAVY = {
-    *{"pydantic", "pydantic_core", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich"},
+    *{
+        "pydantic",
+        "pydantic_core",
+        "asyncio",
+        "aiohttp",
+        "litellm",
+        "jinja2",
+        "loguru",
+        "click",
+        "rich",
+    },
     "prompt_toolkit",
 }
 SELDOM = {
@@ -172,7 +209,10 @@ SELDOM = {
         ("import llm_fsm", HEAVY),
         ("from llm_fsm import check", HEAVY),
         ("import llm_fsm.cli.commands.validate", HEAVY - {"click"}),
-        ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"} | SELDOM),
+        (
+            "from llm_fsm import Machine",
+            {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"} | SELDOM,
+        ),
         ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
         ("import llm_fsm.llm.litellm.adapter", {"litellm", "openai"}),
         ("import llm_fsm.cli", {"litellm", "aiohttp", "loguru", "prompt_toolkit", "rich"}),

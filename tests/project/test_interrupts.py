@@ -21,10 +21,11 @@ def test_an_interrupt_reaches_a_child() -> None:
 
 def test_an_interrupt_reaches_a_child_of_tests_in_the_background() -> None:
     """A shell lets a job in the background ignore SIGINT, and so does `nohup`."""
-    ignoring = (
-        "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.exit(pytest.main(sys.argv[1:]))"
-    )
+    ignore = "import signal, sys, pytest; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    ignoring = f"{ignore}; sys.exit(pytest.main(sys.argv[1:]))"
     inner = f"{__file__}::{test_an_interrupt_reaches_a_child.__name__}"
     command = [sys.executable, "-c", ignoring, "-p", "no:cacheprovider", inner]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stdout

@@ -31,7 +31,10 @@ PLACE = re.compile(r"llm_fsm(?:\.\w+)+:\w+(?:\.\w+)*")
 
 COMPUTED = {
     ("llm_fsm", "f'{__name__}.{module}'"),
-    ("llm_fsm.cli.commands.conversations.listing", "f'llm_fsm.cli.commands.conversations.{cmd_name}'"),
+    (
+        "llm_fsm.cli.commands.conversations.listing",
+        "f'llm_fsm.cli.commands.conversations.{cmd_name}'",
+    ),
     ("llm_fsm.cli.group", "_module_of(cmd_name)"),
     ("llm_fsm.lint.registry", "found.name"),
     ("llm_fsm.llm.clients.adk", "module"),
@@ -40,7 +43,9 @@ COMPUTED = {
     ("llm_fsm.stores.registry", "f'llm_fsm.stores.{kind}'"),
     ("llm_fsm.testing", "f'llm_fsm.{module}'"),
 }
-"""Loads whose module is computed. A test below reads the table of each; only ADK is not installed everywhere."""
+"""Loads whose module is computed. A test below reads the table of each; only ADK is not installed
+everywhere.
+"""
 
 
 def module_names() -> list[str]:
@@ -64,7 +69,11 @@ def tree(module: str) -> ast.Module:
 
 def argument(node: ast.AST) -> ast.expr | None:
     """What a call of `import_module` loads; None for anything else."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "import_module":
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "import_module"
+    ):
         return node.args[0]
     return None
 
@@ -93,14 +102,18 @@ def bindings(scope: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def scopes(module: ast.Module) -> Iterator[ast.AST]:
-    """Places in which a variable has one meaning: functions; classes, for `self`; the module's own lines."""
+    """Places in which a variable has one meaning: functions; classes, for `self`; the module's own
+    lines.
+    """
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     yield from (node for node in ast.walk(module) if isinstance(node, kinds))
     yield ast.Module([node for node in module.body if not isinstance(node, kinds)], [])
 
 
 def reached(source: ast.Module) -> set[tuple[str, str]]:
-    """Names that a module reads of modules that it loads by name, as (module, name); "" for the load itself."""
+    """Names that a module reads of modules that it loads by name, as (module, name); "" for the
+    load itself.
+    """
     found = set()
     for scope in scopes(source):
         held = dict(bindings(scope))
@@ -119,7 +132,9 @@ def reached(source: ast.Module) -> set[tuple[str, str]]:
 def is_installed(module: str) -> bool:
     """False only for packages of others that are not there; a module of ours must exist."""
     package = module.partition(".")[0]
-    return package == "llm_fsm" or package in sys.stdlib_module_names or find_spec(package) is not None
+    return (
+        package == "llm_fsm" or package in sys.stdlib_module_names or find_spec(package) is not None
+    )
 
 
 def missing(found: set[tuple[str, str]]) -> list[str]:
@@ -151,7 +166,10 @@ def test_every_module_loads_and_has_what_it_lists(module: str) -> None:
 
 @pytest.mark.parametrize("module", [name for name in MODULES if reached(tree(name))])
 def test_names_of_modules_that_load_on_first_use_exist(module: str) -> None:
-    assert missing({(owner, name) for owner, name in reached(tree(module)) if is_installed(owner)}) == []
+    assert (
+        missing({(owner, name) for owner, name in reached(tree(module)) if is_installed(owner)})
+        == []
+    )
 
 
 def test_places_in_tables_exist() -> None:
@@ -159,7 +177,9 @@ def test_places_in_tables_exist() -> None:
         node.value
         for module in MODULES
         for node in ast.walk(tree(module))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and PLACE.fullmatch(node.value)
     }
     assert "llm_fsm.llm.openai.client:CompatLLM" in places
     for place in places:
@@ -209,7 +229,9 @@ def test_tables_of_names_lead_to_names() -> None:
     assert lint_registry.MODULES
 
 
-@pytest.mark.parametrize("commands", [group.Commands(), listing.conversations], ids=["llm-fsm", "conversations"])
+@pytest.mark.parametrize(
+    "commands", [group.Commands(), listing.conversations], ids=["llm-fsm", "conversations"]
+)
 def test_commands_in_tables_load(commands: click.Group) -> None:
     context = click.Context(commands)
     for name in commands.list_commands(context):

@@ -1,4 +1,6 @@
-"""The distribution is `llm-fsm-runtime`: no line of the repository installs another project by our import's name."""
+"""The distribution is `llm-fsm-runtime`: no line of the repository installs another project by our
+import's name.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,14 @@ INSTALLS = (
     r"\bconda install\b",
 )
 COMMAND = re.compile(rf"(?:{'|'.join(INSTALLS)})(?P<arguments>[^#;&|`)\n]*)")
-REQUIREMENT = re.compile(rf"{FOREIGN}(?:\[[\w, .-]*\]|\s*(?:===?|~=|>=|<=|!=)\s*\d|\s+@\s+\S)", re.IGNORECASE)
+REQUIREMENT = re.compile(
+    rf"{FOREIGN}(?:\[[\w, .-]*\]|\s*(?:===?|~=|>=|<=|!=)\s*\d|\s+@\s+\S)", re.IGNORECASE
+)
 # poetry's table, and a requirement alone on its line or in a list of them
 TABLE = re.compile(r"^\s*llm[-_.]fsm\s*=\s*(?:\{|\"[\^~<>=*\d])", re.IGNORECASE)
 LIST = re.compile(
-    r"(?:requirements|dependencies|packages)\w*[\"']?\s*[=:]\s*\[[^\]]*[\"']llm[-_.]fsm[\"']", re.IGNORECASE
+    r"(?:requirements|dependencies|packages)\w*[\"']?\s*[=:]\s*\[[^\]]*[\"']llm[-_.]fsm[\"']",
+    re.IGNORECASE,
 )
 
 
@@ -41,12 +46,16 @@ def installs_foreign(line: str) -> bool:
 
 
 def tracked() -> Iterator[str]:
-    """Yield the paths of all files of the repository; of an unpacked archive, those outside of hidden folders."""
+    """Yield the paths of all files of the repository; of an unpacked archive, those outside of
+    hidden folders.
+    """
     if not (ROOT / ".git").exists():
         names = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
         yield from (name.as_posix() for name in names if not name.parts[0].startswith("."))
         return
-    listed = subprocess.run(("git", "ls-files", "-z"), cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ("git", "ls-files", "-z"), cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     yield from filter(None, listed.split("\0"))
 
 

@@ -42,18 +42,30 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    build = (*PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder))
+    build = (
+        *PIP,
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--wheel-dir",
+        str(folder),
+    )
     subprocess.run((*build, str(ROOT)), check=True, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
 
 
 def files(folder: str, pattern: str) -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).glob(pattern))}
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / folder).glob(pattern))
+    }
 
 
 @pytest.mark.parametrize(
-    ("folder", "pattern"), [("prompts", "*.j2"), ("fsm_definitions", "*.json"), ("patterns", "*.json")]
+    ("folder", "pattern"),
+    [("prompts", "*.j2"), ("fsm_definitions", "*.json"), ("patterns", "*.json")],
 )
 def test_the_wheel_brings_prompts_and_definitions(wheel: Path, folder: str, pattern: str) -> None:
     with zipfile.ZipFile(wheel) as archive:
@@ -78,7 +90,12 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     pages |= {path.relative_to(source).as_posix() for path in studio.rglob("*") if path.is_file()}
     others = {"llm_fsm/py.typed", "llm_fsm/_data/docs/LLM_GUIDE.md", *SCHEMAS, *pages}
     assert modules | others <= names
-    places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm_runtime-")
+    places = (
+        "llm_fsm/_data/prompts/",
+        "llm_fsm/_data/patterns/",
+        "llm_fsm/_data/fsm_definitions/",
+        "llm_fsm_runtime-",
+    )
     assert not [name for name in names - modules - others if not name.startswith(places)]
 
 
@@ -99,7 +116,9 @@ def test_an_installed_package_reads_what_it_brings(wheel: Path, tmp_path: Path) 
     assert Path(found["package"]).is_relative_to(target.resolve())
     assert "missing-key" in found["faults"]
     assert set(found["prompts"]) == {Path(name).stem for name in files("prompts", "*.j2")}
-    assert set(found["definitions"]) == {Path(name).stem for name in files("fsm_definitions", "*.json")}
+    assert set(found["definitions"]) == {
+        Path(name).stem for name in files("fsm_definitions", "*.json")
+    }
 
 
 def test_the_extra_all_takes_every_extra_that_does_not_conflict() -> None:
@@ -125,5 +144,7 @@ def test_the_base_imports_litellm_and_pytest_only_when_they_are_used() -> None:
         "main(['validate', 'greeting'])\nmain(['show', 'greeting'])\n"
         "print([name for name in ('litellm', 'pytest', 'openai') if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        (sys.executable, "-c", program), capture_output=True, text=True, check=True
+    )
     assert done.stderr.splitlines()[-1] == "[]"

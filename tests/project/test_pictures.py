@@ -1,4 +1,6 @@
-"""The pictures of the pages: each one exists at the place that the page names, and has words for those who see none."""
+"""The pictures of the pages: each one exists at the place that the page names, and has words for
+those who see none.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def silent(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_picture_of_a_page_exists_and_has_an_alternative_text(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert [place for place in targets(text) if "://" not in place and not (page.parent / place).is_file()] == []
+    assert [
+        place
+        for place in targets(text)
+        if "://" not in place and not (page.parent / place).is_file()
+    ] == []
     assert silent(text) == []
 
 

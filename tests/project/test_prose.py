@@ -1,6 +1,7 @@
 """The pages read easily: short sentences in running text, short cells in tables.
 
-A page is read with the parts that the build generates, so the docstrings of commands and rules are held, too.
+A page is read with the parts that the build generates, so the docstrings of commands and rules are
+held, too.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def test_no_sentence_of_a_message_is_long() -> None:
         ("f(g('inner'))", ["inner"]),
     ],
 )
-def test_messages_are_the_texts_that_calls_get(tmp_path: Path, call: str, expected: list[str]) -> None:
+def test_messages_are_the_texts_that_calls_get(
+    tmp_path: Path, call: str, expected: list[str]
+) -> None:
     (tmp_path / "module.py").write_text(call, encoding="utf-8")
     assert [text for _, text in texts_of_calls(tmp_path)] == expected
 
@@ -79,7 +82,10 @@ def test_messages_are_the_texts_that_calls_get(tmp_path: Path, call: str, expect
     [
         ("One. Two?  Three!", ["One.", "Two?", "Three!"]),
         ("A line\nthat goes on.\n\nNext", ["A line that goes on.", "Next"]),
-        ("Do this:\n\n- first\n- second\n  part\n\nEnd.", ["Do this:", "first", "second part", "End."]),
+        (
+            "Do this:\n\n- first\n- second\n  part\n\nEnd.",
+            ["Do this:", "first", "second part", "End."],
+        ),
         ("1. one\n2. two", ["one", "two"]),
         ("# A heading\nText.", ["Text."]),
         ("Text.\n\n```bash\nmake all of it. Now.\n```\nMore.", ["Text.", "More."]),

@@ -25,7 +25,15 @@ def test_type_checkers_see_the_public_names(tmp_path: Path) -> None:
     names = ", ".join(name for name in llm_fsm.__all__ if name != "__version__")
     program.write_text(f"from llm_fsm import {names}\n", encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--cache-dir",
+            str(tmp_path / "cache"),
+            str(program),
+        ],
         capture_output=True,
         text=True,
         check=False,

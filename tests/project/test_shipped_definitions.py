@@ -1,4 +1,6 @@
-"""The shipped definitions, played: every conversation in tests/conversations/shipped, every state, every transition."""
+"""The shipped definitions, played: every conversation in tests/conversations/shipped, every state,
+every transition.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,33 @@ EXPECTED = {
 WORKING = {"cleanup", "code_review", "refund", "research"}
 """Those that work without a user; tests/test_examples_work.py plays them."""
 WORDED_BY_THE_MODEL = {"greeting"}
-"""Their first words need a call: the shortest definition shows on many pages that a model answers."""
+"""Their first words need a call: the shortest definition shows on many pages that a model answers.
+"""
 PINS = {"R-204518": "4711"}
 OFFLINE = {
-    "appointment": (["a check-up", "2099-11-24 at 9:30", "Ada Lovelace, 030 555 0188", "yes"], "booked"),
+    "appointment": (
+        ["a check-up", "2099-11-24 at 9:30", "Ada Lovelace, 030 555 0188", "yes"],
+        "booked",
+    ),
     "feedback": (["9", "the cake", "yes", "ada@example.com"], "thanks"),
     "greeting": (["I'm Ada", "to see the house"], "goodbye"),
-    "interview": (["I agree", "I am a baker", "daily", "It did not print my label", "speed"], "thanks"),
+    "interview": (
+        ["I agree", "I am a baker", "daily", "It did not print my label", "speed"],
+        "thanks",
+    ),
     "order": (["two large diavola", "pickup", "yes"], "placed"),
     "product_advice": (["commuting", "no", "yes please", "Ada, 2099-05-01"], "noted"),
     "quiz": (["yes", "Canberra", "the Volga", "nine", "pass", "count"], "good"),
     "registration": (["Ada Lovelace", "ada@example.com", "no thanks", "yes"], "done"),
     "reservation": (["four", "2099-06-05 at 7 pm", "Ada Lovelace", "yes"], "reserved"),
-    "returns": (["R-204518 and 4711", "the lamp", "it is damaged", "a refund", "yes"], "registered"),
-    "support_desk": (["my order", "AB123456", "It has not arrived", "ada@example.com", "yes"], "sent"),
+    "returns": (
+        ["R-204518 and 4711", "the lamp", "it is damaged", "a refund", "yes"],
+        "registered",
+    ),
+    "support_desk": (
+        ["my order", "AB123456", "It has not arrived", "ada@example.com", "yes"],
+        "sent",
+    ),
     "membership": (["Ada Lovelace, 36", "3", "card"], "member"),
     "payment": (["card, Ada Lovelace"], "card"),
     "tickets": (["brass", "2, Ada Lovelace", "V-1234", "card"], "booked"),
@@ -78,13 +93,17 @@ def covered(name: str) -> FileResult:
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_conversations_go_as_their_file_says_and_touch_every_state_and_transition(name: str) -> None:
+def test_conversations_go_as_their_file_says_and_touch_every_state_and_transition(
+    name: str,
+) -> None:
     done = covered(name)
     assert [failure for result in done.results for failure in result.failures] == []
     assert len(done.results) >= 2
     assert done.covered is not None
     kinds: tuple[Kind, ...] = ("states", "transitions", "keys")
-    missing = [place for kind in kinds for place in done.covered.coverage.missing(kind) if "#" not in place]
+    missing = [
+        place for kind in kinds for place in done.covered.coverage.missing(kind) if "#" not in place
+    ]
     assert missing == []
 
 
@@ -159,7 +178,9 @@ def test_every_path_of_a_shipped_definition_can_end(name: str) -> None:
         waiting |= following[state_id] - reached
     assert reached == set(definition.states)
     ending = {state_id for state_id in following if definition.kind_of(state_id) == "final"}
-    while more := {state_id for state_id, targets in following.items() if targets & ending} - ending:
+    while (
+        more := {state_id for state_id, targets in following.items() if targets & ending} - ending
+    ):
         ending |= more
     assert ending == set(definition.states)
 
@@ -184,7 +205,9 @@ WAITING = [
 @pytest.mark.parametrize(("name", "state"), WAITING)
 async def test_every_state_that_talks_can_be_left_by_stop(name: str, state: str) -> None:
     known = {"consent": True} if name == "interview" and state not in ("consent", "about") else {}
-    async with AsyncMachine.from_file(definition_paths()[name], model="offline", store="memory") as machine:
+    async with AsyncMachine.from_file(
+        definition_paths()[name], model="offline", store="memory"
+    ) as machine:
         chat = await machine.start(known, state=state)
         turn = await chat.send("stop")
         assert turn.ended, turn.text

@@ -1,4 +1,6 @@
-"""The site of the documents: it builds strictly, reaches every page, and works from a folder without network."""
+"""The site of the documents: it builds strictly, reaches every page, and works from a folder
+without network.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ from website.generated import PARTS, SCHEMA, every_command
 
 BROWSER = ("playwright-core@1.65.1",)
 # What a browser fetches by itself; a link that a person follows may lead outside.
-FETCHED = re.compile(r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc=\"([^\"]+)\"|<link\b[^>]*\bhref=\"([^\"]+)\"")
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc=\"([^\"]+)\"|<link\b[^>]*\bhref=\"([^\"]+)\""
+)
 
 
 def copied(folder: Path) -> Path:
     """A copy of the files that the site is made from."""
-    skip = shutil.ignore_patterns(".*", "__pycache__", "build", "tests", "benchmarks", "node_modules")
+    skip = shutil.ignore_patterns(
+        ".*", "__pycache__", "build", "tests", "benchmarks", "node_modules"
+    )
     return Path(shutil.copytree(ROOT, folder / "checkout", ignore=skip))
 
 
@@ -72,26 +78,35 @@ def listed(entries: list[Any]) -> Iterator[str]:
 def test_every_page_of_the_documents_is_in_the_navigation_once() -> None:
     with (ROOT / "zensical.toml").open("rb") as file:
         shown = sorted(listed(tomllib.load(file)["project"]["nav"]))
-    assert shown == sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+    assert shown == sorted(
+        path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    )
 
 
 def test_no_page_fetches_anything_from_outside(site: Path) -> None:
     for page in site.rglob("*.html"):
-        fetched = [first or second for first, second in FETCHED.findall(page.read_text(encoding="utf-8"))]
+        fetched = [
+            first or second for first, second in FETCHED.findall(page.read_text(encoding="utf-8"))
+        ]
         assert [address for address in fetched if re.match(r"(?:https?:)?//", address)] == [], page
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     checkout = copied(tmp_path)
-    (checkout / "docs" / "reference" / "python.md").write_text("# Python\n", encoding="utf-8")  # it takes ten seconds
+    # it takes ten seconds
+    (checkout / "docs" / "reference" / "python.md").write_text("# Python\n", encoding="utf-8")
     with (checkout / "docs" / "glossary.md").open("a", encoding="utf-8") as page:
         page.write("\n[broken](no-such-page.md) and [broken](index.md#no-such-heading)\n")
     done = built(checkout)
     assert (done.returncode, (done.stdout + done.stderr).count("glossary.md:")) == (1, 2)
 
 
-def test_the_site_opens_from_a_folder_searches_and_has_light_and_dark_colours(site: Path, chromium_path: str) -> None:
-    seen = json.loads(run("site_search.mjs", BROWSER, (site / "index.html").as_uri(), "digression", chromium_path))
+def test_the_site_opens_from_a_folder_searches_and_has_light_and_dark_colours(
+    site: Path, chromium_path: str
+) -> None:
+    seen = json.loads(
+        run("site_search.mjs", BROWSER, (site / "index.html").as_uri(), "digression", chromium_path)
+    )
     assert (seen["outside"], seen["errors"], seen["fits"]) == ([], [], True)
     assert seen["light"] != seen["dark"]
     assert any("cancel-correct-repeat.html" in link for link in seen["links"])
@@ -101,7 +116,9 @@ def test_the_site_opens_from_a_folder_searches_and_has_light_and_dark_colours(si
 def test_the_command_line_is_whole(site: Path) -> None:
     page = text_of(site / "reference" / "command-line.html")
     for path, command in every_command():
-        assert f">{path}<" in (site / "reference" / "command-line.html").read_text(encoding="utf-8"), path
+        assert f">{path}<" in (site / "reference" / "command-line.html").read_text(
+            encoding="utf-8"
+        ), path
         for option in command.params:
             if isinstance(option, click.Option) and not option.hidden:
                 assert option.opts[0] in page, f"{path}: {option.opts}"
@@ -125,7 +142,11 @@ def test_every_exported_name_has_its_docstring_in_the_reference(site: Path) -> N
 
 
 def test_no_marker_of_a_generated_part_is_left(site: Path) -> None:
-    assert [page.name for page in site.rglob("*.html") if "generated:" in page.read_text(encoding="utf-8")] == []
+    assert [
+        page.name
+        for page in site.rglob("*.html")
+        if "generated:" in page.read_text(encoding="utf-8")
+    ] == []
     text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
     assert sorted(set(re.findall(r"<!-- generated: ([\w-]+) -->", text))) == sorted(PARTS)
 
@@ -134,7 +155,10 @@ def test_every_picture_has_a_text_and_is_there() -> None:
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         shown = re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", text)
-        shown += [(alt, src) for src, alt in re.findall(r"<img src=\"([^\"]+)\"[^>]*alt=\"([^\"]*)\"", text)]
+        shown += [
+            (alt, src)
+            for src, alt in re.findall(r"<img src=\"([^\"]+)\"[^>]*alt=\"([^\"]*)\"", text)
+        ]
         assert text.count("<img ") == text.count("alt=")
         for alternative, place in shown:
             assert (page.parent / place).is_file(), f"{page.name}: {place}"

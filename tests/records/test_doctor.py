@@ -30,7 +30,12 @@ async def test_the_doctor_names_what_does_not_agree_and_touches_nothing():
     session = {**json.loads(loaded.session), "state": "ask", "ended": False, "outcome": None}
     record = (await store.records("c"))[-1]
     await store.save(
-        Commit(conversation_id="wrong", expected=loaded.version, session=json.dumps(session), record=record)
+        Commit(
+            conversation_id="wrong",
+            expected=loaded.version,
+            session=json.dumps(session),
+            record=record,
+        )
     )
     await store.save(Commit(conversation_id="odd", expected=0, session="{}", record="{}"))
     odd, *wrong = await examine(store)
@@ -61,21 +66,42 @@ async def damaged(tmp_path, sql):
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("UPDATE conversations SET definition = 'x' WHERE id = 'a'", "another value of 'definition'"),
-        ("UPDATE conversations SET created = created + 1 WHERE id = 'a'", "another value of 'created'"),
-        ("UPDATE conversations SET updated = updated - 1 WHERE id = 'a'", "another value of 'updated'"),
-        ("UPDATE conversations SET session = 'null' WHERE id = 'a'", "a stored conversation cannot be read"),
-        ("UPDATE conversations SET session = '[]' WHERE id = 'a'", "a stored conversation cannot be read"),
+        (
+            "UPDATE conversations SET definition = 'x' WHERE id = 'a'",
+            "another value of 'definition'",
+        ),
+        (
+            "UPDATE conversations SET created = created + 1 WHERE id = 'a'",
+            "another value of 'created'",
+        ),
+        (
+            "UPDATE conversations SET updated = updated - 1 WHERE id = 'a'",
+            "another value of 'updated'",
+        ),
+        (
+            "UPDATE conversations SET session = 'null' WHERE id = 'a'",
+            "a stored conversation cannot be read",
+        ),
+        (
+            "UPDATE conversations SET session = '[]' WHERE id = 'a'",
+            "a stored conversation cannot be read",
+        ),
         (
             "UPDATE conversations SET session = replace(hex(zeroblob(60000)), '00', '[') WHERE id = 'a'",
             "a stored conversation cannot be read",
         ),
-        ("UPDATE records SET record = 'x' WHERE conversation = 'a' AND number = 2", "a turn record cannot be read"),
+        (
+            "UPDATE records SET record = 'x' WHERE conversation = 'a' AND number = 2",
+            "a turn record cannot be read",
+        ),
         (
             "UPDATE conversations SET session = replace(session, 'Which', 'What') WHERE id = 'a'",
             "its records do not lead to its session: window differ",
         ),
-        ("DELETE FROM inbox WHERE request_id = 'r1' AND conversation = 'a'", "'r1' is not answered by record 2"),
+        (
+            "DELETE FROM inbox WHERE request_id = 'r1' AND conversation = 'a'",
+            "'r1' is not answered by record 2",
+        ),
         (
             "UPDATE inbox SET number = 3 WHERE conversation = 'a' AND request_id = 'r1'",
             "request 'r1' is not answered by record 2",
@@ -91,11 +117,12 @@ async def test_the_doctor_finds_what_was_done_to_one_conversation(tmp_path, sql,
 
 
 async def test_a_definition_that_is_not_the_one_begun_with_is_damage_and_never_played(tmp_path):
-    store = await damaged(tmp_path, "UPDATE definitions SET text = replace(text, 'Ask for', 'Demand')")
-    assert [(found.conversation_id, "is damaged" in found.what) for found in await examine(store)] == [
-        ("a", True),
-        ("b", True),
-    ]
+    store = await damaged(
+        tmp_path, "UPDATE definitions SET text = replace(text, 'Ask for', 'Demand')"
+    )
+    assert [
+        (found.conversation_id, "is damaged" in found.what) for found in await examine(store)
+    ] == [("a", True), ("b", True)]
     with pytest.raises(UnreadableError, match="its conversations were begun with another text"):
         await export(store, "a")
     changed = {**ORDER, "persona": "A waiter"}
@@ -129,7 +156,8 @@ async def test_the_doctor_does_not_take_a_turn_in_between_for_damage():
 
 async def test_a_session_that_was_damaged_in_the_store_is_not_played(tmp_path):
     store = await damaged(
-        tmp_path, "UPDATE conversations SET session = json_set(session, '$.turn', 'x') WHERE id = 'a'"
+        tmp_path,
+        "UPDATE conversations SET session = json_set(session, '$.turn', 'x') WHERE id = 'a'",
     )
     with pytest.raises(UnreadableError, match=r"session\.turn: expected a whole number, got text"):
         await machine(store).resume("a")
@@ -158,7 +186,13 @@ WAITING = {
     "name": "wait",
     "initial_state": "ask",
     "states": {
-        "ask": {"kind": "wait", "purpose": "Wait.", "remind": [60], "timeout": 600, "on_timeout": "late"},
+        "ask": {
+            "kind": "wait",
+            "purpose": "Wait.",
+            "remind": [60],
+            "timeout": 600,
+            "on_timeout": "late",
+        },
         "late": {"kind": "final", "reply": "Too late."},
     },
 }
@@ -174,7 +208,10 @@ async def owing(url):
     await waiting.run(conversation_id="w")
     await waiting.close()
     told = AsyncMachine.from_dict(
-        ORDER, model=ScriptedLLM(REPLIES, loop=True), store=url, sinks=[sink(down, events=["UserSaid"])]
+        ORDER,
+        model=ScriptedLLM(REPLIES, loop=True),
+        store=url,
+        sinks=[sink(down, events=["UserSaid"])],
     )
 
     @told.on("end_conversation")
@@ -207,12 +244,36 @@ async def test_what_waits_and_what_is_owed_is_no_complaint(kind, tmp_path, reque
         ("DELETE FROM due", "w", "its rows of the due table are not those of its session"),
         ("UPDATE due SET time = time + 1 WHERE kind = 'expire'", "w", "its rows of the due table"),
         ("INSERT INTO due VALUES ('t', 1, 'expire')", "t", "its rows of the due table"),
-        ("UPDATE outbox SET number = number + 40 WHERE number = 4", "t", "'t/4/0', is not in its records"),
-        ("UPDATE outbox SET text = '[' WHERE number = 2", "t", "has still to be told, 't/2/0', is not in its records"),
-        ("UPDATE outbox SET text = json_set(text, '$.index', 99) WHERE number = 2", "t", "is not in its records"),
-        ("UPDATE outbox SET text = json_set(text, '$.event.type', 'X') WHERE number = 2", "t", "is not in its records"),
-        ("UPDATE outbox SET text = '{}' WHERE sink = 'llm_fsm:end_conversation'", "t", "is not in its records"),
-        ("PRAGMA foreign_keys = 0; UPDATE due SET conversation = 'x'", "", "table due belong to no conversation"),
+        (
+            "UPDATE outbox SET number = number + 40 WHERE number = 4",
+            "t",
+            "'t/4/0', is not in its records",
+        ),
+        (
+            "UPDATE outbox SET text = '[' WHERE number = 2",
+            "t",
+            "has still to be told, 't/2/0', is not in its records",
+        ),
+        (
+            "UPDATE outbox SET text = json_set(text, '$.index', 99) WHERE number = 2",
+            "t",
+            "is not in its records",
+        ),
+        (
+            "UPDATE outbox SET text = json_set(text, '$.event.type', 'X') WHERE number = 2",
+            "t",
+            "is not in its records",
+        ),
+        (
+            "UPDATE outbox SET text = '{}' WHERE sink = 'llm_fsm:end_conversation'",
+            "t",
+            "is not in its records",
+        ),
+        (
+            "PRAGMA foreign_keys = 0; UPDATE due SET conversation = 'x'",
+            "",
+            "table due belong to no conversation",
+        ),
     ],
 )
 async def test_the_doctor_finds_what_was_done_to_due_rows_and_outbox(tmp_path, sql, whose, says):
@@ -221,7 +282,9 @@ async def test_the_doctor_finds_what_was_done_to_due_rows_and_outbox(tmp_path, s
         db.executescript(sql)
     store = resolve(f"sqlite:///{tmp_path / 'x.db'}")
     found = await examine(store)
-    assert any(complaint.conversation_id == whose and says in complaint.what for complaint in found), found
+    assert any(
+        complaint.conversation_id == whose and says in complaint.what for complaint in found
+    ), found
     await store.close()
 
 

@@ -31,7 +31,10 @@ pytestmark = pytest.mark.anyio
 
 AGE = {"description": "is of age", "logic": {">=": [{"var": "age"}, 18]}}
 NAMED = {"description": "named", "requires_context_keys": ["name", "address.city"]}
-SCHEMA = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {}, "pin": {"x-secret": True}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"age": {"type": "integer"}, "name": {}, "pin": {"x-secret": True}},
+}
 
 
 def to(target: str, *conditions: dict[str, Any], **keys: Any) -> dict[str, Any]:
@@ -59,12 +62,18 @@ HEARD = ev.UserSaid(text="hi", time=1.0)
 WORDS = ev.BotSaid(text="ok")
 
 
-def decisions(program: CompiledMachine, before: Session, *events: ev.Event) -> list[tuple[str, str, str, str]]:
+def decisions(
+    program: CompiledMachine, before: Session, *events: ev.Event
+) -> list[tuple[str, str, str, str]]:
     found = explain(program, before, [HEARD, *events, WORDS])
-    return [(n.state, n.by, n.target, n.outcome) for n in found.notes if isinstance(n, MoveDecision)]
+    return [
+        (n.state, n.by, n.target, n.outcome) for n in found.notes if isinstance(n, MoveDecision)
+    ]
 
 
-def candidates(program: CompiledMachine, before: Session, *events: ev.Event) -> tuple[Candidate, ...]:
+def candidates(
+    program: CompiledMachine, before: Session, *events: ev.Event
+) -> tuple[Candidate, ...]:
     found = explain(program, before, [HEARD, *events, WORDS])
     return next(note.candidates for note in found.notes if isinstance(note, MoveDecision))
 
@@ -80,7 +89,12 @@ def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read()
             auto=False,
             holds=False,
             checks=(
-                ConditionCheck(description="named", holds=False, values={"name": "Ada"}, unset=("address.city",)),
+                ConditionCheck(
+                    description="named",
+                    holds=False,
+                    values={"name": "Ada"},
+                    unset=("address.city",),
+                ),
             ),
         ),
         Candidate(
@@ -99,7 +113,11 @@ def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read()
     [
         (AGE, {"age": 18}, ConditionCheck(description="is of age", holds=True, values={"age": 18})),
         (AGE, {}, ConditionCheck(description="is of age", holds=False, values={}, unset=("age",))),
-        ({"description": "wants it"}, {}, ConditionCheck(description="wants it", holds=None, values={})),
+        (
+            {"description": "wants it"},
+            {},
+            ConditionCheck(description="wants it", holds=None, values={}),
+        ),
         (
             {"logic": {"==": [{"var": "pin"}, "1"]}},
             {"pin": "1"},
@@ -147,19 +165,34 @@ TO_B = "/states/a/transitions/0"
             [said(), PICK_B, REFUSED_B, said(), ev.MovePicked(target="a")],
             [("a", "model", "b", "refused"), ("a", "model", "a", "stayed")],
         ),
-        ([said(), PICK_B, REFUSED_B, said(), PICK_B, REFUSED_B], [("a", "model", "b", "refused")] * 2),
         (
-            [said(), ev.ReplyRejected(fault="not-json", reason="no"), said(), ev.MovePicked(target="a")],
+            [said(), PICK_B, REFUSED_B, said(), PICK_B, REFUSED_B],
+            [("a", "model", "b", "refused")] * 2,
+        ),
+        (
+            [
+                said(),
+                ev.ReplyRejected(fault="not-json", reason="no"),
+                said(),
+                ev.MovePicked(target="a"),
+            ],
             [("a", "model", "", "unreadable"), ("a", "model", "a", "stayed")],
         ),
         ([moved("b", TO_B, "auto")], [("a", "auto", "b", "moved")]),
-        ([said(), ev.MovePicked(target="a"), moved("b", TO_B, "auto")], [("a", "auto", "b", "moved")]),
+        (
+            [said(), ev.MovePicked(target="a"), moved("b", TO_B, "auto")],
+            [("a", "auto", "b", "moved")],
+        ),
         (
             [said(), PICK_B, moved("b", TO_B), moved("c", "", "decide", "b")],
             [("a", "model", "b", "moved"), ("b", "decide", "c", "moved")],
         ),
         (
-            [ev.MoveRefused(target="c", reason="veto", by="veto"), said(), ev.MovePicked(target="a")],
+            [
+                ev.MoveRefused(target="c", reason="veto", by="veto"),
+                said(),
+                ev.MovePicked(target="a"),
+            ],
             [("a", "auto", "c", "refused"), ("a", "model", "a", "stayed")],
         ),
         ([ev.Ended(outcome="stuck")], [("a", "decide", "", "stuck")]),
@@ -179,7 +212,9 @@ def test_the_move_that_was_made_is_marked() -> None:
 
 def test_conditions_are_judged_on_what_the_reply_wrote() -> None:
     wrote = ev.ContextSet(source="model", values={"age": 20})
-    [found] = candidates(menu(to("b", AGE)), session(age=3), said(), PICK_B, wrote, moved("b", TO_B))
+    [found] = candidates(
+        menu(to("b", AGE)), session(age=3), said(), PICK_B, wrote, moved("b", TO_B)
+    )
     assert found.holds
     assert found.checks[0].values == {"age": 20}
 
@@ -196,7 +231,13 @@ def test_what_was_set_and_refused_is_told_without_secrets() -> None:
         ev.BotSaid(text="sorry", fallback=True),
     ]
     found = explain(menu(to("b")), session(), events)
-    assert (found.turn, found.state, found.arrived, found.user, found.fallback) == (1, "a", "a", "hi", True)
+    assert (found.turn, found.state, found.arrived, found.user, found.fallback) == (
+        1,
+        "a",
+        "a",
+        "hi",
+        True,
+    )
     assert [note for note in found.notes if not isinstance(note, MoveDecision)] == [
         Replied(asked_for="turn", text='{"pin": "•••", "age": "x"}', model="m"),
         Changed(source="model", values={"pin": DOTS, "name": "Ada"}, removed=("age",)),
@@ -210,7 +251,9 @@ def test_no_note_tells_a_secret_that_another_key_or_the_message_repeats() -> Non
         ev.UserSaid(text="it is 4 7 1 1", time=1.0),
         said('{"pin": "4711", "name": "PIN 4711"}'),
         PICK_B,
-        ev.ContextSet(source="model", values={"pin": "4711", "name": "PIN 4711", "_extra": {"n": 4711}}),
+        ev.ContextSet(
+            source="model", values={"pin": "4711", "name": "PIN 4711", "_extra": {"n": 4711}}
+        ),
         ev.BotSaid(text="thanks"),
     ]
     found = explain(menu(to("b")), session(), events)
@@ -240,7 +283,10 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
         {"message": "Hello"},
         {"transition": {"target_state": "route", "context_update": {}}, "message": "In!"},
         {"transition": {"target_state": "a", "context_update": {"age": 7}}, "message": "Name?"},
-        {"transition": {"target_state": "route", "context_update": {"name": "Ada"}}, "message": "Out."},
+        {
+            "transition": {"target_state": "route", "context_update": {"name": "Ada"}},
+            "message": "Out.",
+        },
     ]
     async with AsyncMachine(Definition.model_validate(GATE), model=ScriptedLLM(replies)) as running:
         chat = await running.start()
@@ -260,7 +306,10 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
     assert [candidate.holds for candidate in made[1].candidates] == [False, True]
 
     first = explain(program, replay(chat.id, records[:1]), records[1].events)
-    assert [note.outcome for note in first.notes if isinstance(note, MoveDecision)] == ["refused", "stayed"]
+    assert [note.outcome for note in first.notes if isinstance(note, MoveDecision)] == [
+        "refused",
+        "stayed",
+    ]
     greeting = explain_turn(program, chat.id, records[:1])
     assert greeting is not None
     assert [type(note) for note in greeting.notes] == [Replied]

@@ -1,4 +1,6 @@
-"""A recorded conversation played again: the same on the same definition, and the first difference on another one."""
+"""A recorded conversation played again: the same on the same definition, and the first difference
+on another one.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ DESK: dict[str, Any] = {
 
 async def test_keys_that_the_definition_sets_are_set_again() -> None:
     states = {
-        "a": {"set": {"n": {"+": [{"var": ["n", 0]}, 1]}}, "transitions": [{"target_state": "b", "clear": ["x"]}]},
+        "a": {
+            "set": {"n": {"+": [{"var": ["n", 0]}, 1]}},
+            "transitions": [{"target_state": "b", "clear": ["x"]}],
+        },
         "b": {"set": {"at": {"var": "_timestamp"}}, "transitions": [{"target_state": "a"}]},
     }
     document = {"name": "count", "initial_state": "a", "states": states}
@@ -135,7 +140,7 @@ def _edited(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
                 turn=0,
                 what="replies",
                 was="as recorded",
-                now='context key \'pin\': "4711" is not an object',
+                now="context key 'pin': \"4711\" is not an object",
             ),
         ),
         (
@@ -178,7 +183,8 @@ async def test_another_model_is_asked_instead_of_the_record() -> None:
 
 async def test_values_of_secret_keys_are_not_told() -> None:
     secret = _edited(
-        ("context_schema", "properties", "item"), {"type": "string", "x-secret": True, "enum": ["x"]}
+        ("context_schema", "properties", "item"),
+        {"type": "string", "x-secret": True, "enum": ["x"]},
     )
     _, records = await recorded()
     found = await again(secret, records)
@@ -194,10 +200,17 @@ async def _same_again(machine: AsyncMachine) -> None:
 
 async def test_what_silence_has_done_is_played_again() -> None:
     now = [1.0]
-    shop = {"name": "shop", "patterns": ["silence"], "initial_state": "ask", "states": {"ask": {"purpose": "Ask"}}}
+    shop = {
+        "name": "shop",
+        "patterns": ["silence"],
+        "initial_state": "ask",
+        "states": {"ask": {"purpose": "Ask"}},
+    }
     shop["states"]["ask"]["transitions"] = [{"target_state": "bye"}]
     shop["states"]["bye"] = {"purpose": "Say goodbye"}
-    machine = AsyncMachine.from_dict(shop, model=ScriptedLLM([reply("ask", "What?")]), clock=lambda: now[0])
+    machine = AsyncMachine.from_dict(
+        shop, model=ScriptedLLM([reply("ask", "What?")]), clock=lambda: now[0]
+    )
     chat = await machine.start(conversation_id="c")
     while not chat.ended:
         now[0] += 100.0
@@ -211,7 +224,11 @@ async def test_what_silence_has_done_is_played_again() -> None:
 async def test_a_summary_that_a_model_failed_at_takes_no_later_one() -> None:
     states: dict[str, Any] = {
         "ask": {"purpose": "p", "summarize": True, "transitions": [{"target_state": "work"}]},
-        "work": {"kind": "task", "instructions": "Do it.", "transitions": [{"target_state": "tell"}]},
+        "work": {
+            "kind": "task",
+            "instructions": "Do it.",
+            "transitions": [{"target_state": "tell"}],
+        },
         "tell": {"purpose": "t", "transitions": [{"target_state": "ask"}]},
     }
     history = {"max_exchanges": 1, "strategy": "summary"}
@@ -231,7 +248,11 @@ async def test_what_handlers_forbade_and_said_and_tools_did_not_take_is_played_a
         "tell": {"purpose": "t", "transitions": [{"target_state": "ask"}]},
     }
     tools = {"price": {"registered": "price"}}
-    said: list[Any] = [reply("tell", "There."), reply("ask", "Not yet."), calls(("price", {"thing": "lamp"}))]
+    said: list[Any] = [
+        reply("tell", "There."),
+        reply("ask", "Not yet."),
+        calls(("price", {"thing": "lamp"})),
+    ]
     said += [reply("ask", "Which one?"), ModelError("down"), reply("tell", "There.")]
     talk = {"name": "talk", "initial_state": "ask", "tools": tools, "states": states}
     machine = AsyncMachine.from_dict(talk, model=ScriptedLLM(said))
@@ -257,7 +278,11 @@ async def test_what_handlers_forbade_and_said_and_tools_did_not_take_is_played_a
 
 async def test_what_a_handler_wrote_in_a_turn_without_a_message_is_played_again() -> None:
     wait = {"kind": "wait", "wait_for": "w", "transitions": [{"target_state": "done"}]}
-    sign = {"name": "sign", "initial_state": "wait", "states": {"wait": wait, "done": {"reply": "Thanks, {{ by }}."}}}
+    sign = {
+        "name": "sign",
+        "initial_state": "wait",
+        "states": {"wait": wait, "done": {"reply": "Thanks, {{ by }}."}},
+    }
     machine = AsyncMachine.from_dict(sign, model=ScriptedLLM([]))
 
     @machine.on("pre_transition")
@@ -270,10 +295,16 @@ async def test_what_a_handler_wrote_in_a_turn_without_a_message_is_played_again(
 
 
 async def test_nobody_is_asked_again_about_a_call_that_the_tool_would_not_have_taken() -> None:
-    states: dict[str, Any] = {"ask": {"purpose": "p", "tools": ["price"], "transitions": [{"target_state": "tell"}]}}
+    states: dict[str, Any] = {
+        "ask": {"purpose": "p", "tools": ["price"], "transitions": [{"target_state": "tell"}]}
+    }
     states["tell"] = {"purpose": "t", "transitions": [{"target_state": "ask"}]}
     tools = {"price": {"registered": "price", "approval": True}}
-    said: list[Any] = [calls(("price", {"thing": "lamp"})), reply("ask", "Which one?"), calls(("price", {"item": "a"}))]
+    said: list[Any] = [
+        calls(("price", {"thing": "lamp"})),
+        reply("ask", "Which one?"),
+        calls(("price", {"item": "a"})),
+    ]
     said += [reply("ask", "Another one?"), calls(("price", {"item": "a"})), reply("tell", "There.")]
     talk = {"name": "talk", "initial_state": "ask", "tools": tools, "states": states}
     machine = AsyncMachine.from_dict(talk, model=ScriptedLLM(said))
@@ -299,7 +330,13 @@ WORK: dict[str, Any] = {
         "done": {"kind": "final"},
     },
 }
-TALK = {**WORK, "states": {**WORK["states"], "done": {"purpose": "Ask", "transitions": [{"target_state": "count"}]}}}
+TALK = {
+    **WORK,
+    "states": {
+        **WORK["states"],
+        "done": {"purpose": "Ask", "transitions": [{"target_state": "count"}]},
+    },
+}
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -307,7 +344,9 @@ TALK = {**WORK, "states": {**WORK["states"], "done": {"purpose": "Ask", "transit
 async def test_a_run_that_goes_on_at_once_or_in_a_turn_of_its_own_is_played_again(
     definition: dict[str, Any], *, runs: bool
 ) -> None:
-    machine = AsyncMachine.from_dict(definition, model=ScriptedLLM([reply("done", "Done, and now?")]))
+    machine = AsyncMachine.from_dict(
+        definition, model=ScriptedLLM([reply("done", "Done, and now?")])
+    )
 
     @machine.function
     def count(task: Any) -> int:
@@ -336,14 +375,22 @@ async def asks_too_much(task: Any) -> str:
 
 @pytest.mark.parametrize("then", ["raise", "continue", "bad"])
 @pytest.mark.parametrize("check", [{">": [{"var": "output"}, 5]}, {"registered": "high"}], ids=str)
-@pytest.mark.parametrize("count", [fails, counts_too_low, asks_whom, asks_too_much], ids=lambda count: count.__name__)
-async def test_a_task_whose_function_never_passed_is_played_again(count: Any, check: Any, then: str) -> None:
-    """Also one that waits for a person, and one that a limit stopped; what failed attempts wrote stays taken back."""
+@pytest.mark.parametrize(
+    "count", [fails, counts_too_low, asks_whom, asks_too_much], ids=lambda count: count.__name__
+)
+async def test_a_task_whose_function_never_passed_is_played_again(
+    count: Any, check: Any, then: str
+) -> None:
+    """Also one that waits for a person, and one that a limit stopped; what failed attempts wrote
+    stays taken back.
+    """
     task = {**WORK["states"]["count"], "max_retries": 1, "on_exhausted": then,
             "key_results": [{"name": "high", "check": check}]}  # fmt: skip
     states = {**WORK["states"], "count": task, "bad": {"kind": "final"}}
     replies = ScriptedLLM(["x"], loop=True)
-    machine = AsyncMachine.from_dict({**WORK, "limits": {"llm_calls": 2}, "states": states}, model=replies)
+    machine = AsyncMachine.from_dict(
+        {**WORK, "limits": {"llm_calls": 2}, "states": states}, model=replies
+    )
     machine.function(count, name="count")
     machine.function(lambda output: output > 5, name="high")
     events = (await machine.run(conversation_id="c")).events

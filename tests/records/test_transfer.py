@@ -20,6 +20,8 @@ from orders import machine, talked
 from paths import TESTS
 
 pytestmark = pytest.mark.anyio
+
+
 async def state_of(store, name):
     loaded = await store.load(name)
     return None if loaded is None else parse_session(loaded.session)
@@ -173,14 +175,22 @@ async def test_a_text_is_read_with_suspicion():
     with pytest.raises(ValueError, match="no records"):
         await import_conversation(store, changed(records=[]), "d")
     whole = json.loads(text)
-    with pytest.raises(ValueError, match="changed since: its records do not lead to its session: state differ"):
+    with pytest.raises(
+        ValueError, match="changed since: its records do not lead to its session: state differ"
+    ):
         await import_conversation(store, changed(session={**whole["session"], "state": "ask"}), "d")
-    with pytest.raises(ValueError, match=r"session.window\[0\]\[0\]: expected text or null, got a whole number"):
-        await import_conversation(store, changed(session={**whole["session"], "window": [[1, 2]]}), "d")
+    with pytest.raises(
+        ValueError, match=r"session.window\[0\]\[0\]: expected text or null, got a whole number"
+    ):
+        await import_conversation(
+            store, changed(session={**whole["session"], "window": [[1, 2]]}), "d"
+        )
     with pytest.raises(ValueError, match=r"session.turn: expected a whole number, got a list"):
         await import_conversation(store, changed(session={**whole["session"], "turn": []}), "d")
     with pytest.raises(ValueError, match="Infinity is no number"):
-        await import_conversation(store, changed(session={**whole["session"], "time": float("inf")}), "d")
+        await import_conversation(
+            store, changed(session={**whole["session"], "time": float("inf")}), "d"
+        )
     with pytest.raises(ValueError, match="1e400 is no number"):
         await import_conversation(store, text.replace('"time":', '"time":1e400,"was":'), "d")
     assert await store.load("d") is None
@@ -202,15 +212,25 @@ async def test_a_text_that_is_nested_without_end_is_not_taken_in():
 
 async def test_an_answer_to_a_conversation_in_a_state_that_its_definition_lacks_is_refused():
     waiting = {"kind": "wait", "purpose": "Wait.", "transitions": [{"target_state": "end"}]}
-    document = {"name": "w", "initial_state": "here", "states": {"here": waiting, "end": {"kind": "final"}}}
+    document = {
+        "name": "w",
+        "initial_state": "here",
+        "states": {"here": waiting, "end": {"kind": "final"}},
+    }
     made = AsyncMachine.from_dict(document, model=ScriptedLLM([]))
     await made.run(conversation_id="c")
     document = json.loads(await export(made.store, "c"))
-    for part in (document["session"], document["session"]["pause"], document["records"][0]["events"][0]):
+    for part in (
+        document["session"],
+        document["session"]["pause"],
+        document["records"][0]["events"][0],
+    ):
         part["state"] = "gone"
     document["records"][1]["events"][-1]["state"] = "gone"
     await import_conversation(made.store, json.dumps({**document, "format": 1}), "d")
-    with pytest.raises(ConversationConflict, match="in state 'gone', which the definition 'w' does not have"):
+    with pytest.raises(
+        ConversationConflict, match="in state 'gone', which the definition 'w' does not have"
+    ):
         await made.answer("d", 1)
 
 
@@ -220,7 +240,11 @@ async def test_an_answer_to_a_conversation_in_a_state_that_its_definition_lacks_
         (("definition",), "another", "another value of 'definition'"),
         (("created",), 5.0, "another value of 'created'"),
         (("updated",), 5.0, "another value of 'updated'"),
-        (("records", 1, "turn"), 7, "record 2 says that it is of turn 7, and its events are of turn 1"),
+        (
+            ("records", 1, "turn"),
+            7,
+            "record 2 says that it is of turn 7, and its events are of turn 1",
+        ),
         (("records", 1, "usage", "calls"), 99, "its checksum is another one"),
         (("conversation",), "other", "its checksum is another one"),
         (("checksum",), "0", "its checksum is another one"),
@@ -242,9 +266,15 @@ async def test_what_was_changed_since_the_export_is_refused(place, value, says):
 SECRETIVE = {
     "name": "safe",
     "initial_state": "ask",
-    "context_schema": {"properties": {"pin": {"type": "string", "pattern": "^[0-9]{4}$", "x-secret": True}}},
+    "context_schema": {
+        "properties": {"pin": {"type": "string", "pattern": "^[0-9]{4}$", "x-secret": True}}
+    },
     "states": {
-        "ask": {"reply": "PIN?", "required_context_keys": ["pin"], "transitions": [{"target_state": "end"}]},
+        "ask": {
+            "reply": "PIN?",
+            "required_context_keys": ["pin"],
+            "transitions": [{"target_state": "end"}],
+        },
         "end": {"reply": "Bye."},
     },
 }
@@ -254,7 +284,9 @@ GIVEN = ["98765", "4711", "4712"]
 async def test_an_export_without_secrets_shows_none_that_was_ever_given_and_can_be_imported():
     """One is refused, one replaced, one deleted by a handler."""
     gone = create_handler("gone").on_state_entry("end").do(lambda occasion: {"pin": None})
-    replies = [reply("ask", f"Hm, {pin}?", pin=pin) for pin in GIVEN[:2]] + [reply("end", pin=GIVEN[2])]
+    replies = [reply("ask", f"Hm, {pin}?", pin=pin) for pin in GIVEN[:2]] + [
+        reply("end", pin=GIVEN[2])
+    ]
     made = AsyncMachine.from_dict(SECRETIVE, model=ScriptedLLM(replies), handlers=[gone])
     chat = await made.start(conversation_id="c", greet=False)
     for pin in GIVEN:

@@ -237,7 +237,9 @@ def test_a_message_waits_for_its_time() -> None:
         assert answered(client, past.headers["location"]).json()["number"] == 2
 
 
-@pytest.mark.parametrize("given", ["soon", "2030-01-01T00:00:00", 1_900_000_000, "1900000000", True, []])
+@pytest.mark.parametrize(
+    "given", ["soon", "2030-01-01T00:00:00", 1_900_000_000, "1900000000", True, []]
+)
 def test_a_time_is_a_date_and_time_with_an_offset(given: Any) -> None:
     with client_of(echo()) as client:
         problem = accept(client, not_before=given)
@@ -303,7 +305,11 @@ def test_the_rights_of_the_conversation_hold_for_accepted_messages(tmp_path: Pat
         assert client.post(MESSAGES, json={"text": "a"}, headers=ASYNC).status_code == 401
         assert ask("web", "POST", MESSAGES).json()["conversation_id"] == "c"
         assert ask("web", "GET", f"{MESSAGES}/m1").status_code == 202
-        for method, place in (("POST", MESSAGES), ("GET", f"{MESSAGES}/m1"), ("DELETE", f"{MESSAGES}/m1")):
+        for method, place in (
+            ("POST", MESSAGES),
+            ("GET", f"{MESSAGES}/m1"),
+            ("DELETE", f"{MESSAGES}/m1"),
+        ):
             assert ask("other", method, place).status_code == 404
         headers = {"Authorization": f"Bearer {names['all']}"}
         whole = client.get("/conversations", headers=headers).json()["conversations"][0]["id"]
@@ -336,7 +342,10 @@ def test_another_process_answers_what_a_server_accepted_before_it_ended(tmp_path
     (tmp_path / "echo.json").write_text(json.dumps(ECHO), encoding="utf-8")
     command = [sys.executable, "-m", "llm_fsm", "worker", str(tmp_path / "echo.json")]
     command += ["--db", url, "--model", "offline"]
-    with subprocess.Popen(command) as worker, client_of(echo(store=url), due_seconds=None) as client:
+    with (
+        subprocess.Popen(command) as worker,
+        client_of(echo(store=url), due_seconds=None) as client,
+    ):
         try:
             turn = answered(client, place)
         finally:

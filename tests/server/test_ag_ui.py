@@ -1,4 +1,6 @@
-"""The AG-UI door: spoken by the official npm client over a real loopback server, and event by event."""
+"""The AG-UI door: spoken by the official npm client over a real loopback server, and event by
+event.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ CLIENT = ("@ag-ui/client@1.0.0",)
 def test_ten_turns_by_the_official_client() -> None:
     with served(create_app(ten_turns.machine(), closes=True, due_seconds=None)) as url:
         place = f"{url}/ag-ui/ten"
-        found = json.loads(run("ag_ui_client.mjs", CLIENT, place, "thread", given=json.dumps(ten_turns.MESSAGES)))
+        found = json.loads(
+            run("ag_ui_client.mjs", CLIENT, place, "thread", given=json.dumps(ten_turns.MESSAGES))
+        )
     assert [(one["result"]["state"], one["state"]) for one in found] == ten_turns.reference()
     assert [one["step"] for one in found] == [state for state, _ in ten_turns.reference()]
     assert found[0]["text"] == "Noted 0."
@@ -34,7 +38,10 @@ def test_ten_turns_by_the_official_client() -> None:
 def ask(machine: AsyncMachine, *inputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The events of each run."""
     found = []
-    with served(create_app(machine, closes=True, due_seconds=None)) as url, httpx.Client(trust_env=False) as client:
+    with (
+        served(create_app(machine, closes=True, due_seconds=None)) as url,
+        httpx.Client(trust_env=False) as client,
+    ):
         for place, given in enumerate(inputs):
             body = {"threadId": "t", "runId": f"r{place}", "messages": [], **given}
             answer = client.post(f"{url}/ag-ui/{machine.definition.name}", json=body, timeout=30)
@@ -55,7 +62,10 @@ def refund(amount: int, to: str = "card") -> str:
 def test_a_tool_call_and_an_approval() -> None:
     model = ScriptedLLM([calls(("refund", {"amount": 5})), PAID])
     machine = AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund])
-    with served(create_app(machine, closes=True, due_seconds=None)) as url, httpx.Client(trust_env=False) as client:
+    with (
+        served(create_app(machine, closes=True, due_seconds=None)) as url,
+        httpx.Client(trust_env=False) as client,
+    ):
 
         def run(**given: Any) -> list[dict[str, Any]]:
             body = {"threadId": "t", "messages": [], **given}
@@ -67,10 +77,18 @@ def test_a_tool_call_and_an_approval() -> None:
         (interrupt,) = paused["interrupts"]
         assert interrupt["reason"] == "approval"
         assert interrupt["metadata"]["call"]["name"] == "refund"
-        entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+        entry = {
+            "interruptId": interrupt["id"],
+            "status": "resolved",
+            "payload": {"approved": True},
+        }
         events = run(runId="2", resume=[entry])
-        assert [one["toolCallName"] for one in events if one["type"] == "TOOL_CALL_START"] == ["refund"]
-        assert [one["content"] for one in events if one["type"] == "TOOL_CALL_RESULT"] == ['"refunded 5 to card"']
+        assert [one["toolCallName"] for one in events if one["type"] == "TOOL_CALL_START"] == [
+            "refund"
+        ]
+        assert [one["content"] for one in events if one["type"] == "TOOL_CALL_RESULT"] == [
+            '"refunded 5 to card"'
+        ]
         assert events[-1]["outcome"]["interrupts"][0]["message"] == "signature"
         again = run(runId="2", resume=[entry])
         assert again[-1]["result"] == events[-1]["result"]
@@ -79,21 +97,29 @@ def test_a_tool_call_and_an_approval() -> None:
 def test_a_run_without_a_message_greets_and_shows_where_a_thread_stands() -> None:
     machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Your name?")]))
     greeted, stood = ask(machine, {"state": {"tier": "gold"}}, {})
-    assert [one["delta"] for one in greeted if one["type"] == "TEXT_MESSAGE_CONTENT"] == ["Your name?"]
+    assert [one["delta"] for one in greeted if one["type"] == "TEXT_MESSAGE_CONTENT"] == [
+        "Your name?"
+    ]
     assert {"type": "STATE_SNAPSHOT", "snapshot": {"tier": "gold"}} in greeted
     (snapshot,) = [one for one in stood if one["type"] == "MESSAGES_SNAPSHOT"]
     assert [message["content"] for message in snapshot["messages"]] == ["Your name?"]
 
 
 def test_a_failure_ends_the_run_with_an_error() -> None:
-    machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([ModelError("down"), reply("hello", "Hi.")]))
+    machine = AsyncMachine.from_dict(
+        GREETER, model=ScriptedLLM([ModelError("down"), reply("hello", "Hi.")])
+    )
     failed, worked = ask(machine, user("a"), user("a"))
     assert (failed[-1]["type"], failed[-1]["code"]) == ("RUN_ERROR", "model-unavailable")
     assert worked[-1]["type"] == "RUN_FINISHED"
 
 
 def test_secrets_are_left_out() -> None:
-    schema = {"properties": {"name": {"type": "string"}, "pin": {"type": "string", "x-secret": True}}}
-    machine = AsyncMachine.from_dict({**GREETER, "context_schema": schema}, model=ScriptedLLM([reply("hello", "Hi.")]))
+    schema = {
+        "properties": {"name": {"type": "string"}, "pin": {"type": "string", "x-secret": True}}
+    }
+    machine = AsyncMachine.from_dict(
+        {**GREETER, "context_schema": schema}, model=ScriptedLLM([reply("hello", "Hi.")])
+    )
     (events,) = ask(machine, {**user("a"), "state": {"pin": "4711"}})
     assert "4711" not in json.dumps(events)

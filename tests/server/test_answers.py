@@ -1,4 +1,6 @@
-"""What every answer of the server has, whoever asks for it: a browser, a probe, a client of another alphabet."""
+"""What every answer of the server has, whoever asks for it: a browser, a probe, a client of another
+alphabet.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def client_of(machine: AsyncMachine, **options: Any) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("place", ["/healthz", "/readyz", "/definitions", "/conversations", "/", "/openapi.json"])
+@pytest.mark.parametrize(
+    "place", ["/healthz", "/readyz", "/definitions", "/conversations", "/", "/openapi.json"]
+)
 def test_head_has_the_status_and_headers_of_get_and_no_body(place: str) -> None:
     with client_of(greeter(reply("hello", "Name?"))) as client:
         whole, head = client.get(place), client.head(place)
@@ -81,17 +85,25 @@ def test_an_error_says_when_to_ask_again_in_its_document_and_in_a_stream() -> No
         whole = client.post(place, json={"text": "a"})
         assert (whole.json()["retry_after"], whole.headers["retry-after"]) == (8, "8")
         told = client.post(place, json={"text": "a"}, headers={"Accept": "text/event-stream"})
-        data = [line.removeprefix("data: ") for line in told.text.splitlines() if line.startswith("data: ")]
+        data = [
+            line.removeprefix("data: ")
+            for line in told.text.splitlines()
+            if line.startswith("data: ")
+        ]
         assert json.loads(data[-1])["retry_after"] == 8
 
 
 def test_each_turn_has_its_own_state_context_and_outcome() -> None:
-    with client_of(greeter(reply("hello", "Your name?"), reply("bye", "Bye Ada.", name="Ada"))) as client:
+    with client_of(
+        greeter(reply("hello", "Your name?"), reply("bye", "Bye Ada.", name="Ada"))
+    ) as client:
         client.post("/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
         for text in ("Hi", "I am Ada"):
             client.post("/conversations/c/messages", json={"text": text})
         turns = client.get("/conversations/c/turns").json()["turns"]
-        found = [(turn["state"], turn["context"], turn["ended"], turn["outcome"]) for turn in turns[-2:]]
+        found = [
+            (turn["state"], turn["context"], turn["ended"], turn["outcome"]) for turn in turns[-2:]
+        ]
         assert found == [("hello", {}, False, ""), ("bye", {"name": "Ada"}, True, "passed")]
         client.post("/conversations/c/undo")
         turns = client.get("/conversations/c/turns").json()["turns"]
@@ -102,8 +114,14 @@ def test_each_turn_has_its_own_state_context_and_outcome() -> None:
 @pytest.mark.parametrize("streams", [False, True])
 def test_an_id_in_any_alphabet_works_in_headers(name: str, streams: bool) -> None:
     with client_of(greeter(reply("hello", "Your name?"), reply("hello", "Well?"))) as client:
-        wish = {"model": "greeter", "messages": [{"role": "user", "content": "Hi"}], "stream": streams}
-        first = client.post("/v1/chat/completions", json={**wish, "metadata": {"conversation_id": name}})
+        wish = {
+            "model": "greeter",
+            "messages": [{"role": "user", "content": "Hi"}],
+            "stream": streams,
+        }
+        first = client.post(
+            "/v1/chat/completions", json={**wish, "metadata": {"conversation_id": name}}
+        )
         assert first.status_code == 200
         told = first.headers["x-conversation-id"]
         assert unquote(told) == name
@@ -140,7 +158,11 @@ def test_warnings_are_json_lines_in_a_json_log() -> None:
         finally:
             end()
     (line,) = [json.loads(text) for text in written.getvalue().splitlines()]
-    assert (line["message"], line["level"], line["category"]) == ("the disk\nis slow", "WARNING", "RuntimeWarning")
+    assert (line["message"], line["level"], line["category"]) == (
+        "the disk\nis slow",
+        "WARNING",
+        "RuntimeWarning",
+    )
 
 
 # -- definitions that are loaded again
@@ -155,7 +177,9 @@ def loaded(fleet: Fleet) -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize("named", ["file", "folder"])
-def test_a_file_that_is_away_for_a_moment_is_loaded_when_it_is_back(tmp_path: Any, named: str) -> None:
+def test_a_file_that_is_away_for_a_moment_is_loaded_when_it_is_back(
+    tmp_path: Any, named: str
+) -> None:
     file, other = tmp_path / "a.json", tmp_path / "b.json"
     write(file, "a", "1")
     write(other, "b", "1")
@@ -170,7 +194,9 @@ def test_a_file_that_is_away_for_a_moment_is_loaded_when_it_is_back(tmp_path: An
     assert loaded(fleet) == []
 
 
-def test_a_second_file_of_a_taken_name_is_refused(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_file_of_a_taken_name_is_refused(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     file, other = tmp_path / "a.json", tmp_path / "b.json"
     write(file, "a", "1")
     fleet = Fleet(Brought(paths=(str(tmp_path),), model="offline"), MemoryStore())

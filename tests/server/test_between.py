@@ -1,4 +1,6 @@
-"""A conversation is told of everything that happens between messages, in whichever process, and can be stopped."""
+"""A conversation is told of everything that happens between messages, in whichever process, and can
+be stopped.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ QUIET: dict[str, Any] = {
     "name": "quiet",
     "initial_state": "ask",
     "context_schema": {
-        "properties": {"name": {"type": "string"}, "paid": {"type": "boolean", "x-source": "host"}},
+        "properties": {"name": {"type": "string"}, "paid": {"type": "boolean", "x-source": "host"}}
     },
     "patterns": ["silence"],
     "states": {
@@ -34,10 +36,18 @@ QUIET: dict[str, Any] = {
             "reply": "Your name?",
             "transitions": [
                 {"target_state": "bye", "description": "The name is known"},
-                {"target_state": "thanks", "description": "It is paid", "conditions": [{"logic": {"var": "paid"}}]},
+                {
+                    "target_state": "thanks",
+                    "description": "It is paid",
+                    "conditions": [{"logic": {"var": "paid"}}],
+                },
             ],
         },
-        "thanks": {"purpose": "Thank", "reply": "Thank you.", "transitions": [{"target_state": "bye"}]},
+        "thanks": {
+            "purpose": "Thank",
+            "reply": "Thank you.",
+            "transitions": [{"target_state": "bye"}],
+        },
         "bye": {"purpose": "End", "kind": "final", "reply": "Bye!"},
     },
 }
@@ -80,7 +90,9 @@ def begin(client: httpx.Client, **wish: Any) -> None:
 class Following:
     """The events of a stream, read in a thread."""
 
-    def __init__(self, client: httpx.Client, headers: dict[str, str] | None = None, query: str = "") -> None:
+    def __init__(
+        self, client: httpx.Client, headers: dict[str, str] | None = None, query: str = ""
+    ) -> None:
         self.events: list[tuple[str, str, Any]] = []
         self.status = 0
         self._client = client
@@ -104,7 +116,9 @@ class Following:
                         name, _, value = line.partition(": ")
                         fields[name] = value
                     elif fields:
-                        self.events.append((fields["id"], fields["event"], json.loads(fields["data"])))
+                        self.events.append(
+                            (fields["id"], fields["event"], json.loads(fields["data"]))
+                        )
                         fields = {}
         except httpx.HTTPError:
             pass
@@ -140,12 +154,18 @@ def test_reminders_words_of_the_program_changes_and_the_end_are_told(tmp_path: P
             assert said.status_code == 200
             assert following.until("turn")[0]["text"] == "Your order has left."
             assert following.until("turn")[0]["kind"] == "update"
-            updated = client.post("/conversations/c/update", json={"context": {"paid": True}, "state": "thanks"})
+            updated = client.post(
+                "/conversations/c/update", json={"context": {"paid": True}, "state": "thanks"}
+            )
             assert updated.json()["state"] == "thanks"
-            assert following.until("state") == [{"state": "thanks", "previous_state": "ask", "by": "host"}]
+            assert following.until("state") == [
+                {"state": "thanks", "previous_state": "ask", "by": "host"}
+            ]
             assert following.until("context")[0]["values"] == {"paid": True}
             client.post("/conversations/c/messages", json={"text": "hello"})
-            assert following.until("message") == [{"text": "hello", "picked": False, "request_id": None}]
+            assert following.until("message") == [
+                {"text": "hello", "picked": False, "request_id": None}
+            ]
             following.until("turn", 3)
             now[0] += 301
             following.until("reminder")
@@ -162,17 +182,27 @@ def test_a_lost_stream_goes_on_after_the_last_event_and_repeats_nothing(tmp_path
             client.post("/conversations/c/say", json={"text": text})
         with Following(client, query="?after=1") as following:
             assert [turn["text"] for turn in following.until("turn", 3)] == ["one", "two", "three"]
-            seen = next(name for name, event, data in following.events if event == "turn" and data["text"] == "two")
+            seen = next(
+                name
+                for name, event, data in following.events
+                if event == "turn" and data["text"] == "two"
+            )
         with Following(client, {"Last-Event-ID": seen}) as following:
             assert [turn["text"] for turn in following.until("turn")] == ["three"]
             assert following.events[0][1] != "conversation"
         for wrong in ("x:1", "nonsense", "1:x"):
-            assert client.get("/conversations/c/events", headers={"Last-Event-ID": wrong}).status_code == 400
+            assert (
+                client.get("/conversations/c/events", headers={"Last-Event-ID": wrong}).status_code
+                == 400
+            )
         assert client.get("/conversations/nobody/events").status_code == 404
 
 
 def test_turns_of_another_process_on_the_same_store_are_told(tmp_path: Path) -> None:
-    with client_of(quiet(tmp_path / "x.db")) as client, client_of(quiet(tmp_path / "x.db")) as other:
+    with (
+        client_of(quiet(tmp_path / "x.db")) as client,
+        client_of(quiet(tmp_path / "x.db")) as other,
+    ):
         begin(client)
         with Following(other) as following:
             following.until("conversation")
@@ -189,7 +219,10 @@ def test_a_key_says_a_thing_once(tmp_path: Path) -> None:
         first = client.post("/conversations/c/say", json={"text": "once"}, headers=key).json()
         again = client.post("/conversations/c/say", json={"text": "once"}, headers=key).json()
         assert first["number"] == again["number"]
-        assert client.post("/conversations/c/say", json={"text": "twice"}, headers=key).status_code == 409
+        assert (
+            client.post("/conversations/c/say", json={"text": "twice"}, headers=key).status_code
+            == 409
+        )
         texts = [one["text"] for one in client.get("/conversations/c/history").json()["messages"]]
         assert texts.count("once") == 1
         for body in ({"text": ""}, {"text": 7}, {}):
@@ -199,7 +232,9 @@ def test_a_key_says_a_thing_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_turn_under_way_is_stopped_and_nothing_of_it_is_kept(tmp_path: Path, streamed: bool) -> None:
+def test_a_turn_under_way_is_stopped_and_nothing_of_it_is_kept(
+    tmp_path: Path, streamed: bool
+) -> None:
     model = Slow()
     with client_of(quiet(tmp_path / "x.db", model)) as client:
         begin(client, greet=False)
@@ -208,7 +243,9 @@ def test_a_turn_under_way_is_stopped_and_nothing_of_it_is_kept(tmp_path: Path, s
         answers: list[httpx.Response] = []
 
         def send() -> None:
-            answers.append(client.post("/conversations/c/messages", json={"text": "hello"}, headers=headers))
+            answers.append(
+                client.post("/conversations/c/messages", json={"text": "hello"}, headers=headers)
+            )
 
         sender = threading.Thread(target=send)
         sender.start()
@@ -225,18 +262,27 @@ def test_a_turn_under_way_is_stopped_and_nothing_of_it_is_kept(tmp_path: Path, s
 
 def test_a_turn_of_another_process_is_stopped(tmp_path: Path) -> None:
     model = Slow()
-    with client_of(quiet(tmp_path / "x.db", model)) as client, client_of(quiet(tmp_path / "x.db")) as other:
+    with (
+        client_of(quiet(tmp_path / "x.db", model)) as client,
+        client_of(quiet(tmp_path / "x.db")) as other,
+    ):
         begin(client, greet=False)
         answers: list[httpx.Response] = []
         sender = threading.Thread(
-            target=lambda: answers.append(client.post("/conversations/c/messages", json={"text": "hello"}))
+            target=lambda: answers.append(
+                client.post("/conversations/c/messages", json={"text": "hello"})
+            )
         )
         sender.start()
         assert model.asked.wait(30)
         assert other.post("/conversations/c/cancel").json() == {"cancelled": True}
         sender.join(30)
         assert answers[0].status_code == 409
-        assert other.post("/conversations/c/messages", json={"text": "again"}).json()["text"].startswith("Hm?")
+        assert (
+            other.post("/conversations/c/messages", json={"text": "again"})
+            .json()["text"]
+            .startswith("Hm?")
+        )
 
 
 def test_conversations_are_found_counted_and_erased_by_person(tmp_path: Path) -> None:
@@ -245,14 +291,18 @@ def test_conversations_are_found_counted_and_erased_by_person(tmp_path: Path) ->
             wish = {"definition": "quiet", "id": name, "metadata": {"user": user}}
             assert client.post("/conversations", json=wish).json()["metadata"] == {"user": user}
         client.post("/conversations/a/say", json={"text": "news"})
-        found = client.get("/conversations?metadata.user=ada&order=-updated&limit=2&count=true").json()
+        found = client.get(
+            "/conversations?metadata.user=ada&order=-updated&limit=2&count=true"
+        ).json()
         assert [line["id"] for line in found["conversations"]] == ["a", "d"]
         assert found["count"] == 3
         assert found["conversations"][0]["metadata"] == {"user": "ada"}
         query = {"metadata.user": "ada", "order": "-updated", "after": found["next"]}
         rest = client.get("/conversations", params=query).json()
         assert ([line["id"] for line in rest["conversations"]], rest["next"]) == (["c"], None)
-        since = client.get("/conversations", params={"updated_since": found["conversations"][0]["updated"]}).json()
+        since = client.get(
+            "/conversations", params={"updated_since": found["conversations"][0]["updated"]}
+        ).json()
         assert [line["id"] for line in since["conversations"]] == ["a"]
         assert client.get("/conversations?limit=1&count=true").json()["count"] == 4
         moment = {"updated_since": "2200-01-01T00:00:00Z", "count": True}
@@ -262,7 +312,9 @@ def test_conversations_are_found_counted_and_erased_by_person(tmp_path: Path) ->
         for wrong in (*refused, "order=created", "updated_since=soon", "after=x&order=updated"):
             assert client.get(f"/conversations?{wrong}").status_code == 422, wrong
         assert client.delete("/conversations?metadata.user=ada").json() == {"deleted": 3}
-        assert [line["id"] for line in client.get("/conversations").json()["conversations"]] == ["b"]
+        assert [line["id"] for line in client.get("/conversations").json()["conversations"]] == [
+            "b"
+        ]
         assert client.delete("/conversations?metadata.user=ada").json() == {"deleted": 0}
         assert client.get("/conversations/a").status_code == 404
 
@@ -271,13 +323,19 @@ def test_who_may_not_speak_change_or_erase_is_refused(tmp_path: Path) -> None:
     import hashlib
 
     def token(name: str, *rights: str) -> Token:
-        return Token(name=name, sha256=hashlib.sha256(name.encode()).hexdigest(), rights=frozenset(rights))
+        return Token(
+            name=name, sha256=hashlib.sha256(name.encode()).hexdigest(), rights=frozenset(rights)
+        )
 
-    tokens = Tokens((token("talker", "talk"), token("seeder", "talk", "seed"), token("boss", "talk", "manage")))
+    tokens = Tokens(
+        (token("talker", "talk"), token("seeder", "talk", "seed"), token("boss", "talk", "manage"))
+    )
     with client_of(quiet(tmp_path / "x.db"), tokens=tokens) as client:
 
         def ask(name: str, method: str, path: str, body: Any = None) -> int:
-            return client.request(method, path, json=body, headers={"Authorization": f"Bearer {name}"}).status_code
+            return client.request(
+                method, path, json=body, headers={"Authorization": f"Bearer {name}"}
+            ).status_code
 
         for name in ("talker", "seeder", "boss"):
             wish = {"definition": "quiet", "id": "c", "metadata": {"user": name}}
@@ -288,13 +346,18 @@ def test_who_may_not_speak_change_or_erase_is_refused(tmp_path: Path) -> None:
         assert ask("seeder", "POST", "/conversations/c/update", {"state": "thanks"}) == 200
         assert ask("seeder", "DELETE", "/conversations?metadata.user=talker") == 403
         assert ask("boss", "DELETE", "/conversations?metadata.user=talker") == 200
-        assert ask("talker", "GET", "/conversations/c") == 200, "a token erases its own conversations"
+        assert ask("talker", "GET", "/conversations/c") == 200, (
+            "a token erases its own conversations"
+        )
         assert ask("boss", "DELETE", "/conversations?metadata.user=boss") == 200
         assert ask("boss", "GET", "/conversations/c") == 404
 
 
 def test_a_secret_that_the_user_says_again_is_not_told_to_followers(tmp_path: Path) -> None:
-    properties = {**QUIET["context_schema"]["properties"], "pin": {"type": "string", "x-secret": True}}
+    properties = {
+        **QUIET["context_schema"]["properties"],
+        "pin": {"type": "string", "x-secret": True},
+    }
     document = {**QUIET, "context_schema": {"properties": properties}}
     machine = AsyncMachine.from_dict(
         document, model=ScriptedLLM([reply("ask", "Hm?")] * 3), store=SQLiteStore(tmp_path / "x.db")

@@ -1,4 +1,6 @@
-"""The channels of `examples/` answer what Telegram, Slack and WhatsApp send: signatures, repetitions, buttons."""
+"""The channels of `examples/` answer what Telegram, Slack and WhatsApp send: signatures,
+repetitions, buttons.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def module_of(name: str) -> ModuleType:
 
 
 @contextmanager
-def client_of(name: str, limits: Limits | None = None) -> Iterator[tuple[httpx.Client, ScriptedLLM]]:
+def client_of(
+    name: str, limits: Limits | None = None
+) -> Iterator[tuple[httpx.Client, ScriptedLLM]]:
     model = ScriptedLLM([reply("place", "Inside or outside?")] * 4)
     machine = AsyncMachine.from_dict(TABLE, model=model)
     channels = {name: module_of(name).routes}
@@ -80,9 +84,15 @@ def test_telegram_gets_answers_once_and_buttons(monkeypatch: pytest.MonkeyPatch)
             return client.post("/channels/telegram", json=update, headers=headers)
 
         assert send(recorded("telegram_message"), "wrong").status_code == 401
-        assert client.post("/channels/telegram", json=recorded("telegram_message")).status_code == 401
+        assert (
+            client.post("/channels/telegram", json=recorded("telegram_message")).status_code == 401
+        )
         first = send(recorded("telegram_message")).json()
-        assert (first["method"], first["chat_id"], first["text"]) == ("sendMessage", 1111111, "Inside or outside?")
+        assert (first["method"], first["chat_id"], first["text"]) == (
+            "sendMessage",
+            1111111,
+            "Inside or outside?",
+        )
         assert first["reply_markup"]["keyboard"] == [[{"text": "Inside"}], [{"text": "Outside"}]]
         assert send(recorded("telegram_message")).json()["text"] == first["text"], "delivered again"
         assert asked(model) == 1
@@ -114,14 +124,18 @@ SECRETS = (
 
 
 @pytest.mark.parametrize("name", ["telegram", "slack", "whatsapp"])
-def test_a_channel_with_an_empty_secret_does_not_start(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_channel_with_an_empty_secret_does_not_start(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable in SECRETS:
         monkeypatch.setenv(variable, "")
     with pytest.raises(ValueError, match="is empty"):
         module_of(name)
 
 
-def test_the_rate_counts_for_each_chat_and_not_for_what_nobody_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rate_counts_for_each_chat_and_not_for_what_nobody_signed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TELEGRAM_SECRET", "s3cret")
     with client_of("telegram", Limits(messages_per_minute=1)) as (client, _):
 
@@ -136,7 +150,9 @@ def test_the_rate_counts_for_each_chat_and_not_for_what_nobody_signed(monkeypatc
 
 
 class Messenger(BaseHTTPRequestHandler):
-    """The API of a messenger, as far as the channels call it. It refuses the first `refuses` messages."""
+    """The API of a messenger, as far as the channels call it. It refuses the first `refuses`
+    messages.
+    """
 
     posted: list[Any]
     refuses: int
@@ -201,7 +217,10 @@ def test_the_signature_is_the_one_of_slacks_documentation(slack: list[Any]) -> N
         b"&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN"
         b"&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
     )
-    assert signature("1531420618", body) == "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
+    assert (
+        signature("1531420618", body)
+        == "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"
+    )
 
 
 def test_slack_gets_answers_once_and_buttons(slack: list[Any]) -> None:
@@ -209,7 +228,11 @@ def test_slack_gets_answers_once_and_buttons(slack: list[Any]) -> None:
 
         def send(body: bytes, stamp: str | None = None, **more: str) -> httpx.Response:
             stamp = stamp or str(int(time.time()))
-            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(stamp, body), **more}
+            headers = {
+                "X-Slack-Request-Timestamp": stamp,
+                "X-Slack-Signature": signature(stamp, body),
+                **more,
+            }
             return client.post("/channels/slack", content=body, headers=headers)
 
         message = json.dumps(recorded("slack_message")).encode()
@@ -233,7 +256,9 @@ def test_slack_gets_answers_once_and_buttons(slack: list[Any]) -> None:
         pressed = recorded("slack_click")
         pressed["actions"][0]["value"] = json.dumps(buttons[1])
         click = urlencode({"payload": json.dumps(pressed)}).encode()
-        assert send(click, **{"Content-Type": "application/x-www-form-urlencoded"}).status_code == 200
+        assert (
+            send(click, **{"Content-Type": "application/x-www-form-urlencoded"}).status_code == 200
+        )
         assert slack[1][2]["text"] == "Outside it is."
         assert asked(model) == 1, "a click needs no model"
 
@@ -243,12 +268,17 @@ def test_a_button_of_an_earlier_question_answers_no_later_one(slack: list[Any]) 
 
         def send(body: bytes) -> httpx.Response:
             stamp = str(int(time.time()))
-            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(stamp, body)}
+            headers = {
+                "X-Slack-Request-Timestamp": stamp,
+                "X-Slack-Signature": signature(stamp, body),
+            }
             return client.post("/channels/slack", content=body, headers=headers)
 
         send(json.dumps(recorded("slack_message")).encode())
         old = recorded("slack_click")
-        old["actions"][0]["value"] = json.dumps({"label": "Outside", "question": "main/weather/place"})
+        old["actions"][0]["value"] = json.dumps(
+            {"label": "Outside", "question": "main/weather/place"}
+        )
         assert send(urlencode({"payload": json.dumps(old)}).encode()).status_code == 200
         assert "no longer open" in slack[-1][2]["text"]
 
@@ -259,7 +289,10 @@ def test_slack_repeats_an_event_that_is_still_being_answered_in_a_minute(slack: 
         def repeat(number: int) -> int:
             body = json.dumps(recorded("slack_message")).encode()
             stamp = str(int(time.time()))
-            headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(stamp, body)}
+            headers = {
+                "X-Slack-Request-Timestamp": stamp,
+                "X-Slack-Signature": signature(stamp, body),
+            }
             headers["X-Slack-Retry-Num"] = str(number)
             return client.post("/channels/slack", content=body, headers=headers).status_code
 
@@ -295,7 +328,10 @@ def test_whatsapp_gets_answers_once_and_buttons(whatsapp: list[Any]) -> None:
         assert send(message) == 200
         path, token, posted = whatsapp[0]
         assert (path, token) == ("/api/106540352242922/messages", "Bearer EAAG")
-        assert (posted["to"], posted["interactive"]["body"]["text"]) == ("16505551234", "Inside or outside?")
+        assert (posted["to"], posted["interactive"]["body"]["text"]) == (
+            "16505551234",
+            "Inside or outside?",
+        )
         buttons = [one["reply"] for one in posted["interactive"]["action"]["buttons"]]
         assert [one["title"] for one in buttons] == ["Inside", "Outside"]
         assert send(message) == 200, "delivered again"
@@ -310,7 +346,9 @@ def test_whatsapp_gets_answers_once_and_buttons(whatsapp: list[Any]) -> None:
         assert asked(model) == 1, "a click needs no model"
 
 
-def test_an_answer_that_whatsapp_does_not_take_is_sent_with_the_next_delivery(whatsapp: list[Any]) -> None:
+def test_an_answer_that_whatsapp_does_not_take_is_sent_with_the_next_delivery(
+    whatsapp: list[Any],
+) -> None:
     Messenger.refuses = 1
     with client_of("whatsapp") as (client, model):
         body = json.dumps(recorded("whatsapp_message")).encode()
@@ -322,7 +360,11 @@ def test_an_answer_that_whatsapp_does_not_take_is_sent_with_the_next_delivery(wh
 
 
 def test_the_address_of_whatsapp_is_verified_by_the_token(whatsapp: list[Any]) -> None:
-    asked_by_meta = {"hub.mode": "subscribe", "hub.challenge": "1158201444", "hub.verify_token": "chosen by us"}
+    asked_by_meta = {
+        "hub.mode": "subscribe",
+        "hub.challenge": "1158201444",
+        "hub.verify_token": "chosen by us",
+    }
     with client_of("whatsapp") as (client, _):
         assert client.get("/channels/whatsapp", params=asked_by_meta).text == "1158201444"
         wrong = {**asked_by_meta, "hub.verify_token": "another"}
@@ -333,23 +375,35 @@ def test_whatsapp_shows_more_choices_as_a_list_and_many_as_words(whatsapp: list[
     module = module_of("whatsapp")
     choices = [Choice(f"Table {number}", number, "main/place/place") for number in range(11)]
     four = module.content("Which one?", tuple(choices[:4]))["interactive"]
-    assert [row["title"] for row in four["action"]["sections"][0]["rows"]] == [f"Table {n}" for n in range(4)]
-    assert module.content("Which one?", tuple(choices)) == {"type": "text", "text": {"body": "Which one?"}}
+    assert [row["title"] for row in four["action"]["sections"][0]["rows"]] == [
+        f"Table {n}" for n in range(4)
+    ]
+    assert module.content("Which one?", tuple(choices)) == {
+        "type": "text",
+        "text": {"body": "Which one?"},
+    }
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"payload=x", b'{"event": {"type": "message"}}'])
-def test_what_a_channel_cannot_read_is_no_fault_of_the_server(slack: list[Any], body: bytes) -> None:
+def test_what_a_channel_cannot_read_is_no_fault_of_the_server(
+    slack: list[Any], body: bytes
+) -> None:
     with client_of("slack") as (client, _):
         stamp = str(int(time.time()))
         headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(stamp, body)}
         answer = client.post("/channels/slack", content=body, headers=headers)
         assert answer.status_code in (422, 503)
-        assert client.post("/channels/slack", headers={**headers, "X-Slack-Signature": ""}).status_code == 401
+        assert (
+            client.post("/channels/slack", headers={**headers, "X-Slack-Signature": ""}).status_code
+            == 401
+        )
         endless = {"X-Slack-Request-Timestamp": "9" * 5_000, "X-Slack-Signature": "v0=00"}
         assert client.post("/channels/slack", content=body, headers=endless).status_code == 401
 
 
-def test_nothing_else_is_open_without_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_else_is_open_without_a_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TELEGRAM_SECRET", "s3cret")
     with client_of("telegram") as (client, _):
         assert client.get("/conversations").status_code == 401

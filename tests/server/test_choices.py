@@ -19,13 +19,17 @@ from served import served
 SHOP: dict[str, Any] = {
     "name": "shop",
     "initial_state": "ask",
-    "context_schema": {"properties": {"size": {"enum": ["s", "l"], "x-labels": {"s": "Small", "l": "Large"}}}},
+    "context_schema": {
+        "properties": {"size": {"enum": ["s", "l"], "x-labels": {"s": "Small", "l": "Large"}}}
+    },
     "states": {
         "ask": {
             "purpose": "Which size?",
             "reply": "Which size?",
             "required_context_keys": ["size"],
-            "transitions": [{"target_state": "done", "conditions": [{"requires_context_keys": ["size"]}]}],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["size"]}]}
+            ],
         },
         "done": {"purpose": "Thank", "reply": "Size {{ size }}."},
     },
@@ -48,8 +52,12 @@ def test_rest_and_its_events_hand_on_choices_and_take_a_click_without_a_model() 
         assert begun["choices"] == FOUND
         assert client.get("/conversations/c").json()["choices"] == FOUND
         click = {"text": "Large", "picked": True}
-        stream = client.post("/conversations/c/messages", json=click, headers={"Accept": "text/event-stream"}).text
-        turn = json.loads(next(line for line in stream.splitlines()[::-1] if line.startswith("data: "))[6:])
+        stream = client.post(
+            "/conversations/c/messages", json=click, headers={"Accept": "text/event-stream"}
+        ).text
+        turn = json.loads(
+            next(line for line in stream.splitlines()[::-1] if line.startswith("data: "))[6:]
+        )
         assert (turn["state"], turn["choices"], turn["usage"]["calls"]) == ("done", [], 0)
 
 
@@ -59,7 +67,9 @@ def test_rest_refuses_a_choice_whose_question_is_gone() -> None:
         for stale in ({"text": "Large", "question": "/before/size"}, {"text": "Huge"}):
             refused = client.post("/conversations/c/messages", json={**stale, "picked": True})
             assert refused.status_code == 409
-            assert "is no longer open; the choices are now: Small, Large" in refused.json()["detail"]
+            assert (
+                "is no longer open; the choices are now: Small, Large" in refused.json()["detail"]
+            )
         click = {"text": "Large", "picked": True, "question": QUESTION}
         assert client.post("/conversations/c/messages", json=click).json()["state"] == "done"
 
@@ -78,18 +88,25 @@ def test_the_openai_form_hands_on_choices_as_a_field_of_its_own() -> None:
 def test_ag_ui_hands_on_choices_with_the_end_of_a_run_and_takes_a_click() -> None:
     with served(app()) as url, httpx.Client(base_url=url, trust_env=False) as client:
         found = []
-        click = {"messages": [{"id": "m", "role": "user", "content": "Small"}], "forwardedProps": {"picked": True}}
+        click = {
+            "messages": [{"id": "m", "role": "user", "content": "Small"}],
+            "forwardedProps": {"picked": True},
+        }
         for place, given in enumerate(({}, click)):
             body = {"threadId": "t", "runId": f"r{place}", "messages": [], **given}
             lines = client.post("/ag-ui/shop", json=body).text.splitlines()
-            found.append(json.loads([line for line in lines if line.startswith("data: ")][-1][6:])["result"])
+            found.append(
+                json.loads([line for line in lines if line.startswith("data: ")][-1][6:])["result"]
+            )
     assert [(one["state"], one["choices"]) for one in found] == [("ask", FOUND), ("done", [])]
 
 
 def test_mcp_hands_on_choices_and_takes_a_click() -> None:
     async def use(url: str) -> Any:
         async with Client(f"{url}/mcp") as client:
-            begun = await client.call_tool("start_conversation", {"definition": "shop", "conversation_id": "c"})
+            begun = await client.call_tool(
+                "start_conversation", {"definition": "shop", "conversation_id": "c"}
+            )
             click = {"conversation_id": "c", "text": "Small", "picked": True}
             turn = await client.call_tool("send_message", click)
             return begun.structured_content, turn.structured_content

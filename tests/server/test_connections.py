@@ -45,7 +45,9 @@ class Waiting(ScriptedLLM):
 
 @contextmanager
 def address_of(limits: Limits, model: Any = "offline") -> Iterator[tuple[str, int]]:
-    app = create_app(AsyncMachine.from_dict(GREETER, model=model), closes=True, due_seconds=None, limits=limits)
+    app = create_app(
+        AsyncMachine.from_dict(GREETER, model=model), closes=True, due_seconds=None, limits=limits
+    )
     with served(app, limits) as url:
         place = urlsplit(url)
         assert place.hostname is not None
@@ -108,7 +110,9 @@ def test_a_connection_with_a_request_is_never_closed_for_a_new_one() -> None:
             assert client.post("/conversations", json=wish).status_code == 201
             said: list[httpx.Response] = []
             body = {"text": "Ada"}
-            talk = threading.Thread(target=lambda: said.append(client.post("/conversations/c/messages", json=body)))
+            talk = threading.Thread(
+                target=lambda: said.append(client.post("/conversations/c/messages", json=body))
+            )
             talk.start()
             assert model.asked.wait(20)
             with socket.create_connection(place, 20) as other:
@@ -167,13 +171,18 @@ TRAILER = b"POST /conversations/c/messages HTTP/1.1\r\nHost: localhost\r\nTransf
 
 @pytest.mark.parametrize(
     ("head", "is_answering"),
-    [*((head, is_answering) for head in ENDLESS for is_answering in (False, True)), (TRAILER, False)],
+    [
+        *((head, is_answering) for head in ENDLESS for is_answering in (False, True)),
+        (TRAILER, False),
+    ],
 )
 def test_a_head_without_an_end_is_not_kept(head: bytes, is_answering: bool) -> None:
     with address_of(Limits()) as place, socket.create_connection(place, 20) as endless:
         if is_answering:
             wish = {"definition": "greeter", "greet": False, "id": "c"}
-            begun = httpx.post(f"http://{place[0]}:{place[1]}/conversations", json=wish, trust_env=False)
+            begun = httpx.post(
+                f"http://{place[0]}:{place[1]}/conversations", json=wish, trust_env=False
+            )
             assert begun.status_code == 201
             endless.sendall(b"GET /conversations/c/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert endless.recv(12) == b"HTTP/1.1 200"
@@ -184,7 +193,9 @@ def test_a_head_without_an_end_is_not_kept(head: bytes, is_answering: bool) -> N
 def test_a_body_may_be_larger_than_a_head() -> None:
     with address_of(Limits()) as place:
         body = {"definition": "greeter", "greet": False, "context": {"name": "a" * 900_000}}
-        answered = httpx.post(f"http://{place[0]}:{place[1]}/conversations", json=body, trust_env=False, timeout=30)
+        answered = httpx.post(
+            f"http://{place[0]}:{place[1]}/conversations", json=body, trust_env=False, timeout=30
+        )
         assert answered.status_code == 201
 
 

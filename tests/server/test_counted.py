@@ -49,7 +49,9 @@ def greeter(*replies: Any) -> AsyncMachine:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), COUNTED, ids=lambda value: str(value)[:30])
-def test_every_request_that_is_not_a_reading_one_counts_once(method: str, path: str, body: Any) -> None:
+def test_every_request_that_is_not_a_reading_one_counts_once(
+    method: str, path: str, body: Any
+) -> None:
     with client_of(greeter(reply("hello", "Hi.")), limits=Limits(messages_per_minute=2)) as client:
         answers = [client.request(method, path, json=body) for _ in range(3)]
         assert [answer.status_code == 429 for answer in answers] == [False, False, True]
@@ -89,8 +91,16 @@ def test_streams_at_once_are_never_more_than_their_limit(door: str) -> None:
 
         def talk(name: str) -> None:
             asked: dict[str, tuple[str, Any, dict[str, str]]] = {
-                "rest": (f"/conversations/{name}/messages", {"text": "a"}, {"Accept": "text/event-stream"}),
-                "chat": ("/v1/chat/completions", {**SAID, "stream": True}, {"X-Conversation-Id": name}),
+                "rest": (
+                    f"/conversations/{name}/messages",
+                    {"text": "a"},
+                    {"Accept": "text/event-stream"},
+                ),
+                "chat": (
+                    "/v1/chat/completions",
+                    {**SAID, "stream": True},
+                    {"X-Conversation-Id": name},
+                ),
                 "ag-ui": ("/ag-ui/greeter", {**AG_UI, "threadId": name}, {}),
             }
             path, body, headers = asked[door]
@@ -124,7 +134,9 @@ def test_figures_count_the_machines_of_the_service_alone() -> None:
         asyncio.run(play())
         lines = client.get("/metrics").text.splitlines()
     assert not any("of_the_host" in line for line in lines)
-    assert next(line for line in lines if line.startswith("llm_fsm_model_calls_total{")).endswith(" 1.0")
+    assert next(line for line in lines if line.startswith("llm_fsm_model_calls_total{")).endswith(
+        " 1.0"
+    )
     assert not any('to="bye"' in line for line in lines)
 
 
@@ -148,7 +160,9 @@ def test_one_token_has_at_most_half_of_the_streams() -> None:
     gauge.check_streams(ada)
 
 
-def test_the_limit_of_requests_remembers_no_caller_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_requests_remembers_no_caller_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 1_000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     gauge = Gauge(Limits(messages_per_minute=2))

@@ -1,4 +1,6 @@
-"""The reference of the server: its tables of problems, settings and limits are held against the code."""
+"""The reference of the server: its tables of problems, settings and limits are held against the
+code.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,28 @@ def test_every_problem_is_in_the_table() -> None:
 def test_every_setting_and_limit_is_told_of() -> None:
     shown = [row[0] for row in rows("docs/server.md", "| setting of `create_app` | without | is |")]
     assert shown == list(inspect.signature(create_app).parameters)
-    limits = ", ".join(row[0] for row in rows("docs/server.md", "| of `Limits` | without | is |")).split(", ")
+    limits = ", ".join(
+        row[0] for row in rows("docs/server.md", "| of `Limits` | without | is |")
+    ).split(", ")
     assert limits == [field.name for field in fields(Limits)]
 
 
 def test_every_metric_and_event_of_telemetry_is_told_of() -> None:
     page = (ROOT / "docs" / "reference" / "monitoring.md").read_text(encoding="utf-8")
-    metrics = (names.TOKEN_USAGE, names.OPERATION_DURATION, names.TIME_TO_FIRST_CHUNK, names.TURN_DURATION)
-    for name in (*metrics, names.TURN_COST, names.TRANSITION, names.REFUSED, names.MISSED, names.PAUSED):
+    metrics = (
+        names.TOKEN_USAGE,
+        names.OPERATION_DURATION,
+        names.TIME_TO_FIRST_CHUNK,
+        names.TURN_DURATION,
+    )
+    for name in (
+        *metrics,
+        names.TURN_COST,
+        names.TRANSITION,
+        names.REFUSED,
+        names.MISSED,
+        names.PAUSED,
+    ):
         assert f"`{name}`" in page
 
 
@@ -48,7 +64,11 @@ def test_the_image_is_not_root_has_a_health_check_and_brings_what_the_build_need
 def test_compose_names_what_the_command_takes() -> None:
     compose: Any = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     server = compose["services"]["server"]
-    options = set(re.findall(r"--[\w-]+", (ROOT / "src/llm_fsm/cli/commands/serve.py").read_text(encoding="utf-8")))
+    options = set(
+        re.findall(
+            r"--[\w-]+", (ROOT / "src/llm_fsm/cli/commands/serve.py").read_text(encoding="utf-8")
+        )
+    )
     given = [argument.partition("=")[0] for argument in server["command"][1:]]
     assert {argument for argument in given if argument.startswith("-")} <= options
     mounted = [volume.split(":")[1] for volume in server["volumes"]]

@@ -1,4 +1,6 @@
-"""Clients of the OpenAI form that hold another history than the server: each goes on, and nothing counts twice."""
+"""Clients of the OpenAI form that hold another history than the server: each goes on, and nothing
+counts twice.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Model:
 class Chat:
     """A front end: it keeps the messages and sends them all."""
 
-    def __init__(self, client: httpx.Client, headers: dict[str, str] | None = None, **body: Any) -> None:
+    def __init__(
+        self, client: httpx.Client, headers: dict[str, str] | None = None, **body: Any
+    ) -> None:
         self.client = client
         self.headers = headers or {}
         self.body = body
@@ -65,7 +69,9 @@ class Chat:
 
     def post(self, *messages: dict[str, Any], **headers: str) -> httpx.Response:
         body = {"model": "notes", "messages": list(messages), **self.body}
-        return self.client.post("/v1/chat/completions", json=body, headers={**self.headers, **headers})
+        return self.client.post(
+            "/v1/chat/completions", json=body, headers={**self.headers, **headers}
+        )
 
     def say(self, text: str, **headers: str) -> dict[str, Any]:
         self.messages.append(user(text))
@@ -105,7 +111,9 @@ def ids(client: httpx.Client) -> list[str]:
 @pytest.mark.parametrize("kept", ["alone", "empty", "null"])
 def test_a_chat_goes_on_after_a_message_that_failed(kept: str) -> None:
     model = Model()
-    empty = {"alone": [], "empty": [bot("")], "null": [{"role": "assistant", "content": None}]}[kept]
+    empty = {"alone": [], "empty": [bot("")], "null": [{"role": "assistant", "content": None}]}[
+        kept
+    ]
     with notes(model) as client:
         chat = Chat(client)
         model.is_down = True
@@ -255,7 +263,12 @@ def test_what_was_refused_before_does_not_count() -> None:
         assert chat.post(picture).status_code == 422
         assert chat.post(user(" ")).status_code == 422
         assert chat.post(user("x" * 100_001)).status_code == 422
-        chat.messages = [picture, user(" "), user("x" * 100_001), {"role": "nobody", "content": "?"}]
+        chat.messages = [
+            picture,
+            user(" "),
+            user("x" * 100_001),
+            {"role": "nobody", "content": "?"},
+        ]
         chat.say("one")
         chat.say("two")
         assert chat.heard()[0] == "one"
@@ -328,7 +341,9 @@ def test_a_named_user_stays_in_one_conversation_whatever_others_say(names: Any) 
 class Named:
     """How a client names its user."""
 
-    def __init__(self, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None
+    ) -> None:
         self.body = body or {}
         self.headers = headers or {}
 
@@ -350,7 +365,12 @@ def test_forks_are_found_by_other_workers_and_after_a_restart(tmp_path: Path) ->
         chat.client = three
         chat.say("four")
         assert chat.id == fork
-        assert [text for text in chat.heard() if text[0] in "aoft"] == ["one", "another two", "three", "four"]
+        assert [text for text in chat.heard() if text[0] in "aoft"] == [
+            "one",
+            "another two",
+            "three",
+            "four",
+        ]
 
 
 class Counted(MemoryStore):
@@ -410,7 +430,11 @@ def test_chores_of_a_front_end_are_answered_and_no_conversation_or_model_knows_o
         answer = chat.post(user(text))
         assert answer.status_code == 200
         if streamed:
-            chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+            chunks = [
+                json.loads(line[6:])
+                for line in answer.text.splitlines()
+                if line.startswith("data: {")
+            ]
             content = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
         else:
             content = answer.json()["choices"][0]["message"]["content"]
@@ -438,13 +462,22 @@ def test_a_response_goes_on_after_one_that_failed() -> None:
     with notes(model) as client:
 
         def respond(text: str, after: str | None, *, stream: bool = False) -> httpx.Response:
-            body = {"model": "notes", "input": text, "previous_response_id": after, "stream": stream}
+            body = {
+                "model": "notes",
+                "input": text,
+                "previous_response_id": after,
+                "stream": stream,
+            }
             return client.post("/v1/responses", json=body)
 
         first = respond("one", None).json()
         model.is_down = True
         lines = respond("two", first["id"], stream=True).text.splitlines()
-        failed = next(json.loads(line[6:])["response"]["id"] for line in lines if '"response.failed"' in line[6:])
+        failed = next(
+            json.loads(line[6:])["response"]["id"]
+            for line in lines
+            if '"response.failed"' in line[6:]
+        )
         model.is_down = False
         answer = respond("two", failed)
         assert answer.status_code == 200, answer.text

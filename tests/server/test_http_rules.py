@@ -58,11 +58,15 @@ def told(methods: set[str]) -> set[str]:
     return methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
 
 
-def test_options_names_every_method_of_every_address(client: httpx.Client, addresses: dict[str, set[str]]) -> None:
+def test_options_names_every_method_of_every_address(
+    client: httpx.Client, addresses: dict[str, set[str]]
+) -> None:
     assert len(addresses) > 30
     for place, methods in addresses.items():
         answer = client.options(place)
-        assert (answer.status_code, answer.content, allowed(answer)) == (204, b"", told(methods)), place
+        assert (answer.status_code, answer.content, allowed(answer)) == (204, b"", told(methods)), (
+            place
+        )
         assert "content-length" not in answer.headers or answer.headers["content-length"] == "0"
     assert client.options("/nowhere").status_code == 404
 
@@ -75,12 +79,18 @@ def test_another_method_is_refused_with_those_of_the_address(
             for kind in ("text/plain", "application/json"):
                 body = None if method in ("GET", "HEAD", "DELETE") else b"{}"
                 answer = client.request(method, place, content=body, headers={"Content-Type": kind})
-                assert (answer.status_code, allowed(answer)) == (405, told(methods)), (method, place)
+                assert (answer.status_code, allowed(answer)) == (405, told(methods)), (
+                    method,
+                    place,
+                )
 
 
-def test_head_is_get_without_the_body_at_every_address(client: httpx.Client, addresses: dict[str, set[str]]) -> None:
+def test_head_is_get_without_the_body_at_every_address(
+    client: httpx.Client, addresses: dict[str, set[str]]
+) -> None:
     for place, methods in addresses.items():
-        if "GET" not in methods or place == "/metrics":  # figures of requests change with each request
+        # figures of requests change with each request
+        if "GET" not in methods or place == "/metrics":
             continue
         plain = {"Accept-Encoding": "identity"}
         whole, head = client.get(place, headers=plain), client.head(place, headers=plain)
@@ -104,11 +114,16 @@ def test_a_body_of_another_type_is_refused_with_the_type_that_is_right(
     for place, methods in addresses.items():
         if "POST" in methods:
             answer = client.post(place, content=b"a=1", headers=headers)
-            assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (415, "unsupported-media-type")
+            assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (
+                415,
+                "unsupported-media-type",
+            )
             assert names in answer.headers, place
 
 
-def test_an_answer_that_the_client_excludes_is_none(client: httpx.Client, addresses: dict[str, set[str]]) -> None:
+def test_an_answer_that_the_client_excludes_is_none(
+    client: httpx.Client, addresses: dict[str, set[str]]
+) -> None:
     for place, methods in addresses.items():
         if "POST" in methods:
             answer = client.post(place, json={}, headers={"Accept": "image/png"})
@@ -116,8 +131,16 @@ def test_an_answer_that_the_client_excludes_is_none(client: httpx.Client, addres
         if "GET" in methods and client.head(place).status_code == 200:
             assert client.get(place, headers={"Accept": "image/png"}).status_code == 406, place
             kind = client.head(place).headers["content-type"].partition(";")[0]
-            for accept in (kind, f"{kind.partition('/')[0]}/*;q=0.1", f"image/png, {kind};q=0.5", "*/*"):
-                assert client.get(place, headers={"Accept": accept}).status_code == 200, (place, accept)
+            for accept in (
+                kind,
+                f"{kind.partition('/')[0]}/*;q=0.1",
+                f"image/png, {kind};q=0.5",
+                "*/*",
+            ):
+                assert client.get(place, headers={"Accept": accept}).status_code == 200, (
+                    place,
+                    accept,
+                )
     assert client.get("/conversations").json()["conversations"] == []  # nothing was done
 
 
@@ -136,7 +159,9 @@ def test_an_answer_that_the_client_excludes_is_none(client: httpx.Client, addres
         (["text/event-stream"], "application/json", False),
     ],
 )
-def test_accept_is_read_by_its_most_specific_range(accept: list[str], kind: str, taken: bool) -> None:
+def test_accept_is_read_by_its_most_specific_range(
+    accept: list[str], kind: str, taken: bool
+) -> None:
     assert accepts(accept, kind) is taken
 
 
@@ -145,7 +170,20 @@ def test_any_accept_header_can_be_read(header: str, kind: str) -> None:
     assert accepts([header], kind) in (True, False)
 
 
-NAMES = ["pizza/order", "größe", "a b", "100%", "?#", "日本", "v1", "schema", "a/schema", "a:b", "%2F", "x" * 300]
+NAMES = [
+    "pizza/order",
+    "größe",
+    "a b",
+    "100%",
+    "?#",
+    "日本",
+    "v1",
+    "schema",
+    "a/schema",
+    "a:b",
+    "%2F",
+    "x" * 300,
+]
 UNSENT = ["..", ".", ""]
 """Names that no client can send in a path."""
 
@@ -156,7 +194,9 @@ def test_a_name_that_the_loader_takes_works_at_every_address(name: str) -> None:
     other = AsyncMachine.from_dict({**GREETER, "name": "a"}, model="offline")
     app = create_app([machine, other], closes=True, due_seconds=None)
     with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
-        [listed] = [one for one in client.get("/definitions").json()["definitions"] if one["name"] == name]
+        [listed] = [
+            one for one in client.get("/definitions").json()["definitions"] if one["name"] == name
+        ]
         addresses = [listed["sha256"], *(() if name in UNSENT else [quote(name, safe="")])]
         for address in addresses:
             assert client.get(f"/definitions/{address}").json()["name"] == name

@@ -12,7 +12,14 @@ import httpx
 import pytest
 from mcp import Client
 
-from llm_fsm import AsyncMachine, ConfigurationError, DefinitionError, HandlerError, ModelError, StoreError
+from llm_fsm import (
+    AsyncMachine,
+    ConfigurationError,
+    DefinitionError,
+    HandlerError,
+    ModelError,
+    StoreError,
+)
 from llm_fsm import events as ev
 from llm_fsm.errors import Finding, ReplyError, UnreadableError
 from llm_fsm.server import create_app, views
@@ -61,7 +68,9 @@ class Broken(MemoryStore):
 @contextmanager
 def broken() -> Iterator[tuple[Broken, str, httpx.Client]]:
     store = Broken()
-    machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Hi.")]), store=store)
+    machine = AsyncMachine.from_dict(
+        GREETER, model=ScriptedLLM([reply("hello", "Hi.")]), store=store
+    )
     with (
         served(create_app(machine, closes=True, due_seconds=None)) as url,
         httpx.Client(base_url=url, timeout=30, trust_env=False) as client,
@@ -89,12 +98,15 @@ DOORS: dict[str, Callable[[httpx.Client], httpx.Response]] = {
     ),
     "read": lambda client: client.get("/conversations/c"),
     "list": lambda client: client.get("/conversations"),
-    "chat": lambda client: client.post("/v1/chat/completions", json=SAID, headers={"X-Conversation-Id": "c"}),
+    "chat": lambda client: client.post(
+        "/v1/chat/completions", json=SAID, headers={"X-Conversation-Id": "c"}
+    ),
     "chat stream": lambda client: client.post(
         "/v1/chat/completions", json={**SAID, "stream": True}, headers={"X-Conversation-Id": "c"}
     ),
     "responses": lambda client: client.post(
-        "/v1/responses", json={"model": "greeter", "input": "a", "conversation": "c", "stream": True}
+        "/v1/responses",
+        json={"model": "greeter", "input": "a", "conversation": "c", "stream": True},
     ),
     "ag-ui": lambda client: client.post("/ag-ui/greeter", json=AG_UI),
     "ready": lambda client: client.get("/readyz"),
@@ -102,7 +114,9 @@ DOORS: dict[str, Callable[[httpx.Client], httpx.Response]] = {
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_no_door_tells_the_words_of_an_error_inside(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_door_tells_the_words_of_an_error_inside(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     with broken() as (store, url, client):
         store.error = error
         for name, ask in DOORS.items():
@@ -111,12 +125,19 @@ def test_no_door_tells_the_words_of_an_error_inside(error: Exception, caplog: py
             said = whole(answer)
             assert [mark for mark in MARKS if mark in said] == [], name
             request_id = answer.headers["x-request-id"]
-            logged = [record.getMessage() for record in caplog.records if record.name == "llm_fsm.server"]
-            assert any(request_id in line and type(error).__name__ in line for line in logged), (name, logged)
+            logged = [
+                record.getMessage() for record in caplog.records if record.name == "llm_fsm.server"
+            ]
+            assert any(request_id in line and type(error).__name__ in line for line in logged), (
+                name,
+                logged,
+            )
 
         async def tell() -> str:
             async with Client(f"{url}/mcp") as assistant:
-                result = await assistant.call_tool("send_message", {"conversation_id": "c", "text": "a"})
+                result = await assistant.call_tool(
+                    "send_message", {"conversation_id": "c", "text": "a"}
+                )
                 assert result.is_error
                 return str(result)
 
@@ -128,15 +149,25 @@ def test_ids_of_the_store_are_not_told(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     token = add_token(file, "ada")
     machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Hi.")] * 9))
-    app = create_app(machine, tokens=Tokens.from_file(file), hosts=None, closes=True, due_seconds=None)
+    app = create_app(
+        machine, tokens=Tokens.from_file(file), hosts=None, closes=True, due_seconds=None
+    )
     headers = {"Authorization": f"Bearer {token}"}
-    with served(app) as url, httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client:
+    with (
+        served(app) as url,
+        httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client,
+    ):
         wish = {"definition": "greeter", "greet": False, "id": "c"}
         assert client.post("/conversations", json=wish).status_code == 201
-        answers = [client.post("/conversations", json=wish), *(ask(client) for ask in DOORS.values())]
+        answers = [
+            client.post("/conversations", json=wish),
+            *(ask(client) for ask in DOORS.values()),
+        ]
         answers += [client.post("/conversations/c/answer", json={"value": 1})]
         answers += [client.get("/conversations/no"), client.delete("/conversations/no")]
-        answers += [client.get(f"/conversations/c/{part}") for part in ("turns", "history", "turns/1/why")]
+        answers += [
+            client.get(f"/conversations/c/{part}") for part in ("turns", "history", "turns/1/why")
+        ]
         for answer in answers:
             assert "ada~" not in whole(answer), answer.request.url
 
@@ -147,15 +178,21 @@ def test_events_of_failures_tell_no_words_of_exceptions() -> None:
         ev.TurnFailed(error="ModelError", message=INSIDE),
         ev.ToolReturned(name="t", arguments={}, error=f"ConnectionError: {INSIDE}"),
         ev.RoutePicked(state="s", function="f", error=f"f failed: ValueError: {INSIDE}"),
-        ev.KeyResultChecked(name="k", passed=False, by="registered", reason=f"the check failed: OSError: {INSIDE}"),
-        ev.AttemptFailed(state="s", attempt=1, failures=({"name": "k", "reason": f"OSError: {INSIDE}"},)),
+        ev.KeyResultChecked(
+            name="k", passed=False, by="registered", reason=f"the check failed: OSError: {INSIDE}"
+        ),
+        ev.AttemptFailed(
+            state="s", attempt=1, failures=({"name": "k", "reason": f"OSError: {INSIDE}"},)
+        ),
     )
     machine = AsyncMachine.from_dict(GREETER, model="offline")
     served_by: Any = type("S", (), {"machine": machine, "id": "c"})()
     for event in failed:
         shown = [str(views.event_of(served_by, event)), str(views.told(served_by, event))]
         assert not any(mark in text for mark in MARKS for text in shown), event
-    plain = ev.KeyResultChecked(name="k", passed=False, by="registered", reason="3 tests fail: a, b, c")
+    plain = ev.KeyResultChecked(
+        name="k", passed=False, by="registered", reason="3 tests fail: a, b, c"
+    )
     assert views.event_of(served_by, plain)["reason"] == "3 tests fail: a, b, c"
 
 

@@ -1,4 +1,6 @@
-"""A server that is killed in mid-turn: what was acknowledged is kept, and a message that comes again counts once."""
+"""A server that is killed in mid-turn: what was acknowledged is kept, and a message that comes
+again counts once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ from served import free_port
 COUNTER: dict[str, Any] = {
     "name": "counter",
     "initial_state": "count",
-    "states": {"count": {"purpose": "Count", "transitions": [{"target_state": "end"}]}, "end": {"kind": "final"}},
+    "states": {
+        "count": {"purpose": "Count", "transitions": [{"target_state": "end"}]},
+        "end": {"kind": "final"},
+    },
 }
 REPLY = {"transition": {"target_state": "count", "context_update": {}}, "message": "Counted."}
 MESSAGES = 12
@@ -40,10 +45,24 @@ class Server:
         flow = folder / "counter.json"
         flow.write_text(json.dumps(COUNTER))
         self.command = (
-            *(sys.executable, "-m", "llm_fsm", "serve", str(flow), "--port", str(port), "--db", store),
+            *(
+                sys.executable,
+                "-m",
+                "llm_fsm",
+                "serve",
+                str(flow),
+                "--port",
+                str(port),
+                "--db",
+                store,
+            ),
             *("--model", "any", "--base-url", model),
         )
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "LLM_FSM_API_KEY": "none"}
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "LLM_FSM_API_KEY": "none",
+        }
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -100,19 +119,26 @@ def send(server: Server, number: int) -> dict[str, Any]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_nothing_is_lost_or_doubled(kind: str, tmp_path: Path, shared_service: Callable[[str], str]) -> None:
+def test_nothing_is_lost_or_doubled(
+    kind: str, tmp_path: Path, shared_service: Callable[[str], str]
+) -> None:
     if kind == "sqlite":
         store = f"sqlite:///{tmp_path / 'bots.db'}"
     else:
         store = f"{shared_service('postgresql')}?schema=k{os.getpid()}"
     chance = random.Random(7)
-    with serve_scripted(lambda _: json.dumps(REPLY), delay=0.15) as model, server_of(
-        tmp_path, store, model.base_url
-    ) as server:
+    with (
+        serve_scripted(lambda _: json.dumps(REPLY), delay=0.15) as model,
+        server_of(tmp_path, store, model.base_url) as server,
+    ):
         wish = {"definition": "counter", "id": "c", "greet": False}
-        assert httpx.post(f"{server.url}/conversations", json=wish, trust_env=False).status_code == 201
+        assert (
+            httpx.post(f"{server.url}/conversations", json=wish, trust_env=False).status_code == 201
+        )
         answers: list[dict[str, Any]] = []
-        thread = threading.Thread(target=lambda: answers.extend(send(server, number) for number in range(MESSAGES)))
+        thread = threading.Thread(
+            target=lambda: answers.extend(send(server, number) for number in range(MESSAGES))
+        )
         thread.start()
         for _ in range(KILLS):
             seen = len(model.requests)
@@ -125,7 +151,9 @@ def test_nothing_is_lost_or_doubled(kind: str, tmp_path: Path, shared_service: C
         thread.join(120)
         assert not thread.is_alive()
         assert [answer["number"] for answer in answers] == list(range(1, MESSAGES + 1))
-        history = httpx.get(f"{server.url}/conversations/c/history", trust_env=False).json()["messages"]
+        history = httpx.get(f"{server.url}/conversations/c/history", trust_env=False).json()[
+            "messages"
+        ]
         said = [message["text"] for message in history if message["role"] == "user"]
         assert said == [f"message {number}" for number in range(MESSAGES)]
         before = len(model.requests)

@@ -70,7 +70,16 @@ def test_ten_turns_over_standard_input_and_output(tmp_path: Path) -> None:
     (tmp_path / "replies.json").write_text(json.dumps(ten_turns.replies()))
     command = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "llm_fsm", "mcp", "ten.json", "--model", "scripted:replies.json", "--db", "memory"],
+        args=[
+            "-m",
+            "llm_fsm",
+            "mcp",
+            "ten.json",
+            "--model",
+            "scripted:replies.json",
+            "--db",
+            "memory",
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         cwd=str(tmp_path),
     )
@@ -97,10 +106,19 @@ def test_an_assistant_checks_explains_plays_and_draws_a_definition() -> None:
         assert "hello" in await call(client, "draw", definition="greeter", form="text")
         shown = await call(client, "render_prompt", definition="greeter", context={"name": "Ada"})
         assert "Ada" in shown["messages"][-1]["content"]
-        assert "does not talk" in await fault(client, "render_prompt", definition="greeter", state="bye")
+        assert "does not talk" in await fault(
+            client, "render_prompt", definition="greeter", state="bye"
+        )
         say = {"say": "I am Ada", "reply": {"to": "bye", "set": {"name": "Ada"}}, "expect": "bye"}
-        test = {"cases": [{"name": "a name", "steps": [say]}, {"name": "wrong", "steps": [{**say, "expect": "hello"}]}]}
-        played = await call(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
+        test = {
+            "cases": [
+                {"name": "a name", "steps": [say]},
+                {"name": "wrong", "steps": [{**say, "expect": "hello"}]},
+            ]
+        }
+        played = await call(
+            client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test)
+        )
         assert [one["passed"] for one in played["results"]] == [True, False]
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
@@ -109,7 +127,10 @@ def test_an_assistant_checks_explains_plays_and_draws_a_definition() -> None:
 WRONG_TESTS = [
     ("{", "test.json:1:2: error: the text ends inside the object"),
     ("[1]", "test.json:1:1: error: a file of tests is one JSON object, not a list"),
-    ('{\n  "cases": [\n    {"name": "a", "stepz": []}\n  ]\n}', 'test.json:3:19: error: unknown key "stepz"; did you'),
+    (
+        '{\n  "cases": [\n    {"name": "a", "stepz": []}\n  ]\n}',
+        'test.json:3:19: error: unknown key "stepz"; did you',
+    ),
     ('{\n  "steps": [{"say": "x",\n    "expect": "nowhere"}]\n}', "test.json:3:15: error: "),
     ('{"steps": [\n  {"say": "x",\n   "reply": {"to": "nowhere"}}]}', "test.json:3:20: error: "),
     ('{"cases": [\n  {"name": "a"},\n  {"name": 5, "steps": "x"}]}', "test.json:3:12: error: "),
@@ -129,13 +150,23 @@ def test_a_wrong_test_says_its_faults_with_line_and_column_in_the_text() -> None
         assert "test.json:2:11: error" in found
         assert "test.json:3:3: error" in found
         good = {"definition": "another.json", "steps": [{"say": "x", "reply": {"to": "hello"}}]}
-        played = await call(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(good))
+        played = await call(
+            client, "play_test", definition=json.dumps(GREETER), test=json.dumps(good)
+        )
         assert played["passed"]
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
 
 
-NAMED_MODELS = ["scripted:{file}", "replay:{file}", "gpt-4o", "openai/gpt-4o", "ollama/x", "litellm:a/b", "offline"]
+NAMED_MODELS = [
+    "scripted:{file}",
+    "replay:{file}",
+    "gpt-4o",
+    "openai/gpt-4o",
+    "ollama/x",
+    "litellm:a/b",
+    "offline",
+]
 
 
 def naming(model: str) -> list[dict[str, Any]]:
@@ -155,13 +186,17 @@ def resolved_none(told: str) -> bool:
 
 
 @pytest.mark.parametrize("model", NAMED_MODELS)
-def test_a_test_from_an_assistant_names_no_model_and_none_is_resolved(model: str, tmp_path: Path) -> None:
+def test_a_test_from_an_assistant_names_no_model_and_none_is_resolved(
+    model: str, tmp_path: Path
+) -> None:
     kept = tmp_path / "kept.json"
     kept.write_text(json.dumps(["SECRET"]))
 
     async def use(client: Any) -> None:
         for test in naming(model.format(file=kept)):
-            told = await fault(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
+            told = await fault(
+                client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test)
+            )
             assert resolved_none(told)
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
@@ -180,7 +215,9 @@ def test_an_assistant_on_standard_input_resolves_no_model_either(tmp_path: Path)
     async def connect() -> None:
         async with Client(command) as client:
             for test in naming("scripted:kept.json"):
-                told = await fault(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
+                told = await fault(
+                    client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test)
+                )
                 assert resolved_none(told)
 
     asyncio.run(connect())
@@ -211,17 +248,26 @@ def test_definitions_the_format_and_the_guide_are_resources() -> None:
 
 def test_what_is_wrong_is_said_in_words() -> None:
     async def use(client: Any) -> None:
-        assert "no conversation" in await fault(client, "send_message", conversation_id="no", text="x")
+        assert "no conversation" in await fault(
+            client, "send_message", conversation_id="no", text="x"
+        )
         assert "no definition" in await fault(client, "start_conversation", definition="no")
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use)
 
 
-@pytest.mark.parametrize("body", ["[]", '"x"', '{"jsonrpc": "2.0"}', '{"jsonrpc": "2.0", "id": 1, "method": 5}', "{"])
+@pytest.mark.parametrize(
+    "body", ["[]", '"x"', '{"jsonrpc": "2.0"}', '{"jsonrpc": "2.0", "id": 1, "method": 5}', "{"]
+)
 def test_a_body_that_is_no_message_is_refused_without_a_library_s_words(body: str) -> None:
-    app = create_app(AsyncMachine.from_dict(GREETER, model="offline"), closes=True, due_seconds=None)
+    app = create_app(
+        AsyncMachine.from_dict(GREETER, model="offline"), closes=True, due_seconds=None
+    )
     with served(app) as url:
-        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+        }
         answer = httpx.post(f"{url}/mcp", content=body, headers=headers, trust_env=False)
     assert answer.status_code == 400
     assert "pydantic" not in answer.text
@@ -232,7 +278,12 @@ def test_a_body_that_is_no_message_is_refused_without_a_library_s_words(body: st
 def test_arguments_that_do_not_fit_are_named_and_not_quoted() -> None:
     async def use(client: Any) -> None:
         told = await fault(client, "send_message", conversation_id={"PIN": "4711"}, text=5)
-        assert told == "invalid: conversation_id: Input should be a valid string; text: Input should be a valid string"
-        assert "seconds" in await fault(client, "wait_for_turns", conversation_id="c", seconds="soon")
+        assert (
+            told
+            == "invalid: conversation_id: Input should be a valid string; text: Input should be a valid string"
+        )
+        assert "seconds" in await fault(
+            client, "wait_for_turns", conversation_id="c", seconds="soon"
+        )
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use)

@@ -54,7 +54,9 @@ def test_an_application_is_mounted_in_another_one() -> None:
             return [tool.name for tool in (await client.list_tools()).tools]
 
     with served(host) as url, httpx.Client(base_url=url, trust_env=False) as client:
-        begun = client.post("/bots/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
+        begun = client.post(
+            "/bots/conversations", json={"definition": "greeter", "greet": False, "id": "c"}
+        )
         assert begun.headers["location"] == "/bots/conversations/c"
         said = client.post(f"{begun.headers['location']}/messages", json={"text": "Ada"})
         assert said.json()["text"] == "Bye."
@@ -95,7 +97,9 @@ class Short(MemoryStore):
 
 def test_the_server_sees_to_time_outs_again_after_an_error_of_any_kind() -> None:
     store = Short()
-    app = create_app(AsyncMachine.from_dict(WAITS, model="offline", store=store), closes=True, due_seconds=0.1)
+    app = create_app(
+        AsyncMachine.from_dict(WAITS, model="offline", store=store), closes=True, due_seconds=0.1
+    )
     with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
         deadline = time.monotonic() + 30
         while store.failures and time.monotonic() < deadline:  # a run looks for what is due, too

@@ -20,13 +20,18 @@ from served import served
 
 
 def machine(**options: Any) -> AsyncMachine:
-    return AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")]), **options)
+    return AsyncMachine.from_dict(
+        GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")]), **options
+    )
 
 
 def talk(client: httpx.Client, **headers: str) -> None:
     wish = {"definition": "greeter", "greet": False, "id": "c"}
     assert client.post("/conversations", json=wish, headers=headers).status_code == 201
-    assert client.post("/conversations/c/messages", json={"text": "Ada"}, headers=headers).status_code == 200
+    assert (
+        client.post("/conversations/c/messages", json={"text": "Ada"}, headers=headers).status_code
+        == 200
+    )
 
 
 def test_figures_for_prometheus() -> None:
@@ -50,7 +55,9 @@ def test_figures_need_a_token_without_limits(tmp_path: Path) -> None:
     with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
         assert client.get("/metrics").status_code == 401
         assert client.get("/metrics", headers={"Authorization": f"Bearer {ada}"}).status_code == 403
-        assert client.get("/metrics", headers={"Authorization": f"Bearer {root}"}).status_code == 200
+        assert (
+            client.get("/metrics", headers={"Authorization": f"Bearer {root}"}).status_code == 200
+        )
 
 
 class Away(MemoryStore):
@@ -83,7 +90,10 @@ def test_a_store_that_is_away_is_503_and_recovers_by_itself() -> None:
         ready = client.get("/readyz")
         assert (ready.status_code, client.get("/healthz").status_code) == (503, 200)
         said = client.post("/conversations/c/messages", json={"text": "Ada"})
-        assert (said.status_code, said.json()["type"]) == (503, "urn:llm-fsm:problem:store-unavailable")
+        assert (said.status_code, said.json()["type"]) == (
+            503,
+            "urn:llm-fsm:problem:store-unavailable",
+        )
         assert int(said.headers["retry-after"]) > 0
         store.is_away = False
         assert client.post("/conversations/c/messages", json={"text": "Ada"}).status_code == 200
@@ -100,7 +110,9 @@ def test_logs_are_json_lines_with_conversation_and_request_and_nothing_that_was_
         with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
             wish = {"definition": "greeter", "greet": False, "id": "c"}
             client.post("/conversations", json=wish)
-            answer = client.post("/conversations/c/messages", json={"text": "SECRETNAME\nfake line"})
+            answer = client.post(
+                "/conversations/c/messages", json={"text": "SECRETNAME\nfake line"}
+            )
             client.get("/conversations/%0Afake")
             request_id = answer.headers["x-request-id"]
     finally:
@@ -111,13 +123,17 @@ def test_logs_are_json_lines_with_conversation_and_request_and_nothing_that_was_
     lines = [json.loads(line) for line in text.splitlines()]
     assert "SECRETNAME" not in text
     of_turn = [line for line in lines if line.get("request_id") == request_id]
-    assert {"UserSaid", "StateEntered", "TurnSaved", "request"} <= {line["event"] for line in of_turn}
+    assert {"UserSaid", "StateEntered", "TurnSaved", "request"} <= {
+        line["event"] for line in of_turn
+    }
     assert {line["conversation_id"] for line in of_turn if line["event"] != "request"} == {"c"}
     (asked,) = [line for line in of_turn if line["event"] == "request"]
     assert (asked["method"], asked["status"]) == ("POST", 200)
 
 
-def test_a_fault_is_a_json_line_with_the_id_of_its_request(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_is_a_json_line_with_the_id_of_its_request(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     from loguru import logger
 
     store = Away()

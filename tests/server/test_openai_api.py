@@ -26,7 +26,9 @@ def sdk_of(*machines: AsyncMachine, **options: Any) -> Iterator[openai.OpenAI]:
     with (
         served(app) as url,
         httpx.Client(trust_env=False) as http,
-        openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, http_client=http) as client,
+        openai.OpenAI(
+            base_url=f"{url}/v1", api_key="none", max_retries=0, http_client=http
+        ) as client,
     ):
         yield client
 
@@ -55,10 +57,14 @@ def test_ten_turns_by_the_transcript_alone(streamed: bool) -> None:
                 messages.append(user(message))
             else:
                 call = messages[-1]["tool_calls"][0]
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(message)})
+                messages.append(
+                    {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(message)}
+                )
             if streamed:
                 text, calls, last = "", [], None
-                for chunk in client.chat.completions.create(model="ten", messages=messages, stream=True):
+                for chunk in client.chat.completions.create(
+                    model="ten", messages=messages, stream=True
+                ):
                     text += chunk.choices[0].delta.content or ""
                     calls += chunk.choices[0].delta.tool_calls or []
                     last = chunk
@@ -80,10 +86,16 @@ def test_ten_turns_of_responses() -> None:
         for message in ten_turns.MESSAGES:
             given: Any = message
             if not isinstance(message, str):
-                given = [{"type": "function_call_output", "call_id": call, "output": json.dumps(message)}]
-            answer = client.responses.create(model="ten", input=given, previous_response_id=previous)
+                given = [
+                    {"type": "function_call_output", "call_id": call, "output": json.dumps(message)}
+                ]
+            answer = client.responses.create(
+                model="ten", input=given, previous_response_id=previous
+            )
             previous = answer.id
-            call = next((item.call_id for item in answer.output if item.type == "function_call"), "")
+            call = next(
+                (item.call_id for item in answer.output if item.type == "function_call"), ""
+            )
             found.append(place_of(answer))
         assert found == ten_turns.reference()
 
@@ -98,11 +110,15 @@ def test_definitions_are_models() -> None:
 
 def test_a_completion_has_usage_and_the_conversation_by_its_header() -> None:
     with sdk_of(greeter(reply("hello", "Hm?"), reply("bye", "Bye.", name="Ada"))) as client:
-        raw = client.chat.completions.with_raw_response.create(model="greeter", messages=[user("hi")])
+        raw = client.chat.completions.with_raw_response.create(
+            model="greeter", messages=[user("hi")]
+        )
         name = raw.headers["x-conversation-id"]
         answer = raw.parse()
         assert answer.choices[0].finish_reason == "stop"
-        assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+        assert (
+            answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+        )
         named = client.chat.completions.create(
             model="greeter", messages=[user("Ada")], extra_headers={"X-Conversation-Id": name}
         )
@@ -111,12 +127,19 @@ def test_a_completion_has_usage_and_the_conversation_by_its_header() -> None:
 
 def test_an_edited_message_forks_where_it_was_said_and_an_unknown_answer_does_not_count() -> None:
     model = ScriptedLLM(
-        [reply("hello", "One."), reply("hello", "Two."), reply("bye", "Edited.", name="Ada"), reply("hello", "Go on.")]
+        [
+            reply("hello", "One."),
+            reply("hello", "Two."),
+            reply("bye", "Edited.", name="Ada"),
+            reply("hello", "Go on."),
+        ]
     )
     with sdk_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
 
         def ask(*messages: Any) -> Any:
-            return client.chat.completions.with_raw_response.create(model="greeter", messages=list(messages))
+            return client.chat.completions.with_raw_response.create(
+                model="greeter", messages=list(messages)
+            )
 
         one, first = {"role": "assistant", "content": "One."}, user("a")
         head = ask(first).headers["x-conversation-id"]
@@ -153,7 +176,9 @@ def test_a_retry_of_the_sdk_gets_the_recorded_answer() -> None:
 
 
 def test_a_response_that_is_streamed_or_goes_on_from_an_earlier_one() -> None:
-    model = ScriptedLLM([reply("hello", "One."), reply("hello", "Two."), reply("bye", "Other.", name="Ada")])
+    model = ScriptedLLM(
+        [reply("hello", "One."), reply("hello", "Two."), reply("bye", "Other.", name="Ada")]
+    )
     with sdk_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
         with client.responses.stream(model="greeter", input="a") as stream:
             kinds = [event.type for event in stream]
@@ -172,24 +197,34 @@ def test_wrong_requests_say_what_is_wrong() -> None:
     with sdk_of(greeter()) as client:
         picture = [{"type": "image_url", "image_url": {"url": "data:,"}}]
         with pytest.raises(openai.UnprocessableEntityError, match="only parts with text"):
-            client.chat.completions.create(model="greeter", messages=[{"role": "user", "content": picture}])
+            client.chat.completions.create(
+                model="greeter", messages=[{"role": "user", "content": picture}]
+            )
         with pytest.raises(openai.UnprocessableEntityError, match="the last message"):
-            client.chat.completions.create(model="greeter", messages=[{"role": "assistant", "content": "x"}])
+            client.chat.completions.create(
+                model="greeter", messages=[{"role": "assistant", "content": "x"}]
+            )
         with pytest.raises(openai.NotFoundError, match="no response"):
             client.responses.create(model="greeter", input="x", previous_response_id="resp_no")
 
 
 def test_the_size_of_a_transcript_is_a_setting() -> None:
     three = [user("a"), {"role": "assistant", "content": "b"}, user("c")]
-    with sdk_of(greeter(*[reply("hello", "Hi.")] * 4), limits=Limits(transcript_messages=3)) as client:
+    with sdk_of(
+        greeter(*[reply("hello", "Hi.")] * 4), limits=Limits(transcript_messages=3)
+    ) as client:
         client.chat.completions.create(model="greeter", messages=three)
         client.responses.create(model="greeter", input=three)
-        with pytest.raises(openai.UnprocessableEntityError, match=r"at most 3 .* this one has 4") as wrong:
+        with pytest.raises(
+            openai.UnprocessableEntityError, match=r"at most 3 .* this one has 4"
+        ) as wrong:
             client.chat.completions.create(model="greeter", messages=[user("z"), *three])
         assert wrong.value.response.json()["errors"][0]["pointer"] == "/messages"
         with pytest.raises(openai.UnprocessableEntityError, match="at most 3 messages") as wrong:
             client.responses.create(model="greeter", input=[user("z"), *three])
         assert wrong.value.response.json()["errors"][0]["pointer"] == "/input"
     many = [{"role": "system", "content": "x"}] * 10_001
-    with sdk_of(greeter(reply("hello", "Hi.")), limits=Limits(transcript_messages=20_000)) as client:
+    with sdk_of(
+        greeter(reply("hello", "Hi.")), limits=Limits(transcript_messages=20_000)
+    ) as client:
         client.chat.completions.create(model="greeter", messages=[*many, user("c")])

@@ -92,7 +92,9 @@ def test_every_operation_has_a_readable_name_of_its_own() -> None:
     names = [operation["operationId"] for operation in found.values()]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
-    assert found["post", "/conversations/{conversation_id}/messages"]["operationId"] == "send_message"
+    assert (
+        found["post", "/conversations/{conversation_id}/messages"]["operationId"] == "send_message"
+    )
     assert found["post", "/channels/telegram/send"]["operationId"] == "telegram_send_message"
     assert found["post", "/channels/telegram/send"]["security"] == []
 
@@ -100,7 +102,8 @@ def test_every_operation_has_a_readable_name_of_its_own() -> None:
 def test_security_says_if_a_token_is_needed(tmp_path: Path) -> None:
     add_token(tmp_path / "tokens.json", "web")
     app = create_app(
-        AsyncMachine.from_dict(GREETER, model="offline"), tokens=Tokens.from_file(tmp_path / "tokens.json")
+        AsyncMachine.from_dict(GREETER, model="offline"),
+        tokens=Tokens.from_file(tmp_path / "tokens.json"),
     )
     (name,) = app.openapi()["components"]["securitySchemes"]
     scheme = app.openapi()["components"]["securitySchemes"][name]
@@ -133,18 +136,23 @@ def test_every_event_of_a_stream_fits_its_schema(path: str, fault: bool) -> None
     assert events
     is_rest = path.startswith("/conversations")
     for event in events:
-        if "error" not in event["data"] or is_rest:  # an error of a chat completion has a form of its own
+        # an error of a chat completion has a form of its own
+        if "error" not in event["data"] or is_rest:
             check(document, schema, event if is_rest else event["data"])
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/conversations/{conversation_id}/messages"])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/responses", "/conversations/{conversation_id}/messages"]
+)
 def test_an_answer_that_is_no_stream_fits_its_schema(path: str) -> None:
     place, wish = DOORS[path]
     with client_of(reply("bye", "Bye.", name="Ada")) as client:
         document = client.get("/openapi.json").json()
         whole = {key: value for key, value in wish.items() if key != "stream"}
         answer = client.post(place, json=whole)
-    schema = operations(document)["post", path]["responses"]["200"]["content"]["application/json"]["schema"]
+    schema = operations(document)["post", path]["responses"]["200"]["content"]["application/json"][
+        "schema"
+    ]
     check(document, schema, answer.json())
 
 
@@ -153,7 +161,9 @@ def test_events_between_messages_and_records_fit_their_schemas() -> None:
         document = client.get("/openapi.json").json()
         assert client.post("/conversations/c/messages", json=SAID).status_code == 200
         found = operations(document)
-        follow = found["get", "/conversations/{conversation_id}/events"]["responses"]["200"]["content"]
+        follow = found["get", "/conversations/{conversation_id}/events"]["responses"]["200"][
+            "content"
+        ]
         names = []
         with client.stream("GET", "/conversations/c/events?after=0") as stream:
             body = ""
@@ -166,7 +176,9 @@ def test_events_between_messages_and_records_fit_their_schemas() -> None:
             check(document, follow["text/event-stream"]["schema"], event)
         assert {"message", "state", "context", "ended", "turn"} <= set(names)
         for part in ("history", "turns"):
-            schema = found["get", f"/conversations/{{conversation_id}}/{part}"]["responses"]["200"]["content"]
+            schema = found["get", f"/conversations/{{conversation_id}}/{part}"]["responses"]["200"][
+                "content"
+            ]
             answer = client.get(f"/conversations/c/{part}")
             check(document, schema["application/json"]["schema"], answer.json())
 

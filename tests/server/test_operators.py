@@ -1,4 +1,6 @@
-"""Operators over every door: what waits, their words by name, the hand-back; and what the user reads meanwhile."""
+"""Operators over every door: what waits, their words by name, the hand-back; and what the user
+reads meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Door:
 
     def ask(self, name: str, path: str, body: Any = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self._tokens[name]}"}
-        return self._client.request("GET" if body is None else "POST", path, json=body, headers=headers)
+        return self._client.request(
+            "GET" if body is None else "POST", path, json=body, headers=headers
+        )
 
     def begin(self, name: str, definition: str, text: str) -> str:
         wish = {"definition": definition, "greet": False, "metadata": {"user": "ada"}}
@@ -59,7 +63,10 @@ class Door:
 @contextmanager
 def door(tmp_path: Path, *machines: AsyncMachine) -> Iterator[Door]:
     file = str(tmp_path / "tokens.json")
-    tokens = {name: add_token(file, name, rights=rights, own=own) for name, (rights, own) in RIGHTS.items()}
+    tokens = {
+        name: add_token(file, name, rights=rights, own=own)
+        for name, (rights, own) in RIGHTS.items()
+    }
     app = create_app(machines, tokens=Tokens.from_file(file), closes=True, due_seconds=None)
     with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         yield Door(client, tokens)
@@ -76,17 +83,34 @@ def test_operators_list_what_waits_and_nobody_else_does(tmp_path: Path) -> None:
         second = at.begin("web", "refunds", "5 back")
         third = at.begin("own", "desk", "A person, please")
         found = at.pauses("anna")
-        assert [one["conversation_id"] for one in found["pauses"]] == [f"web~{first}", f"web~{second}", f"own~{third}"]
+        assert [one["conversation_id"] for one in found["pauses"]] == [
+            f"web~{first}",
+            f"web~{second}",
+            f"own~{third}",
+        ]
         assert found["next"] is None
         hold, approval, _ = found["pauses"]
-        assert (hold["kind"], hold["what"], hold["messages"], hold["call"]) == ("wait", "colleague", "record", None)
+        assert (hold["kind"], hold["what"], hold["messages"], hold["call"]) == (
+            "wait",
+            "colleague",
+            "record",
+            None,
+        )
         assert hold["metadata"] == {"user": "ada"}
         assert hold["schema"]["required"] == ["settled"]
         assert approval["kind"] == "approval"
-        assert approval["call"] | {"id": ""} == {"id": "", "name": "refund", "arguments": {"amount": 5}}
+        assert approval["call"] | {"id": ""} == {
+            "id": "",
+            "name": "refund",
+            "arguments": {"amount": 5},
+        }
         assert at.ask("anna", "/v1/pauses").json() == found
-        assert [one["id"] for one in at.pauses("anna", "?kind=approval")["pauses"]] == [approval["id"]]
-        assert [one["id"] for one in at.pauses("anna", "?definition=desk&limit=1")["pauses"]] == [hold["id"]]
+        assert [one["id"] for one in at.pauses("anna", "?kind=approval")["pauses"]] == [
+            approval["id"]
+        ]
+        assert [one["id"] for one in at.pauses("anna", "?definition=desk&limit=1")["pauses"]] == [
+            hold["id"]
+        ]
         assert [one["conversation_id"] for one in at.pauses("own")["pauses"]] == [third]
         for name in ("web", "boss"):
             refused = at.ask(name, "/pauses")
@@ -111,7 +135,11 @@ def test_a_person_speaks_by_name_and_hands_back(tmp_path: Path) -> None:
         place = at.begin("web", "desk", "A person, please")
         mine = f"/conversations/{place}"
         paused = at.ask("web", mine).json()["paused"]
-        assert (paused["what"], paused["may_answer"], paused["messages"]) == (TAKEN_OVER, False, "record")
+        assert (paused["what"], paused["may_answer"], paused["messages"]) == (
+            TAKEN_OVER,
+            False,
+            "record",
+        )
         assert paused["schema"] == {}
         assert [at.ask("web", f"{mine}/messages", {"text": text}).json()["text"] for text in ("Hello?", "Hm")] == [
             "A colleague will be with you soon.", "",
@@ -123,7 +151,9 @@ def test_a_person_speaks_by_name_and_hands_back(tmp_path: Path) -> None:
         assert at.ask("web", f"{mine}/say", {"text": "I agree", "by": "Anna"}).status_code == 403
         assert at.pauses("ben")["pauses"][0]["by"] == "Anna"
         assert at.ask("web", f"{mine}/answer", {"value": {"settled": True}}).status_code == 403
-        back = at.ask("anna", f"{theirs}/answer", {"value": {"settled": False}, "pause": waits["id"]}).json()
+        back = at.ask(
+            "anna", f"{theirs}/answer", {"value": {"settled": False}, "pause": waits["id"]}
+        ).json()
         assert (back["text"], back["paused"], back["by"]) == ("Is there anything else?", None, "")
         assert at.pauses("anna")["pauses"] == []
         messages = at.ask("web", f"{mine}/history").json()["messages"]
@@ -148,12 +178,19 @@ def test_of_two_operators_one_wins_and_the_other_is_told(tmp_path: Path) -> None
 
 
 def test_a_message_in_a_hold_streams_as_a_turn_with_no_words() -> None:
-    with served(create_app(desk(), closes=True, due_seconds=None)) as url, httpx.Client(base_url=url) as client:
-        place = client.post("/conversations", json={"definition": "desk", "greet": False}).json()["id"]
+    with (
+        served(create_app(desk(), closes=True, due_seconds=None)) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        place = client.post("/conversations", json={"definition": "desk", "greet": False}).json()[
+            "id"
+        ]
         texts = []
         for text in ("A person, please", "Hello?", "Are you there?"):
             answer = client.post(
-                f"/conversations/{place}/messages", json={"text": text}, headers={"Accept": "text/event-stream"}
+                f"/conversations/{place}/messages",
+                json={"text": text},
+                headers={"Accept": "text/event-stream"},
             )
             last = [line for line in answer.text.splitlines() if line.startswith("data: ")][-1]
             texts.append(json.loads(last.removeprefix("data: "))["text"])
@@ -184,12 +221,20 @@ def test_ag_ui_goes_on_while_a_person_has_taken_over_and_names_them(tmp_path: Pa
             said = [{"id": f"m{text}", "role": "user", "content": text} for text in messages]
             body = {"threadId": "t", "runId": run_id, "messages": said}
             lines = at.ask("web", "/ag-ui/desk", body).text.splitlines()
-            return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+            return [
+                json.loads(line.removeprefix("data: "))
+                for line in lines
+                if line.startswith("data: ")
+            ]
 
         for number, text in enumerate(("A person, please", "Hello?", "Are you there?")):
             last = run(f"r{number}", text)[-1]
             assert (last["type"], last["outcome"]["type"]) == ("RUN_FINISHED", "success")
         (waits,) = at.pauses("anna")["pauses"]
-        at.ask("anna", f"/conversations/{waits['conversation_id']}/say", {"text": "Anna here.", "by": "Anna"})
+        at.ask(
+            "anna",
+            f"/conversations/{waits['conversation_id']}/say",
+            {"text": "Anna here.", "by": "Anna"},
+        )
         snapshot = next(event for event in run("r9") if event["type"] == "MESSAGES_SNAPSHOT")
         assert snapshot["messages"][-1]["name"] == "Anna"

@@ -34,8 +34,13 @@ def machine() -> AsyncMachine:
 
 def test_pages_name_no_outside_address_and_may_load_none() -> None:
     for name in (*CHAT, *OPERATOR, "docs.html"):
-        assert not re.findall(r"(?:https?:)?//[a-z]", (STATIC / name).read_text().replace("// ", "")), name
-    with served(create_app(machine(), due_seconds=None)) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        assert not re.findall(
+            r"(?:https?:)?//[a-z]", (STATIC / name).read_text().replace("// ", "")
+        ), name
+    with (
+        served(create_app(machine(), due_seconds=None)) as url,
+        httpx.Client(base_url=url, trust_env=False) as client,
+    ):
         assets = (f"/assets/{name}" for name in (*CHAT, *OPERATOR, "openapi-explorer.min.js"))
         for path in ("/", "/operator", "/docs", *assets):
             answer = client.get(path)
@@ -47,7 +52,9 @@ def test_vendored_files_bring_their_licence() -> None:
     assert "Apache License" in (STATIC / "openapi-explorer.LICENSE.txt").read_text()
 
 
-def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the_dark(chromium_path: str) -> None:
+def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the_dark(
+    chromium_path: str,
+) -> None:
     with served(create_app(machine(), due_seconds=None)) as url:
         seen = json.loads(run("chat_page.mjs", BROWSER, url, chromium_path))
     assert (seen["outside"], seen["errors"]) == ([], [])
@@ -59,7 +66,9 @@ def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the
     assert 'list "Conversation"' in seen["names"]
 
 
-def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept(chromium_path: str) -> None:
+def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept(
+    chromium_path: str,
+) -> None:
     model = ScriptedLLM([{"message": "How can I help?"}, {"message": "Hello Ada, how can I help?"}])
     app = create_app(AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund]), due_seconds=None)
     with served(app) as url:
@@ -67,7 +76,9 @@ def test_a_message_that_is_sent_before_the_first_conversation_has_begun_is_kept(
     assert seen[:2] == ["Bot: How can I help?", "You: Ada"]
 
 
-def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(tmp_path: Path, chromium_path: str) -> None:
+def test_a_page_that_is_loaded_again_goes_on_and_a_wrong_token_is_not_known(
+    tmp_path: Path, chromium_path: str
+) -> None:
     greetings = [{"message": "How can I help?"}, {"message": "A new start."}]
     answers = [reply("talk", "Hello Ada."), reply("talk", "Still here.")]
     model = ScriptedLLM([greetings[0], *answers, greetings[1]])
@@ -99,5 +110,9 @@ def test_a_user_and_two_operators_talk_over_their_pages(chromium_path: str) -> N
     assert seen["fields"] == ["Settled", "Team (optional)", "Amount (optional)", "Note (optional)"]
     assert seen["done"] == "Done: the bot goes on."
     assert (seen["other"], seen["cannot_act"]) == ("This was answered, or its time is over.", True)
-    assert seen["messages"][-3:] == ["AnnaAnna here.", "You: Thank you!", "Bot: Is there anything else?"]
+    assert seen["messages"][-3:] == [
+        "AnnaAnna here.",
+        "You: Thank you!",
+        "Bot: Is there anything else?",
+    ]
     assert 'navigation "What waits"' in seen["names"]

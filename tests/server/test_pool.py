@@ -25,7 +25,9 @@ LONG = json.dumps(
         "states": {
             f"s{number}": {
                 "purpose": f"Ask for the number {number} of the form",
-                "transitions": [{"target_state": f"s{(number * 7 + step) % 900}"} for step in range(1, 6)],
+                "transitions": [
+                    {"target_state": f"s{(number * 7 + step) % 900}"} for step in range(1, 6)
+                ],
             }
             for number in range(900)
         },
@@ -44,7 +46,9 @@ def pooled(limits: Limits, use: Callable[[WorkPool], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_jobs_run_in_a_process_of_their_own_that_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_run_in_a_process_of_their_own_that_has_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-operator")
     monkeypatch.setenv("LLM_FSM_MODEL", "openai/gpt-4o")
 
@@ -67,7 +71,9 @@ def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done() -> None:
         assert caught.value.status == 413
         assert pool._free == []
         object.__setattr__(pool._limits, "work_seconds", 60.0)
-        assert (await pool.run(ADA, "drawn", json.dumps(GREETER), "mermaid")).startswith("stateDiagram")
+        assert (await pool.run(ADA, "drawn", json.dumps(GREETER), "mermaid")).startswith(
+            "stateDiagram"
+        )
 
     pooled(Limits(work_seconds=0.01), use)
 
@@ -97,7 +103,9 @@ def test_one_token_has_few_jobs_at_once_and_keeps_nobody_else_out() -> None:
         ("nothing", (), "internal"),
     ],
 )
-def test_what_is_wrong_comes_back_as_a_problem(job: str, arguments: tuple[Any, ...], kind: str) -> None:
+def test_what_is_wrong_comes_back_as_a_problem(
+    job: str, arguments: tuple[Any, ...], kind: str
+) -> None:
     async def use(pool: WorkPool) -> None:
         with pytest.raises(Problem) as caught:
             await pool.run(ADA, job, *arguments)

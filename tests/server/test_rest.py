@@ -27,7 +27,9 @@ JSON = {"Content-Type": "application/json"}
 SECRETS: dict[str, Any] = {
     **GREETER,
     "name": "secrets",
-    "context_schema": {"properties": {"name": {"type": "string"}, "pin": {"type": "string", "x-secret": True}}},
+    "context_schema": {
+        "properties": {"name": {"type": "string"}, "pin": {"type": "string", "x-secret": True}}
+    },
 }
 
 
@@ -36,7 +38,9 @@ def greeter(*replies: Any, **options: Any) -> AsyncMachine:
 
 
 @contextmanager
-def client_of(*machines: AsyncMachine, headers: dict[str, str] | None = None, **options: Any) -> Iterator[httpx.Client]:
+def client_of(
+    *machines: AsyncMachine, headers: dict[str, str] | None = None, **options: Any
+) -> Iterator[httpx.Client]:
     limits = options.pop("limits", None)
     app = create_app(machines, closes=True, limits=limits, due_seconds=None, **options)
     with (
@@ -56,20 +60,32 @@ def begin(client: httpx.Client, definition: str = "greeter", **wish: Any) -> dic
 def events_of(text: str) -> list[tuple[str, str, Any]]:
     found = []
     for block in text.strip().split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        fields = dict(
+            line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")
+        )
         if fields:
             found.append((fields["id"], fields["event"], json.loads(fields["data"])))
     return found
 
 
 def test_a_conversation_from_its_start_to_its_end() -> None:
-    with client_of(greeter(reply("hello", "Your name?"), reply("bye", "Bye Ada.", name="Ada"))) as client:
-        begun = client.post("/conversations", json={"definition": "greeter", "id": "c1", "context": {"tier": "gold"}})
+    with client_of(
+        greeter(reply("hello", "Your name?"), reply("bye", "Bye Ada.", name="Ada"))
+    ) as client:
+        begun = client.post(
+            "/conversations",
+            json={"definition": "greeter", "id": "c1", "context": {"tier": "gold"}},
+        )
         assert begun.status_code == 201
         assert begun.headers["location"] == "/conversations/c1"
         assert begun.json()["greeting"] == "Your name?"
         turn = client.post("/conversations/c1/messages", json={"text": "I am Ada"}).json()
-        assert (turn["text"], turn["state"], turn["moved"], turn["ended"]) == ("Bye Ada.", "bye", True, True)
+        assert (turn["text"], turn["state"], turn["moved"], turn["ended"]) == (
+            "Bye Ada.",
+            "bye",
+            True,
+            True,
+        )
         assert turn["context"] == {"tier": "gold", "name": "Ada"}
         assert turn["usage"]["calls"] == 1
         assert client.get("/conversations/c1").json()["ended"] is True
@@ -105,7 +121,10 @@ def test_the_same_key_gives_the_recorded_answer_and_another_body_is_a_conflict()
         again = client.post("/conversations", json=wish, headers=key)
         assert (begun.status_code, again.status_code) == (201, 200)
         assert begun.json() == again.json()
-        assert client.post("/conversations", json={**wish, "context": {}}, headers=key).status_code == 409
+        assert (
+            client.post("/conversations", json={**wish, "context": {}}, headers=key).status_code
+            == 409
+        )
 
 
 def test_a_stream_has_the_words_the_state_and_the_turn() -> None:
@@ -115,8 +134,13 @@ def test_a_stream_has_the_words_the_state_and_the_turn() -> None:
         answer = client.post(place, json={"text": "Ada"}, headers=headers)
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = events_of(answer.text)
-        assert "".join(data["text"] for _, name, data in events if name == "delta") == "Goodbye, dear Ada."
-        assert ("state", {"state": "bye", "previous_state": "hello", "by": "model"}) in [item[1:] for item in events]
+        assert (
+            "".join(data["text"] for _, name, data in events if name == "delta")
+            == "Goodbye, dear Ada."
+        )
+        assert ("state", {"state": "bye", "previous_state": "hello", "by": "model"}) in [
+            item[1:] for item in events
+        ]
         assert events[-1][1] == "turn"
         assert events[-1][2]["context"] == {"name": "Ada"}
         assert all(name.startswith("k:") for name, *_ in events)
@@ -144,7 +168,9 @@ class Slow(ScriptedLLM):
     stream = None  # type: ignore[assignment]
 
 
-def test_a_turn_is_finished_though_its_client_has_left_and_the_client_gets_it_when_it_comes_back() -> None:
+def test_a_turn_is_finished_though_its_client_has_left_and_the_client_gets_it_when_it_comes_back() -> (
+    None
+):
     model = Slow([reply("bye", "Bye.", name="Ada")])
     with client_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
         place = f"/conversations/{begin(client)['id']}/messages"
@@ -182,7 +208,9 @@ def test_a_pause_is_shown_and_answered() -> None:
         stale = client.post(f"{place}/answer", json={"value": {"approved": True}, "pause": "old"})
         assert stale.status_code == 409
         answered = client.post(
-            f"{place}/answer", json={"value": {"approved": True}}, headers={"Accept": "text/event-stream"}
+            f"{place}/answer",
+            json={"value": {"approved": True}},
+            headers={"Accept": "text/event-stream"},
         )
         events = events_of(answered.text)
         assert [data["name"] for _, name, data in events if name == "tool"] == ["refund"]
@@ -222,7 +250,12 @@ WORK: dict[str, Any] = {
     "name": "work",
     "initial_state": "do",
     "states": {
-        "do": {"kind": "task", "purpose": "Do it", "execute": "do_it", "transitions": [{"target_state": "ask"}]},
+        "do": {
+            "kind": "task",
+            "purpose": "Do it",
+            "execute": "do_it",
+            "transitions": [{"target_state": "ask"}],
+        },
         "ask": {"kind": "wait", "wait_for": "a yes", "transitions": [{"target_state": "end"}]},
         "end": {"kind": "final"},
     },
@@ -240,7 +273,10 @@ def test_a_run_is_started_followed_answered() -> None:
         begun = client.post("/runs", json={"definition": "work", "input": "it", "id": "r"})
         assert begun.status_code == 202
         assert begun.json()["status"] == "running"
-        assert client.post("/runs", json={"definition": "work", "input": "it", "id": "r"}).status_code == 202
+        assert (
+            client.post("/runs", json={"definition": "work", "input": "it", "id": "r"}).status_code
+            == 202
+        )
         events = events_of(client.get("/runs/r/events").text)
         assert ("attempt", {"state": "do", "attempt": 1}) in [item[1:] for item in events]
         assert events[-1][1] == "turn"
@@ -280,7 +316,9 @@ def test_definitions_are_listed_read_and_drawn() -> None:
         assert (head["name"], head["states"]) == ("greeter", ["hello", "bye"])
         assert client.get("/definitions/greeter").json()["document"]["initial_state"] == "hello"
         assert client.get("/definitions/greeter/schema").json()["type"] == "object"
-        assert client.get("/definitions/greeter/diagram?format=mermaid").text.startswith("stateDiagram")
+        assert client.get("/definitions/greeter/diagram?format=mermaid").text.startswith(
+            "stateDiagram"
+        )
         assert client.get("/definitions/nobody").status_code == 404
         image = client.get("/definitions/greeter/diagram")
         assert image.status_code in (200, 503)
@@ -341,7 +379,12 @@ def shared() -> Iterator[httpx.Client]:
 
 def test_deep_json_and_lone_surrogates_are_taken_or_refused_in_words(shared: httpx.Client) -> None:
     headers = {"Content-Type": "application/json"}
-    deep = b'{"definition":"greeter","greet":false,"context":{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}}"
+    deep = (
+        b'{"definition":"greeter","greet":false,"context":{"a":'
+        + b"[" * 5_000
+        + b"]" * 5_000
+        + b"}}"
+    )
     assert shared.post("/conversations", content=deep, headers=headers).status_code in (400, 422)
     odd = b'{"definition":"greeter","greet":false,"context":{"a":"\\ud800 \\u0000"}}'
     begun = shared.post("/conversations", content=odd, headers=headers)
@@ -351,7 +394,9 @@ def test_deep_json_and_lone_surrogates_are_taken_or_refused_in_words(shared: htt
 
 
 def test_a_model_that_is_away_is_503_and_works_again_later() -> None:
-    model = ScriptedLLM([ModelError("down", retryable=False, status=503, retry_after=7), reply("hello", "Back.")])
+    model = ScriptedLLM(
+        [ModelError("down", retryable=False, status=503, retry_after=7), reply("hello", "Back.")]
+    )
     with client_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
         place = f"/conversations/{begin(client)['id']}/messages"
         away = client.post(place, json={"text": "a"})
@@ -369,7 +414,9 @@ def test_a_stream_tells_a_failure_as_an_event() -> None:
 
 
 def slowly(url: str, pieces: list[bytes], pause: float) -> tuple[bytes, float]:
-    """What a server answers to a request that arrives piece by piece, and after how long the connection ends."""
+    """What a server answers to a request that arrives piece by piece, and after how long the
+    connection ends.
+    """
     host, port = url.removeprefix("http://").split(":")
     began = time.monotonic()
     with socket.create_connection((host, int(port)), 30) as connection:
@@ -391,7 +438,9 @@ def test_slow_headers_and_slow_bodies_do_not_keep_a_connection() -> None:
         url = str(client.base_url).rstrip("/")
         answer, seconds = slowly(url, [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 20], 0.1)
         assert (answer, seconds < 5) == (b"", True)
-        head = b"POST /conversations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head = (
+            b"POST /conversations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        )
         answer, seconds = slowly(url, [head + b"Content-Length: 100\r\n\r\n", b" ", b" "], 0.1)
         assert b" 408 " in answer.splitlines()[0]
         assert seconds < 5
@@ -403,14 +452,19 @@ def test_messages_and_streams_have_limits() -> None:
     limits = Limits(messages_per_minute=2)
     with client_of(greeter(reply("hello")), limits=limits) as client:
         begun = begin(client)
-        assert client.post(f"/conversations/{begun['id']}/messages", json={"text": "a"}).status_code == 200
+        assert (
+            client.post(f"/conversations/{begun['id']}/messages", json={"text": "a"}).status_code
+            == 200
+        )
         busy = client.post(f"/conversations/{begun['id']}/messages", json={"text": "a"})
         assert busy.status_code == 429
         assert int(busy.headers["retry-after"]) > 0
     with client_of(greeter(reply("hello")), limits=Limits(streams=0)) as client:
         begun = begin(client)
         headers = {"Accept": "text/event-stream"}
-        full = client.post(f"/conversations/{begun['id']}/messages", json={"text": "a"}, headers=headers)
+        full = client.post(
+            f"/conversations/{begun['id']}/messages", json={"text": "a"}, headers=headers
+        )
         assert full.status_code == 429
 
 
@@ -426,7 +480,9 @@ def test_tokens_see_their_own_conversations_and_definitions_alone(tmp_path: Any)
             return {"Authorization": f"Bearer {token}"}
 
         assert client.get("/definitions").status_code == 401
-        assert client.get("/definitions", headers=by("wrong")).headers["www-authenticate"] == "Bearer"
+        assert (
+            client.get("/definitions", headers=by("wrong")).headers["www-authenticate"] == "Bearer"
+        )
         assert client.get("/healthz").status_code == 200
         wish = {"definition": "greeter", "greet": False, "id": "mine"}
         assert client.post("/conversations", json=wish, headers=by(ada)).status_code == 201
@@ -437,7 +493,9 @@ def test_tokens_see_their_own_conversations_and_definitions_alone(tmp_path: Any)
         for path in ("", "/history", "/turns"):
             assert client.get(f"/conversations/mine{path}", headers=by(ada)).status_code == 200
             assert client.get(f"/conversations/mine{path}", headers=by(bob)).status_code == 404
-        turn = client.post("/conversations/mine/messages", json={"text": "a"}, headers=by(ada)).json()
+        turn = client.post(
+            "/conversations/mine/messages", json={"text": "a"}, headers=by(ada)
+        ).json()
         assert turn["conversation_id"] == "mine"
         assert "ada~" not in client.get("/conversations/mine/turns", headers=by(ada)).text
         listed = client.get("/conversations", headers=by(ada)).json()["conversations"]
@@ -452,10 +510,19 @@ def test_tokens_see_their_own_conversations_and_definitions_alone(tmp_path: Any)
 def test_foreign_pages_are_refused_and_cors_admits_those_that_are_named() -> None:
     with client_of(greeter(), cors=["https://front.example"]) as client:
         wish = {"definition": "greeter", "greet": False}
-        allowed = client.post("/conversations", json=wish, headers={"Origin": "https://front.example"})
-        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (201, "https://front.example")
-        assert client.post("/conversations", json=wish, headers={"Origin": "null"}).status_code == 403
-        own = client.post("/conversations", json=wish, headers={"Origin": str(client.base_url).rstrip("/")})
+        allowed = client.post(
+            "/conversations", json=wish, headers={"Origin": "https://front.example"}
+        )
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (
+            201,
+            "https://front.example",
+        )
+        assert (
+            client.post("/conversations", json=wish, headers={"Origin": "null"}).status_code == 403
+        )
+        own = client.post(
+            "/conversations", json=wish, headers={"Origin": str(client.base_url).rstrip("/")}
+        )
         assert own.status_code == 201
 
 
@@ -468,7 +535,9 @@ def test_many_streams_at_once_end_well() -> None:
 
         def talk(place: str) -> None:
             headers = {"Accept": "text/event-stream"}
-            answer = client.post(f"/conversations/{place}/messages", json={"text": "Ada"}, headers=headers)
+            answer = client.post(
+                f"/conversations/{place}/messages", json={"text": "Ada"}, headers=headers
+            )
             last.append(events_of(answer.text)[-1][1])
 
         threads = [threading.Thread(target=talk, args=(place,)) for place in places]
@@ -484,7 +553,10 @@ def test_a_streamed_message_that_is_told_as_done_is_on_record(way: str) -> None:
     model = ScriptedLLM([reply("hello", "Erased words."), reply("hello", "New words.")])
     with client_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
         begin(client, id="c")
-        place, headers = "/conversations/c/messages", {"Accept": "text/event-stream", "Idempotency-Key": "k"}
+        place, headers = (
+            "/conversations/c/messages",
+            {"Accept": "text/event-stream", "Idempotency-Key": "k"},
+        )
         client.post(place, json={"text": "a"}, headers=headers)
         if way == "undo":
             assert client.post("/conversations/c/undo").status_code == 200
@@ -496,11 +568,15 @@ def test_a_streamed_message_that_is_told_as_done_is_on_record(way: str) -> None:
         assert [message["text"] for message in messages] == ["a", "New words."]
 
 
-def test_another_process_deletes_a_conversation_whose_streamed_turn_is_remembered(tmp_path: Any) -> None:
+def test_another_process_deletes_a_conversation_whose_streamed_turn_is_remembered(
+    tmp_path: Any,
+) -> None:
     store = f"sqlite:///{tmp_path / 'bots.db'}"
     headers = {"Accept": "text/event-stream", "Idempotency-Key": "k"}
     place, wish = "/conversations/c/messages", {"text": "a"}
-    with client_of(greeter(reply("hello", "Erased words."), reply("hello", "More."), store=store)) as client:
+    with client_of(
+        greeter(reply("hello", "Erased words."), reply("hello", "More."), store=store)
+    ) as client:
         begin(client, id="c")
         client.post(place, json=wish, headers=headers)
         with client_of(greeter(reply("hello", "New words."), store=store)) as other:
@@ -522,6 +598,8 @@ def test_a_stream_that_is_told_anew_says_that_its_first_words_restart(tmp_path: 
         client.post(place, json=wish, headers=headers)
     with client_of(greeter(store=store)) as client:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": "k:1000"}
-        events = [item[1:] for item in events_of(client.post(place, json=wish, headers=headers).text)]
+        events = [
+            item[1:] for item in events_of(client.post(place, json=wish, headers=headers).text)
+        ]
     assert ("delta", {"text": "One two three.", "restart": True}) in events
     assert events[-1][0] == "turn"

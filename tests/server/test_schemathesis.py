@@ -24,8 +24,8 @@ from served import served
 REQUESTS = 5_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
 """At least so many are sent."""
 LONGEST_ADDRESS = 60_000
-"""Characters of an address that the HTTP server passes on. It refuses a longer one by itself, in plain words, and may
-close the connection before all of it was read.
+"""Characters of an address that the HTTP server passes on. It refuses a longer one by itself, in
+plain words, and may close the connection before all of it was read.
 """
 NAMES = ("greeter", "ten", "nobody")
 
@@ -48,7 +48,10 @@ def test_no_request_gets_a_500() -> None:
             @seed(turn)
             @given(strategy, st.sampled_from(NAMES))
             @settings(
-                max_examples=each, deadline=None, database=None, phases=[Phase.generate],
+                max_examples=each,
+                deadline=None,
+                database=None,
+                phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )
             def ask(case: Any, name: str) -> None:

@@ -50,14 +50,20 @@ def pay(pin: str, amount: int) -> dict[str, Any]:
 
 
 def model() -> ScriptedLLM:
-    note = {"text": "PIN 4711", "number": 4711, "card 4111-2222": ["41112222", {"deep": "4111.2222"}]}
+    note = {
+        "text": "PIN 4711",
+        "number": 4711,
+        "card 4111-2222": ["41112222", {"deep": "4111.2222"}],
+    }
     return ScriptedLLM(
         [
             reply("ask", "98765 is no PIN.", pin=REFUSED, note="98765"),
             reply("ask", "1290, really?", pin=OLD, note="1290"),
             reply("pay", "Thanks for 4 7 1 1.", pin=PIN, card={"number": CARD}, note=note),
             calls(("pay", {"pin": PIN, "amount": 5})),
-            reply("pay", 'Paid with "4711", 4 7 1 1 and 41112222.', _extra={"said": "4711, then 1290"}),
+            reply(
+                "pay", 'Paid with "4711", 4 7 1 1 and 41112222.', _extra={"said": "4711, then 1290"}
+            ),
             reply("bye", ""),
         ]
     )
@@ -105,7 +111,11 @@ def chat(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
             assert answer.status_code == 200, answer.text
             yield answer.text
             if streamed:
-                chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+                chunks = [
+                    json.loads(line[6:])
+                    for line in answer.text.splitlines()
+                    if line.startswith("data: {")
+                ]
                 deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
                 words = "".join(delta.get("content") or "" for delta in deltas)
                 asked = [call for delta in deltas for call in delta.get("tool_calls", ())]
@@ -114,15 +124,29 @@ def chat(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
                 message = answer.json()["choices"][0]["message"]
                 words, asked = message["content"], message.get("tool_calls", [])
                 number = answer.json()["llm_fsm"]["number"]
-            messages.append({"role": "assistant", "content": words, **({"tool_calls": asked} if asked else {})})
+            messages.append(
+                {"role": "assistant", "content": words, **({"tool_calls": asked} if asked else {})}
+            )
             assert number == sum(one["role"] != "assistant" for one in messages)
-            given = [{"role": "tool", "tool_call_id": call["id"], "content": '{"approved": true}'} for call in asked]
+            given = [
+                {"role": "tool", "tool_call_id": call["id"], "content": '{"approved": true}'}
+                for call in asked
+            ]
 
 
 def responses(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
     previous = None
-    for given in [*SAID[:4], [{"type": "function_call_output", "call_id": "x", "output": '{"approved":true}'}], "bye"]:
-        body = {"model": "desk", "input": given, "stream": streamed, "previous_response_id": previous}
+    for given in [
+        *SAID[:4],
+        [{"type": "function_call_output", "call_id": "x", "output": '{"approved":true}'}],
+        "bye",
+    ]:
+        body = {
+            "model": "desk",
+            "input": given,
+            "stream": streamed,
+            "previous_response_id": previous,
+        }
         answer = client.post("/v1/responses", json=body)
         assert answer.status_code == 200, answer.text
         yield answer.text
@@ -142,7 +166,10 @@ def ag_ui(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
         yield answer.text
         finished = json.loads(answer.text.strip().splitlines()[-1].removeprefix("data: "))
         waiting = finished["outcome"].get("interrupts", [])
-        paid = [{"interruptId": one["id"], "status": "resolved", "payload": {"approved": True}} for one in waiting]
+        paid = [
+            {"interruptId": one["id"], "status": "resolved", "payload": {"approved": True}}
+            for one in waiting
+        ]
         resume = {"resume": paid} if paid else {}
 
 
@@ -163,7 +190,9 @@ def test_no_result_of_mcp_has_a_secret() -> None:
             begun = {"definition": "desk", "conversation_id": "c", "greet": False}
             found = [await client.call_tool("start_conversation", begun)]
             for text in SAID:
-                found.append(await client.call_tool("send_message", {"conversation_id": "c", "text": text}))
+                found.append(
+                    await client.call_tool("send_message", {"conversation_id": "c", "text": text})
+                )
                 if text == "pay":
                     yes = {"conversation_id": "c", "value": {"approved": True}}
                     found.append(await client.call_tool("answer", yes))
@@ -180,7 +209,9 @@ def test_no_result_of_mcp_has_a_secret() -> None:
 SIGN: dict[str, Any] = {
     "name": "sign",
     "initial_state": "ask",
-    "context_schema": {"properties": {"code": {"type": "string", "x-secret": True, "x-source": "answer"}}},
+    "context_schema": {
+        "properties": {"code": {"type": "string", "x-secret": True, "x-source": "answer"}}
+    },
     "states": {
         "ask": {
             "kind": "wait",
@@ -196,7 +227,9 @@ SIGN: dict[str, Any] = {
 
 @pytest.mark.parametrize("value", ["4711-4711", {"4711-4711": 1}, ["4711-4711"], 47114711])
 def test_no_refusal_of_an_answer_quotes_what_would_be_secret(value: Any) -> None:
-    app = create_app(AsyncMachine.from_dict(SIGN, model=ScriptedLLM([])), closes=True, due_seconds=None)
+    app = create_app(
+        AsyncMachine.from_dict(SIGN, model=ScriptedLLM([])), closes=True, due_seconds=None
+    )
     with served(app) as url, httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
         assert client.post("/runs", json={"definition": "sign", "id": "c"}).status_code == 202
         for path in ("/conversations/c/answer", "/runs/c/answer"):

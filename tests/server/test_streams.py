@@ -128,7 +128,11 @@ def test_a_piece_is_seen_before_the_model_says_the_next_one(door: str) -> None:
 def test_a_stream_goes_on_after_any_of_its_events_though_pieces_were_joined() -> None:
     gates = [threading.Event() for _ in range(3)]
     words = [f"{number}{letter} " for number in range(3) for letter in "abc"]
-    pieces = [part for number, gate in enumerate(gates) for part in (*words[3 * number : 3 * number + 3], gate)]
+    pieces = [
+        part
+        for number, gate in enumerate(gates)
+        for part in (*words[3 * number : 3 * number + 3], gate)
+    ]
     headers = {"Accept": "text/event-stream", "Idempotency-Key": "k"}
     path, wish = DOORS["rest"]
     with client_of(pieces) as client:
@@ -144,11 +148,17 @@ def test_a_stream_goes_on_after_any_of_its_events_though_pieces_were_joined() ->
                         gate.set()
         assert "".join(texts).split() == [word.strip() for word in words]
         for place, last in enumerate(ids[: len(texts)]):
-            again = client.post(path, json=wish, headers={"Accept": "text/event-stream", "Last-Event-ID": last})
-            assert "".join(pieces_in("rest", iter(again.text.splitlines()))) == "".join(texts[place + 1 :])
+            again = client.post(
+                path, json=wish, headers={"Accept": "text/event-stream", "Last-Event-ID": last}
+            )
+            assert "".join(pieces_in("rest", iter(again.text.splitlines()))) == "".join(
+                texts[place + 1 :]
+            )
 
 
-def test_every_resume_with_an_event_of_an_earlier_telling_restarts_though_the_turn_is_live() -> None:
+def test_every_resume_with_an_event_of_an_earlier_telling_restarts_though_the_turn_is_live() -> (
+    None
+):
     gate = threading.Event()
     words = [f"word{number} " for number in range(9)]
     path, wish = DOORS["rest"]
@@ -160,7 +170,9 @@ def test_every_resume_with_an_event_of_an_earlier_telling_restarts_though_the_tu
                     break
         resumed = {"Accept": "text/event-stream", "Last-Event-ID": "k:0ld0ld.3"}
         for old in ("k:0ld0ld.1", "k:0ld0ld.3", "k:3", "k:0ld0ld.1000"):
-            with client.stream("POST", path, json=wish, headers={**resumed, "Last-Event-ID": old}) as again:
+            with client.stream(
+                "POST", path, json=wish, headers={**resumed, "Last-Event-ID": old}
+            ) as again:
                 told = next(line for line in again.iter_lines() if line.startswith('data: {"text"'))
             data = json.loads(told.removeprefix("data: "))
             assert data["restart"]
@@ -168,7 +180,9 @@ def test_every_resume_with_an_event_of_an_earlier_telling_restarts_though_the_tu
         gate.set()
         end = client.post(path, json=wish, headers=resumed)
         assert '"restart":true' in end.text
-        ids = [line.removeprefix("id: ") for line in end.text.splitlines() if line.startswith("id: ")]
+        ids = [
+            line.removeprefix("id: ") for line in end.text.splitlines() if line.startswith("id: ")
+        ]
         rest = client.post(path, json=wish, headers={**resumed, "Last-Event-ID": ids[0]})
         assert "restart" not in rest.text
         assert "word0 word1" not in "".join(pieces_in("rest", iter(rest.text.splitlines())))
@@ -187,7 +201,9 @@ def test_every_follower_of_a_turn_gets_all_of_its_words() -> None:
             async def follow(pause: int) -> str:
                 words = []
                 async for _, event in live.follow():
-                    words.append(getattr(event, "text", "") if type(event).__name__ == "MessageDelta" else "")
+                    words.append(
+                        getattr(event, "text", "") if type(event).__name__ == "MessageDelta" else ""
+                    )
                     for _ in range(pause):
                         await asyncio.sleep(0)
                 return "".join(words)
@@ -204,14 +220,30 @@ def test_every_follower_of_a_turn_gets_all_of_its_words() -> None:
 def test_a_stream_says_where_the_user_said_a_value_and_nothing_of_secret_keys() -> None:
     said_key = {"type": "string", "x-said": "digits"}
     keys = {"phone": said_key, "pin": {**said_key, "x-secret": True}}
-    states = {"a": {"purpose": "Your number?", "transitions": [{"target_state": "b"}]}, "b": {"purpose": "Bye"}}
-    document = {"name": "m", "initial_state": "a", "context_schema": {"properties": keys}, "states": states}
+    states = {
+        "a": {"purpose": "Your number?", "transitions": [{"target_state": "b"}]},
+        "b": {"purpose": "Bye"},
+    }
+    document = {
+        "name": "m",
+        "initial_state": "a",
+        "context_schema": {"properties": keys},
+        "states": states,
+    }
     update = {"phone": "030555", "pin": "4711"}
-    answer = {"transition": {"target_state": "a", "context_update": update}, "message": "Thanks. Else?"}
+    answer = {
+        "transition": {"target_state": "a", "context_update": update},
+        "message": "Thanks. Else?",
+    }
     machine = AsyncMachine.from_dict(document, model=ScriptedLLM([answer]))
-    with served(create_app(machine, due_seconds=None)) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with (
+        served(create_app(machine, due_seconds=None)) as url,
+        httpx.Client(base_url=url, trust_env=False) as client,
+    ):
         id = client.post("/conversations", json={"definition": "m", "greet": False}).json()["id"]
         headers = {"Accept": "text/event-stream"}
-        said = client.post(f"/conversations/{id}/messages", json={"text": "030 555, PIN 4711"}, headers=headers).text
+        said = client.post(
+            f"/conversations/{id}/messages", json={"text": "030 555, PIN 4711"}, headers=headers
+        ).text
     [told] = [line for line in said.split("\n") if '"values"' in line]
     assert json.loads(told.removeprefix("data: "))["quotes"] == {"phone": [1, 0, 7]}

@@ -15,7 +15,17 @@ from served import served
 
 
 def curl(url: str, body: dict[str, Any], *options: str) -> str:
-    command = ("curl", "--silent", "--show-error", "--noproxy", "*", "--json", json.dumps(body), *options, url)
+    command = (
+        "curl",
+        "--silent",
+        "--show-error",
+        "--noproxy",
+        "*",
+        "--json",
+        json.dumps(body),
+        *options,
+        url,
+    )
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 

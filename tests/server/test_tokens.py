@@ -46,7 +46,9 @@ def jwks(kid: str = "k1", **extra: Any) -> str:
     return json.dumps({"keys": [shared, {**key, "kid": kid, "use": "sig", **extra}]})
 
 
-def signed(key: Any = RSA_KEY, algorithm: str = "RS256", kid: str | None = "k1", **claims: Any) -> str:
+def signed(
+    key: Any = RSA_KEY, algorithm: str = "RS256", kid: str | None = "k1", **claims: Any
+) -> str:
     whole = {"sub": "ada", "aud": "llm-fsm", "exp": time.time() + 60, **claims}
     known = {name: value for name, value in whole.items() if value is not None}
     return jwt.encode(known, key, algorithm=algorithm, headers={} if kid is None else {"kid": kid})
@@ -84,7 +86,9 @@ def test_a_changed_file_counts_within_two_seconds(tmp_path: Path) -> None:
             deadline = time.monotonic() + SOON
             while True:
                 late = time.monotonic() > deadline
-                found = client.get("/definitions", headers={"Authorization": f"Bearer {token}"}).status_code
+                found = client.get(
+                    "/definitions", headers={"Authorization": f"Bearer {token}"}
+                ).status_code
                 if found == wanted or late:
                     return found
                 time.sleep(0.05)
@@ -140,12 +144,16 @@ def test_a_token_may_have_an_end(tmp_path: Path, expires: str | int, is_known: b
 
 def test_an_unknown_right_is_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
-    file.write_text(json.dumps({"tokens": [{"name": "a", "sha256": "0" * 64, "rights": ["everything"]}]}))
+    file.write_text(
+        json.dumps({"tokens": [{"name": "a", "sha256": "0" * 64, "rights": ["everything"]}]})
+    )
     with pytest.raises(ConfigurationError, match="'talk'"):
         Tokens.from_file(file)
 
 
-def test_claims_name_the_caller_its_rights_and_whose_conversations_it_sees(public: Settings) -> None:
+def test_claims_name_the_caller_its_rights_and_whose_conversations_it_sees(
+    public: Settings,
+) -> None:
     plain = caller_of(public, signed())
     assert plain is not None
     assert (plain.name, plain.prefix, plain.rights) == ("jwt:ada", "jwt:ada~", {"talk"})
@@ -165,7 +173,9 @@ def test_claims_name_the_caller_its_rights_and_whose_conversations_it_sees(publi
     assert (named.name, named.prefix, named.rights) == ("jwt:ada@x.org", "", {"answer"})
 
 
-@pytest.mark.parametrize("name", ["web~x", "a/b", "sha256:00", "Ada Ü", "x" * 300, "ada:b", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["web~x", "a/b", "sha256:00", "Ada Ü", "x" * 300, "ada:b", "\ud800"]
+)
 def test_a_name_never_meets_that_of_another_caller(shared: Settings, name: str) -> None:
     found = caller_of(shared, signed(SECRET, "HS256", None, sub=name))
     assert found is not None
@@ -187,16 +197,29 @@ def test_a_name_never_meets_that_of_another_caller(shared: Settings, name: str) 
         {"nbf": 1000},
     ],
 )
-def test_a_wrong_claim_is_no_caller(shared: Settings, public: Settings, claims: dict[str, Any]) -> None:
-    claims = {name: time.time() + value if isinstance(value, int) else value for name, value in claims.items()}
+def test_a_wrong_claim_is_no_caller(
+    shared: Settings, public: Settings, claims: dict[str, Any]
+) -> None:
+    claims = {
+        name: time.time() + value if isinstance(value, int) else value
+        for name, value in claims.items()
+    }
     assert caller_of(shared, signed(SECRET, "HS256", None, **claims)) is None
     assert caller_of(public, signed(**claims)) is None
 
 
 def test_issuer_and_audience_are_those_of_the_operator(shared: Settings) -> None:
     strict = Settings(secret_file=shared.secret_file, audience="shop", issuer="https://id.example")
-    assert caller_of(strict, signed(SECRET, "HS256", None, aud=["shop", "x"], iss="https://id.example")) is not None
-    assert caller_of(strict, signed(SECRET, "HS256", None, aud="shop", iss="https://evil.example")) is None
+    assert (
+        caller_of(
+            strict, signed(SECRET, "HS256", None, aud=["shop", "x"], iss="https://id.example")
+        )
+        is not None
+    )
+    assert (
+        caller_of(strict, signed(SECRET, "HS256", None, aud="shop", iss="https://evil.example"))
+        is None
+    )
     assert caller_of(strict, signed(SECRET, "HS256", None, aud="shop")) is None
 
 
@@ -210,7 +233,9 @@ def confused(secret: bytes) -> str:
 def test_keys_and_algorithms_are_never_mixed(public: Settings, shared: Settings) -> None:
     pem = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head, body, _ = signed(SECRET, "HS256", "k1").split(".")
-    unsigned = jwt.encode({"sub": "ada", "aud": "llm-fsm", "exp": time.time() + 60}, None, algorithm="none")
+    unsigned = jwt.encode(
+        {"sub": "ada", "aud": "llm-fsm", "exp": time.time() + 60}, None, algorithm="none"
+    )
     for token in (
         unsigned,
         confused(pem),
@@ -266,7 +291,9 @@ def published(content: list[str]) -> Iterator[tuple[str, list[str]]]:
         server.server_close()
 
 
-def test_keys_of_a_url_are_fetched_once_whatever_tokens_invent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_a_url_are_fetched_once_whatever_tokens_invent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(os.environ, "no_proxy", "127.0.0.1")
     with published([jwks()]) as (url, asked):
 
@@ -281,7 +308,9 @@ def test_keys_of_a_url_are_fetched_once_whatever_tokens_invent(monkeypatch: pyte
         assert asked == ["/keys"]
 
 
-def test_a_known_key_waits_for_no_fetch_that_an_invented_one_began(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_key_waits_for_no_fetch_that_an_invented_one_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(os.environ, "no_proxy", "127.0.0.1")
     monkeypatch.setattr(json_web_tokens, "_INVENTED_SECONDS", 0.0)
     fetching, answered = threading.Event(), threading.Event()
@@ -309,8 +338,12 @@ def test_a_known_key_waits_for_no_fetch_that_an_invented_one_began(monkeypatch: 
         asyncio.run(use())
 
 
-@pytest.mark.parametrize("answer", [b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000])
-def test_whatever_a_url_answers_a_token_is_only_unknown(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "answer", [b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000]
+)
+def test_whatever_a_url_answers_a_token_is_only_unknown(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(os.environ, "no_proxy", "127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -327,7 +360,9 @@ def test_whatever_a_url_answers_a_token_is_only_unknown(answer: bytes, monkeypat
         thread.join()
 
 
-def test_a_json_web_token_talks_beside_the_tokens_of_the_file(tmp_path: Path, shared: Settings) -> None:
+def test_a_json_web_token_talks_beside_the_tokens_of_the_file(
+    tmp_path: Path, shared: Settings
+) -> None:
     file = tmp_path / "tokens.json"
     web = add_token(file, "web")
     tokens = Tokens.from_file(file, issuer=JsonWebTokens(shared))
@@ -361,7 +396,10 @@ class Followed:
 
     def _read(self) -> None:
         url, headers = self._asked
-        with httpx.Client(timeout=60, trust_env=False) as client, client.stream("GET", url, headers=headers) as stream:
+        with (
+            httpx.Client(timeout=60, trust_env=False) as client,
+            client.stream("GET", url, headers=headers) as stream,
+        ):
             for line in stream.iter_lines():
                 self.lines.append(line)
                 if line == "event: conversation":
@@ -372,14 +410,21 @@ class Followed:
 def test_a_stream_ends_with_its_token(tmp_path: Path, change: dict[str, Any] | None) -> None:
     file = tmp_path / "tokens.json"
     web = add_token(file, "web")
-    desk = {"Authorization": f"Bearer {add_token(file, 'desk', rights=['seed', 'manage'], own=False)}"}
+    desk = {
+        "Authorization": f"Bearer {add_token(file, 'desk', rights=['seed', 'manage'], own=False)}"
+    }
     app = create_app(
         AsyncMachine.from_dict(GREETER, model="offline"),
         closes=True, due_seconds=None, tokens=Tokens.from_file(file), hosts=None,
     )  # fmt: skip
     with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
         wish = {"definition": "greeter", "greet": False, "id": "c"}
-        assert client.post("/conversations", json=wish, headers={"Authorization": f"Bearer {web}"}).status_code == 201
+        assert (
+            client.post(
+                "/conversations", json=wish, headers={"Authorization": f"Bearer {web}"}
+            ).status_code
+            == 201
+        )
         followed = Followed(url, web)
 
         def say(text: str) -> None:
@@ -391,7 +436,10 @@ def test_a_stream_ends_with_its_token(tmp_path: Path, change: dict[str, Any] | N
         while "before" not in "".join(followed.lines):
             time.sleep(0.01)
         document = json.loads(file.read_text())
-        known = [token | (change or {}) if token["name"] == "web" else token for token in document["tokens"]]
+        known = [
+            token | (change or {}) if token["name"] == "web" else token
+            for token in document["tokens"]
+        ]
         kept = [token for token in known if change is not None or token["name"] != "web"]
         file.write_text(json.dumps({"tokens": kept}))
         time.sleep(SOON)

@@ -18,7 +18,11 @@ BLNS = json.loads((TESTS / "data" / "blns" / "blns.json").read_text(encoding="ut
 
 CONTACT: dict[str, Any] = {
     "type": "object",
-    "properties": {"phone": {"type": "string", "maxLength": 4}, "city": {"type": "string"}, "flat": {"type": "string"}},
+    "properties": {
+        "phone": {"type": "string", "maxLength": 4},
+        "city": {"type": "string"},
+        "flat": {"type": "string"},
+    },
     "additionalProperties": False,
 }
 
@@ -49,15 +53,23 @@ def test_parts_of_an_object_that_are_asked_for_by_name_stay_and_may_be_sent_by_n
         },
         "b": {},
     }
-    made = machine(states, context_schema={"properties": {"contact": CONTACT, "note": {"type": "string"}}})
+    made = machine(
+        states, context_schema={"properties": {"contact": CONTACT, "note": {"type": "string"}}}
+    )
     session = start(made).session
     for update in updates:
         session = say(made, session, "m", reply("ask", **update)).session
     assert session.context == context
 
 
-PLACE = {"type": "object", "properties": {"street": {"type": "string"}, "zip": {"type": "string", "maxLength": 5}}}
-VISIT = {"type": "object", "properties": {"place": PLACE, "day": {"type": "string"}, "note": {"type": "string"}}}
+PLACE = {
+    "type": "object",
+    "properties": {"street": {"type": "string"}, "zip": {"type": "string", "maxLength": 5}},
+}
+VISIT = {
+    "type": "object",
+    "properties": {"place": PLACE, "day": {"type": "string"}, "note": {"type": "string"}},
+}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +94,10 @@ VISIT = {"type": "object", "properties": {"place": PLACE, "day": {"type": "strin
     ],
 )  # fmt: skip
 def test_parts_of_parts_stay_and_may_be_sent_by_name(updates: list[Any], visit: Any) -> None:
-    ask = {"required_context_keys": ["visit.place.street", "visit.day"], "transitions": [{"target_state": "b"}]}
+    ask = {
+        "required_context_keys": ["visit.place.street", "visit.day"],
+        "transitions": [{"target_state": "b"}],
+    }
     states: dict[str, Any] = {"ask": ask, "b": {}}
     made = machine(states, context_schema={"properties": {"visit": VISIT}})
     session = start(made).session
@@ -94,7 +109,10 @@ def test_parts_of_parts_stay_and_may_be_sent_by_name(updates: list[Any], visit: 
 def test_a_reply_writes_no_part_of_an_object_that_is_a_key_of_the_program() -> None:
     keys = {"user": {"type": "object"}, "user.tier": {"x-source": "host"}}
     gold = [{"requires_context_keys": ["user.tier"]}]
-    states = {"a": {"transitions": [{"target_state": "b", "conditions": gold}, {"target_state": "a"}]}, "b": {}}
+    states = {
+        "a": {"transitions": [{"target_state": "b", "conditions": gold}, {"target_state": "a"}]},
+        "b": {},
+    }
     made = machine(states, context_schema={"properties": keys})
     for update in ({"user": {"name": "Ada", "tier": "gold"}}, {"user.tier": "gold"}):
         played = talk(made, "I am gold", reply("b", **update), reply("a", **update))
@@ -103,12 +121,20 @@ def test_a_reply_writes_no_part_of_an_object_that_is_a_key_of_the_program() -> N
         assert played.of(ContextRefused)
     told = talk(made, "I am Ada", reply("a", user={"name": "Ada"})).session
     assert told.context == {"user": {"name": "Ada"}}
-    assert accept_host(made.keys, told.context, {"user.tier": "gold"})[0].values == {"user.tier": "gold"}
+    assert accept_host(made.keys, told.context, {"user.tier": "gold"})[0].values == {
+        "user.tier": "gold"
+    }
 
 
 def test_dotted_names_look_into_objects_and_an_exact_key_wins() -> None:
     data = {"a": {"b": 1, "c": None}, "a.c": 2}
-    assert [has(data, name) for name in ("a", "a.b", "a.c", "a.d", "x")] == [True, True, True, False, False]
+    assert [has(data, name) for name in ("a", "a.b", "a.c", "a.d", "x")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_changes_of_the_host_are_checked_by_the_schema_and_recorded() -> None:
@@ -149,7 +175,10 @@ ADDRESS = machine(
         "properties": {
             "address": {
                 "type": "object",
-                "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+                "properties": {
+                    "street": {"type": "string"},
+                    "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+                },
                 "required": ["street", "zip"],
             },
             "day": {"type": "string", "format": "date"},
@@ -161,9 +190,21 @@ ADDRESS = machine(
 @pytest.mark.parametrize(
     ("had", "sent", "kept"),
     [
-        ({"street": "Elm 5", "zip": "10115"}, {"zip": "10117"}, {"street": "Elm 5", "zip": "10117"}),
-        ({"street": "Elm 5", "zip": "10115"}, {"street": None, "zip": "10117"}, {"street": "Elm 5", "zip": "10117"}),
-        ({"street": "Elm 5", "zip": "10115"}, {"street": "Oak 1", "zip": "20095"}, {"street": "Oak 1", "zip": "20095"}),
+        (
+            {"street": "Elm 5", "zip": "10115"},
+            {"zip": "10117"},
+            {"street": "Elm 5", "zip": "10117"},
+        ),
+        (
+            {"street": "Elm 5", "zip": "10115"},
+            {"street": None, "zip": "10117"},
+            {"street": "Elm 5", "zip": "10117"},
+        ),
+        (
+            {"street": "Elm 5", "zip": "10115"},
+            {"street": "Oak 1", "zip": "20095"},
+            {"street": "Oak 1", "zip": "20095"},
+        ),
         ({"street": "Elm 5", "zip": "10115"}, {"zip": "1"}, None),
         (None, {"zip": "10117"}, None),
     ],
@@ -177,7 +218,9 @@ def test_a_part_of_an_object_is_corrected_by_itself(had: Any, sent: Any, kept: A
 
 
 @pytest.mark.parametrize(("context", "told"), [({}, True), ({"day": "2030-01-01"}, False)])
-def test_an_empty_value_for_what_is_known_was_not_mentioned(context: dict[str, Any], told: bool) -> None:
+def test_an_empty_value_for_what_is_known_was_not_mentioned(
+    context: dict[str, Any], told: bool
+) -> None:
     [event] = accept_reply(ADDRESS, context, {"day": ""})
     assert isinstance(event, ContextRefused)
     assert event.told is told
@@ -188,29 +231,69 @@ def test_an_empty_value_for_what_is_known_was_not_mentioned(context: dict[str, A
     [
         ({"type": "integer", "maximum": 5}, "9", "9 is greater than the maximum of 5"),
         ({"type": "integer", "maximum": 5}, "nine", '"nine" is not a whole number'),
-        ({"type": "array", "items": {"enum": ["rye"]}}, "oats", 'at /0: "oats" is not one of "rye"'),
+        (
+            {"type": "array", "items": {"enum": ["rye"]}},
+            "oats",
+            'at /0: "oats" is not one of "rye"',
+        ),
         ({"type": ["integer", "null"]}, "null", '"null" is not a whole number'),
     ],
 )
-def test_a_refusal_tells_why_what_was_meant_does_not_fit(schema: dict[str, Any], sent: str, reason: str) -> None:
+def test_a_refusal_tells_why_what_was_meant_does_not_fit(
+    schema: dict[str, Any], sent: str, reason: str
+) -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
     made = machine(states, context_schema={"properties": {"n": schema}})
     turn = say(made, start(made).session, "m", reply("ask", n=sent))
-    assert turn.of(ContextRefused) == [ContextRefused(key="n", reason=reason, source="model", told=True)]
+    assert turn.of(ContextRefused) == [
+        ContextRefused(key="n", reason=reason, source="model", told=True)
+    ]
     assert "n" not in turn.session.context
 
 
 MISFITS: list[Any] = [
-    *({"a": 1}, {"x": "q"}, {"": 1}, {"a": None}, {"l": {"q": 1}}, [{"x": "q"}], [[]], [None], "", "[1]", '{"a": "b"}'),
+    *(
+        {"a": 1},
+        {"x": "q"},
+        {"": 1},
+        {"a": None},
+        {"l": {"q": 1}},
+        [{"x": "q"}],
+        [[]],
+        [None],
+        "",
+        "[1]",
+        '{"a": "b"}',
+    ),
     *(0, 1.5, True, [1, "x", {"y": 2}], {"a": {"l": {"q": 1}}}, {"a": 1, "l": {"z": 1}}),
 ]
 SHAPES: list[Any] = [
     {"type": "array", "items": {"type": "integer"}},
-    {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}},
+    {
+        "type": "array",
+        "items": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+    },
     {"type": "array", "prefixItems": [{"type": "integer"}], "items": False},
-    {"type": "object", "properties": {"a": {"type": "integer"}, "l": {"type": "array"}}, "required": ["a", "l"]},
-    {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "object", "required": ["q"]}]},
-    *({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "null"}, {}, True, False),
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "l": {"type": "array"}},
+        "required": ["a", "l"],
+    },
+    {
+        "anyOf": [
+            {"type": "array", "items": {"type": "integer"}},
+            {"type": "object", "required": ["q"]},
+        ]
+    },
+    *(
+        {"type": "string"},
+        {"type": "integer"},
+        {"type": "boolean"},
+        {"type": "null"},
+        {},
+        True,
+        False,
+    ),
 ]
 
 
@@ -227,9 +310,18 @@ def test_value_of_any_kind_is_kept_or_refused(schema: Any, sent: Any, name: str)
 
 def test_why_a_lone_item_of_a_list_is_refused_is_said() -> None:
     keys = {"k": {"type": "array", "items": {"type": "integer"}}}
-    made = machine({"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}, context_schema={"properties": keys})
-    refused = [event for event in talk(made, "x", reply("ask", k={"a": 1})).events if isinstance(event, ContextRefused)]
-    assert [(event.key, event.reason) for event in refused] == [("k", 'at /0: {"a":1} is not a whole number')]
+    made = machine(
+        {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}},
+        context_schema={"properties": keys},
+    )
+    refused = [
+        event
+        for event in talk(made, "x", reply("ask", k={"a": 1})).events
+        if isinstance(event, ContextRefused)
+    ]
+    assert [(event.key, event.reason) for event in refused] == [
+        ("k", 'at /0: {"a":1} is not a whole number')
+    ]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +347,10 @@ def test_whole_number_is_kept_as_one(schema: Any, sent: Any, kept: Any) -> None:
 
 
 TRIP: dict[str, Any] = {
-    "properties": {"city": {"type": "string"}, "day": {"properties": {"hour": {"type": "integer"}}}},
+    "properties": {
+        "city": {"type": "string"},
+        "day": {"properties": {"hour": {"type": "integer"}}},
+    },
     "required": ["city"],
 }
 
@@ -265,26 +360,47 @@ TRIP: dict[str, Any] = {
     [
         (["occasion"], {"trip": {"city": "Bonn", "day": {"hour": 9}}, "_extra": {"guests": 4}}, []),
         (["occasion", "guests"], {"trip": {"city": "Bonn", "day": {"hour": 9}}}, []),
-        (["trip.day"], {"trip": {"city": "Bonn"}, "_extra": {"guests": 4, "occasion": "birthday"}}, []),
-        (["trip.day.hour"], {"trip": {"city": "Bonn", "day": {}}, "_extra": {"guests": 4, "occasion": "birthday"}}, []),
+        (
+            ["trip.day"],
+            {"trip": {"city": "Bonn"}, "_extra": {"guests": 4, "occasion": "birthday"}},
+            [],
+        ),
+        (
+            ["trip.day.hour"],
+            {"trip": {"city": "Bonn", "day": {}}, "_extra": {"guests": 4, "occasion": "birthday"}},
+            [],
+        ),
         (["trip"], {"_extra": {"guests": 4, "occasion": "birthday"}}, []),
         (["trip.city"], None, [("trip.city", '"city" is a required property', True)]),
-        (["trip.", "_extra"], None, [(name, "a reply cannot clear this key", False) for name in ("trip.", "_extra")]),
+        (
+            ["trip.", "_extra"],
+            None,
+            [(name, "a reply cannot clear this key", False) for name in ("trip.", "_extra")],
+        ),
     ],
 )
-def test_facts_and_parts_of_objects_can_be_taken_back(cleared: Any, context: Any, refused: Any) -> None:
+def test_facts_and_parts_of_objects_can_be_taken_back(
+    cleared: Any, context: Any, refused: Any
+) -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
     made = machine(states, context_schema={"properties": {"trip": TRIP}})
-    known = {"trip": {"city": "Bonn", "day": {"hour": 9}}, "_extra": {"guests": 4, "occasion": "birthday"}}
+    known = {
+        "trip": {"city": "Bonn", "day": {"hour": 9}},
+        "_extra": {"guests": 4, "occasion": "birthday"},
+    }
     session = talk(made, "x", reply("ask", **known)).session
     played = say(made, session, "y", reply("ask", _clear=cleared))
     assert played.session.context == (known if context is None else context)
-    assert [(one.key, one.reason, one.told) for one in played.events if isinstance(one, ContextRefused)] == refused
+    assert [
+        (one.key, one.reason, one.told) for one in played.events if isinstance(one, ContextRefused)
+    ] == refused
 
 
 def test_fact_that_is_said_anew_with_its_name_among_those_taken_back_stays() -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
-    session = talk(made := machine(states, context_schema={}), "x", reply("ask", _extra={"a": 1, "b": 2})).session
+    session = talk(
+        made := machine(states, context_schema={}), "x", reply("ask", _extra={"a": 1, "b": 2})
+    ).session
     played = say(made, session, "y", reply("ask", _extra={"a": 3}, _clear=["a", "b"]))
     assert played.session.context == {"_extra": {"a": 3}}
 
@@ -299,55 +415,96 @@ def test_fact_that_is_said_anew_with_its_name_among_those_taken_back_stays() -> 
     ],
 )
 @pytest.mark.parametrize("required", [[], ["n", "other"]])
-def test_an_object_written_as_a_text_is_bounded_as_any_other(text: str, reason: str, required: list[str]) -> None:
+def test_an_object_written_as_a_text_is_bounded_as_any_other(
+    text: str, reason: str, required: list[str]
+) -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
-    made = machine(states, context_schema={"properties": {"k": {"type": "object", "required": required}}})
+    made = machine(
+        states, context_schema={"properties": {"k": {"type": "object", "required": required}}}
+    )
     played = talk(made, "x", reply("ask", k=text))
     assert ("k" in played.session.context, played.session.begun) == (False, {})
-    assert [reason in one.reason for one in played.events if isinstance(one, ContextRefused)] == [True]
+    assert [reason in one.reason for one in played.events if isinstance(one, ContextRefused)] == [
+        True
+    ]
 
 
 def test_half_a_character_in_an_object_written_as_a_text_is_made_whole() -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
     made = machine(states, context_schema={"properties": {"k": {"type": "object"}}})
-    assert talk(made, "x", reply("ask", k='{"n": "\\ud800"}')).session.context["k"] == {"n": "\ufffd"}
+    assert talk(made, "x", reply("ask", k='{"n": "\\ud800"}')).session.context["k"] == {
+        "n": "\ufffd"
+    }
 
 
 def test_parts_that_are_too_long_together_do_not_wait() -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
-    schema = {"type": "object", "properties": {name: {"type": "string"} for name in "abc"}, "required": [*"abc"]}
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in "abc"},
+        "required": [*"abc"],
+    }
     made = machine(states, context_schema={"properties": {"k": schema}})
     session = talk(made, "x", reply("ask", k={"a": "x" * 9_000})).session
     played = say(made, session, "y", reply("ask", k={"b": "y" * 9_000}))
     assert list(played.session.begun["k"]) == ["a"]
-    assert ["characters long" in one.reason for one in played.events if isinstance(one, ContextRefused)] == [True]
+    assert [
+        "characters long" in one.reason for one in played.events if isinstance(one, ContextRefused)
+    ] == [True]
 
 
 @pytest.mark.parametrize(
     ("schema", "known", "sent", "kept"),
     [
-        ({"type": "object", "properties": {"a": {}, "b": {}}}, {"a": 1, "b": 2}, {"a": None, "b": 3}, {"a": 1, "b": 3}),
+        (
+            {"type": "object", "properties": {"a": {}, "b": {}}},
+            {"a": 1, "b": 2},
+            {"a": None, "b": 3},
+            {"a": 1, "b": 3},
+        ),
         ({"type": "object"}, {"a": 1, "b": 2}, {"a": None, "b": 3}, {"a": 1, "b": 3}),
-        ({"type": "object"}, {"a": {"x": 1, "y": 2}}, {"a": {"x": None, "y": 3}}, {"a": {"x": 1, "y": 3}}),
+        (
+            {"type": "object"},
+            {"a": {"x": 1, "y": 2}},
+            {"a": {"x": None, "y": 3}},
+            {"a": {"x": 1, "y": 3}},
+        ),
         ({}, {"a": 1}, {"a": None}, {"a": 1}),
         ({}, {"a": 1}, '{"a": null, "b": 2}', '{"a": null, "b": 2}'),
         ({"type": "object"}, {"a": 1, "c": 3}, '{"a": null, "b": 2}', {"a": 1, "b": 2, "c": 3}),
         ({"type": "array"}, [1], [{"a": 1, "b": None}], [{"a": 1}]),
         ({"type": "object"}, None, {"a": None, "b": {"c": None}}, None),
-        ({"allOf": [{"properties": {"a": {}, "b": {}}}]}, {"a": 1, "b": 2}, {"a": None, "b": 3}, {"a": 1, "b": 3}),
+        (
+            {"allOf": [{"properties": {"a": {}, "b": {}}}]},
+            {"a": 1, "b": 2},
+            {"a": None, "b": 3},
+            {"a": 1, "b": 3},
+        ),
     ],
 )
-def test_null_inside_an_object_means_not_mentioned(schema: Any, known: Any, sent: Any, kept: Any) -> None:
+def test_null_inside_an_object_means_not_mentioned(
+    schema: Any, known: Any, sent: Any, kept: Any
+) -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
     made = machine(states, context_schema={"properties": {"k": schema}})
-    played = say(made, start(made, context={} if known is None else {"k": known}).session, "x", reply("ask", k=sent))
+    played = say(
+        made,
+        start(made, context={} if known is None else {"k": known}).session,
+        "x",
+        reply("ask", k=sent),
+    )
     assert played.session.context.get("k") == kept
 
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_part_is_taken_back_by_its_dotted_name_with_and_without_a_schema(declared: bool) -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
-    made = machine(states, **({"context_schema": {"properties": {"card": {"type": "object"}}}} if declared else {}))
+    made = machine(
+        states,
+        **({"context_schema": {"properties": {"card": {"type": "object"}}}} if declared else {}),
+    )
     session = start(made, context={"card": {"number": "1", "phone": "2"}}).session
-    played = say(made, session, "x", reply("ask", card={"number": "5", "phone": None}, _clear=["card.phone"]))
+    played = say(
+        made, session, "x", reply("ask", card={"number": "5", "phone": None}, _clear=["card.phone"])
+    )
     assert played.session.context == {"card": {"number": "5"}}

@@ -57,7 +57,9 @@ WHOLE = Session(
     misses=(1, 2),
     silence=Silence(reminders=(1.0, 2), closes=None),
     pause=Paused(id="p", kind="approval", what="look", state="s", call=CALL),
-    work=Work(state="s", attempt=1, checkpoint={"context": {}, "origins": {"a": (1, "model")}}, loop=LOOP),
+    work=Work(
+        state="s", attempt=1, checkpoint={"context": {}, "origins": {"a": (1, "model")}}, loop=LOOP
+    ),
     stack=(Frame(kind="digression", saved=PLACE, wanted=("a",)),),
 )
 RECORD = TurnRecord(kind="message", turn=1, usage=Usage(), events=())
@@ -86,7 +88,11 @@ def test_a_record_that_this_package_writes_is_sound() -> None:
         ev.UserSaid(text="hi", time=1.0),
         ev.Paused(id="p", kind="approval", what="look", state="s", call=CALL, loop=LOOP),
         ev.Paused(
-            id="p", kind="break", what="?", state="s", loop={"asked_for": "execute", "answers": [1], "log": {}}
+            id="p",
+            kind="break",
+            what="?",
+            state="s",
+            loop={"asked_for": "execute", "answers": [1], "log": {}},
         ),
         ev.TurnUndone(record=1, session=session_to_dict(WHOLE)),
     )
@@ -106,7 +112,10 @@ def test_a_record_that_this_package_writes_is_sound() -> None:
         ({"window": [["a", 1.5]]}, "session.window[0][1]: expected text, got a number"),
         ({"window": [["a"]]}, "session.window[0]: expected a list of length 2, got 1"),
         ({"window": "ab"}, "session.window: expected a list, got text"),
-        ({"origins": {"a": [[1], "model"]}}, "session.origins[...][0]: expected a whole number, got a list"),
+        (
+            {"origins": {"a": [[1], "model"]}},
+            "session.origins[...][0]: expected a whole number, got a list",
+        ),
         ({"outcome": 1}, "session.outcome: expected text or null, got a whole number"),
         ({"pause": {}}, "session.pause: object missing required field id"),
         ({"pause": 1}, "session.pause: expected an object or null, got a whole number"),
@@ -116,7 +125,9 @@ def test_a_record_that_this_package_writes_is_sound() -> None:
         ({"stack.0.mood": "good"}, "session.stack[0]: object contains unknown field mood"),
     ],
 )
-def test_a_value_of_another_type_is_refused_by_its_place(changes: dict[str, Any], fault: str) -> None:
+def test_a_value_of_another_type_is_refused_by_its_place(
+    changes: dict[str, Any], fault: str
+) -> None:
     with pytest.raises(UnreadableError) as refused:
         parse_session(_changed(changes))
     assert str(refused.value) == f"a stored conversation cannot be read: {fault}"
@@ -127,21 +138,38 @@ def test_a_value_of_another_type_is_refused_by_its_place(changes: dict[str, Any]
     [
         ({"stack.0.kind": "subflow"}, "session.stack[0].kept.flow is missing"),
         ({"work.loop.tries": "1"}, "session.loop.tries: expected a whole number, got text"),
-        ({"work.loop": {**EXECUTING, "about": []}}, "session.loop does not say what each answer is about"),
-        ({"work.loop": {**EXECUTING, "log": []}}, "session.loop.log: expected an object, got a list"),
+        (
+            {"work.loop": {**EXECUTING, "about": []}},
+            "session.loop does not say what each answer is about",
+        ),
+        (
+            {"work.loop": {**EXECUTING, "log": []}},
+            "session.loop.log: expected an object, got a list",
+        ),
         ({"work.loop.calls": []}, "session waits for an answer about a call that it did not make"),
     ],
 )
-def test_a_session_that_no_turn_can_go_on_from_is_unsound(changes: dict[str, Any], fault: str) -> None:
+def test_a_session_that_no_turn_can_go_on_from_is_unsound(
+    changes: dict[str, Any], fault: str
+) -> None:
     assert session_fault(parse_session(_changed(changes))) == fault
 
 
 @pytest.mark.parametrize(
     ("event", "fault"),
     [
-        ({"type": "UserSaid", "text": 5, "time": 1.0}, "UserSaid.text: expected text, got a whole number"),
         (
-            {"type": "Started", "conversation_id": "c", "definition": "", "state": "s", "time": "x"},
+            {"type": "UserSaid", "text": 5, "time": 1.0},
+            "UserSaid.text: expected text, got a whole number",
+        ),
+        (
+            {
+                "type": "Started",
+                "conversation_id": "c",
+                "definition": "",
+                "state": "s",
+                "time": "x",
+            },
             "Started.time: expected a number, got text",
         ),
         (
@@ -152,7 +180,9 @@ def test_a_session_that_no_turn_can_go_on_from_is_unsound(changes: dict[str, Any
         ({"type": "UserSaid", "time": 1.0}, "UserSaid: object missing required field text"),
     ],
 )
-def test_an_event_of_another_type_is_refused_by_its_place(event: dict[str, Any], fault: str) -> None:
+def test_an_event_of_another_type_is_refused_by_its_place(
+    event: dict[str, Any], fault: str
+) -> None:
     with pytest.raises(UnreadableError) as refused:
         read(event, ev.AnyEvent, f"an event cannot be read: {event['type']}")
     assert str(refused.value) == f"an event cannot be read: {fault}"
@@ -161,12 +191,20 @@ def test_an_event_of_another_type_is_refused_by_its_place(event: dict[str, Any],
 @pytest.mark.parametrize(
     ("event", "fault"),
     [
-        (ev.TurnUndone(record=1, session={"format": 1}), "session: object missing required field conversation_id"),
         (
-            ev.TurnUndone(record=1, session={"format": 1, "conversation_id": "c", "misses": ["a", 2]}),
+            ev.TurnUndone(record=1, session={"format": 1}),
+            "session: object missing required field conversation_id",
+        ),
+        (
+            ev.TurnUndone(
+                record=1, session={"format": 1, "conversation_id": "c", "misses": ["a", 2]}
+            ),
             "session.misses[0]: expected a whole number, got text",
         ),
-        (ev.Paused(id="p", kind="break", what="", state="s", call={"id": "a"}), "a call that it did not make"),
+        (
+            ev.Paused(id="p", kind="break", what="", state="s", call={"id": "a"}),
+            "a call that it did not make",
+        ),
     ],
 )
 def test_an_event_that_cannot_have_happened_is_unsound(event: ev.Event, fault: str) -> None:

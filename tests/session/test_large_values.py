@@ -28,7 +28,9 @@ def stored(session, records):
     """Store a session and read it again, with its values from the records."""
     lean, large, _ = without_large(session, (), records)
     again, places = parse_stored_session(dump_session(lean, large))
-    documents = {number: json.loads(text_of({"events": events})) for number, events in records.items()}
+    documents = {
+        number: json.loads(text_of({"events": events})) for number, events in records.items()
+    }
     values = {place: value_at(documents[at.record], at.pointer) for place, at in places.items()}
     return again, with_large(again, values)
 
@@ -82,7 +84,9 @@ def test_a_session_without_its_large_values_is_not_taken_for_a_whole_one():
         parse_session(dump_session(lean, large))
 
 
-@pytest.mark.parametrize("large", [[], {"/context/a": 1}, {"/context/a": [1, "/x"]}, {"/context/a": ["1", "/x", "y"]}])
+@pytest.mark.parametrize(
+    "large", [[], {"/context/a": 1}, {"/context/a": [1, "/x"]}, {"/context/a": ["1", "/x", "y"]}]
+)
 def test_references_that_are_none_are_said_to_be_unreadable(large):
     with pytest.raises(UnreadableError, match="large"):
         parse_stored_session(dump_session(Session(conversation_id="c"), large or [0]))

@@ -1,4 +1,6 @@
-"""Lists are changed by their items: `+key` adds or replaces, `-key` removes, and nothing is lost in silence."""
+"""Lists are changed by their items: `+key` adds or replaces, `-key` removes, and nothing is lost in
+silence.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ SCHEMA = {
     "properties": {
         "guests": GUESTS,
         "tags": {"type": "array", "items": {"type": "string"}},
-        "party": {"type": "object", "properties": {"dishes": {"type": "array", "items": {"type": "string"}}}},
+        "party": {
+            "type": "object",
+            "properties": {"dishes": {"type": "array", "items": {"type": "string"}}},
+        },
         "day": {"type": "string"},
     }
 }
@@ -39,15 +44,27 @@ ANN, BOB = {"name": "Ann", "age": 3}, {"name": "Bob"}
         ({}, {"+guests": [ANN]}, {"guests": [ANN]}),
         ({"guests": [ANN]}, {"+guests": [BOB]}, {"guests": [ANN, BOB]}),
         ({"guests": [ANN]}, {"+guests": BOB}, {"guests": [ANN, BOB]}),
-        ({"guests": [ANN, BOB]}, {"+guests": [{"name": "ann"}]}, {"guests": [{"name": "ann"}, BOB]}),
-        ({"guests": [ANN]}, {"+guests": [{"name": "Ann", "age": "4"}]}, {"guests": [{"name": "Ann", "age": 4}]}),
+        (
+            {"guests": [ANN, BOB]},
+            {"+guests": [{"name": "ann"}]},
+            {"guests": [{"name": "ann"}, BOB]},
+        ),
+        (
+            {"guests": [ANN]},
+            {"+guests": [{"name": "Ann", "age": "4"}]},
+            {"guests": [{"name": "Ann", "age": 4}]},
+        ),
         ({"guests": [ANN, BOB]}, {"-guests": ["Bob"]}, {"guests": [ANN]}),
         ({"guests": [ANN, BOB]}, {"-guests": [{"name": "bob"}]}, {"guests": [ANN]}),
         ({"guests": [ANN, BOB]}, {"-guests": "ANN"}, {"guests": [BOB]}),
         ({"guests": [ANN]}, {"-guests": ["Ann"], "+guests": [BOB]}, {"guests": [BOB]}),
         ({"guests": [ANN]}, {"guests": [BOB], "+guests": [ANN]}, {"guests": [BOB, ANN]}),
         ({"tags": ["a"]}, {"+tags": ["b", "A"]}, {"tags": ["A", "b"]}),
-        ({"party": {"dishes": ["soup"]}}, {"+party.dishes": ["cake"]}, {"party": {"dishes": ["soup", "cake"]}}),
+        (
+            {"party": {"dishes": ["soup"]}},
+            {"+party.dishes": ["cake"]},
+            {"party": {"dishes": ["soup", "cake"]}},
+        ),
         ({"tags": ["a"]}, {"+tags": None}, {"tags": ["a"]}),
     ],
 )
@@ -80,10 +97,16 @@ ITEMS = st.lists(st.sampled_from(["a", "B", "b", "c d"]), max_size=4)
 def test_no_other_item_is_touched(before: list[str], added: list[str], removed: list[str]) -> None:
     refused: list[str] = []
     update = {"+tags": added, "-tags": removed}
-    whole = with_items(update, {"tags": before}, lambda _: {"type": "array"}, lambda name, _: refused.append(name))
+    whole = with_items(
+        update, {"tags": before}, lambda _: {"type": "array"}, lambda name, _: refused.append(name)
+    )
     after = whole.get("tags", before)
     gone = {item.casefold() for item in removed} - {item.casefold() for item in added}
-    kept = [item.casefold() for item in before if item.casefold() not in {each.casefold() for each in removed}]
+    kept = [
+        item.casefold()
+        for item in before
+        if item.casefold() not in {each.casefold() for each in removed}
+    ]
     assert not gone & {item.casefold() for item in after}
     assert [item.casefold() for item in after][: len(kept)] == kept
     assert {item.casefold() for item in added} <= {item.casefold() for item in after}

@@ -17,16 +17,53 @@ NAMES = ("stock", "opening_hours", "Bye")
 def forms(name: str) -> list[str]:
     """Ways in which models and their servers write a name."""
     return [
-        *(name, f" {name}", f"{name} ", name.title(), name.upper(), f"\u200b{name}", f"`{name}`", f"**{name}**"),
-        *(f'"{name}"', f"<{name}>", f"{name}.", f"functions.{name}", f"default_api.{name}", f"default_api:{name}"),
-        *(f"functions.{name}:0", f"functions.{name}:12", f"tools/{name}", f"{name}<|channel|>commentary"),
-        *(f"{name}()", f'{name}({{"item": 1}})', f"functions.{name.title()}()", f"a.b.c.{name}", f"#{name}"),
+        *(
+            name,
+            f" {name}",
+            f"{name} ",
+            name.title(),
+            name.upper(),
+            f"\u200b{name}",
+            f"`{name}`",
+            f"**{name}**",
+        ),
+        *(
+            f'"{name}"',
+            f"<{name}>",
+            f"{name}.",
+            f"functions.{name}",
+            f"default_api.{name}",
+            f"default_api:{name}",
+        ),
+        *(
+            f"functions.{name}:0",
+            f"functions.{name}:12",
+            f"tools/{name}",
+            f"{name}<|channel|>commentary",
+        ),
+        *(
+            f"{name}()",
+            f'{name}({{"item": 1}})',
+            f"functions.{name.title()}()",
+            f"a.b.c.{name}",
+            f"#{name}",
+        ),
         "".join(chr(ord(letter) + 0xFEE0) for letter in name),
     ]
 
 
 HOURS = ["opening hours", "Opening-Hours", "functions.opening_hours:1", "OPENING_HOURS<|message|>"]
-OTHERS = ["", ".", "stocks", "sto", "functions.", "hours", "stock and hours", "functions.other", "<|channel|>"]
+OTHERS = [
+    "",
+    ".",
+    "stocks",
+    "sto",
+    "functions.",
+    "hours",
+    "stock and hours",
+    "functions.other",
+    "<|channel|>",
+]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +115,9 @@ def events_of(name: str, definition: dict[str, Any] = SHOP) -> list[Any]:
     model = ScriptedLLM([calls((name, {"item": "lamp"})), reply("help", "Three.")])
     with Machine.from_dict(definition, model=model, tools=[stock, hours]) as machine:
         turn = machine.start(greet=False).send("lamps?")
-    return [event for event in turn.events if type(event).__name__ in ("ToolReturned", "ToolRefused")]
+    return [
+        event for event in turn.events if type(event).__name__ in ("ToolReturned", "ToolRefused")
+    ]
 
 
 @pytest.mark.parametrize("form", forms("stock"))

@@ -34,7 +34,11 @@ def test_buckets_behave_as_a_list_of_texts(steps):
     st.sampled_from([*sorted(NAMES), "other"]),
     st.dictionaries(
         st.sampled_from(["bucket_index", "content", "x"]),
-        st.none() | st.integers(-2, 11) | st.floats() | st.text(max_size=5) | st.lists(st.integers()),
+        st.none()
+        | st.integers(-2, 11)
+        | st.floats()
+        | st.text(max_size=5)
+        | st.lists(st.integers()),
     ),
 )
 def test_whatever_a_model_calls_is_answered_in_words(name, arguments):
@@ -67,7 +71,11 @@ def test_empty_buckets_are_hidden():
         ("one", "x", "not 'one'"),
         (None, "x", "not None"),
         (0, 7, "the content is text, not int"),
-        (0, "x" * 4001, "bucket 0 holds at most 4000 characters, and this would be 4001; shorten it"),
+        (
+            0,
+            "x" * 4001,
+            "bucket 0 holds at most 4000 characters, and this would be 4001; shorten it",
+        ),
         (0, "\ud800", "half of a surrogate pair"),
     ],
 )
@@ -99,17 +107,37 @@ def test_the_tools_of_the_model():
 @pytest.mark.parametrize(
     ("name", "arguments", "told", "buckets"),
     [
-        ("set_memory", {"bucket_index": 0, "content": "n"}, "bucket 0 holds 1 of 4000", {0: "n", 1: "one"}),
+        (
+            "set_memory",
+            {"bucket_index": 0, "content": "n"},
+            "bucket 0 holds 1 of 4000",
+            {0: "n", 1: "one"},
+        ),
         ("set_memory", {"bucket_index": "1", "content": ""}, "bucket 1 holds 0 of 4000", {}),
-        ("append_memory", {"bucket_index": 1.0, "content": "two"}, "bucket 1 holds 7", {1: "one\ntwo"}),
+        (
+            "append_memory",
+            {"bucket_index": 1.0, "content": "two"},
+            "bucket 1 holds 7",
+            {1: "one\ntwo"},
+        ),
         ("get_memory", {"bucket_index": 1}, "one", {1: "one"}),
         ("get_memory", {"bucket_index": 2}, "bucket 2 is empty", {1: "one"}),
         ("clear_memory", {"bucket_index": 1}, "bucket 1 is empty now", {}),
         ("view_all_memory", {}, '{"1": "one"}', {1: "one"}),
-        ("set_memory", {"bucket_index": 1}, "error: set_memory takes bucket_index and content", {1: "one"}),
+        (
+            "set_memory",
+            {"bucket_index": 1},
+            "error: set_memory takes bucket_index and content",
+            {1: "one"},
+        ),
         ("view_all_memory", {"x": 1}, "error: view_all_memory takes no arguments", {1: "one"}),
         ("get_memory", {"bucket_index": 12}, "error: bucket_index is a whole number", {1: "one"}),
-        ("wipe_memory", {}, "error: there is no memory tool 'wipe_memory'; there are set_memory", {1: "one"}),
+        (
+            "wipe_memory",
+            {},
+            "error: there is no memory tool 'wipe_memory'; there are set_memory",
+            {1: "one"},
+        ),
     ],
 )
 def test_a_call_gives_the_memory_after_it_and_what_to_tell(name, arguments, told, buckets):
@@ -126,7 +154,11 @@ def test_a_background_shows_what_it_says():
     background = Background.from_dict({"goals": ["win"], "custom_fields": {"team": {"size": 3}}})
     assert background.to_dict() == {"goals": ["win"], "custom_fields": {"team": {"size": 3}}}
     more = background.with_todo_list(["a", "b"])
-    assert more.to_dict() == {"goals": ["win"], "todo_list": ["a", "b"], "custom_fields": {"team": {"size": 3}}}
+    assert more.to_dict() == {
+        "goals": ["win"],
+        "todo_list": ["a", "b"],
+        "custom_fields": {"team": {"size": 3}},
+    }
     assert Background.from_dict(json.loads(json.dumps(more.to_dict()))) == more
     assert Background().to_dict() == {}
 

@@ -11,7 +11,11 @@ from llm_fsm.session.normalize import normalised
 
 ORDER = {
     "type": "object",
-    "properties": {"what": {"type": "string"}, "count": {"type": "integer"}, "size": {"enum": ["x_large", "small"]}},
+    "properties": {
+        "what": {"type": "string"},
+        "count": {"type": "integer"},
+        "size": {"enum": ["x_large", "small"]},
+    },
     "required": ["what", "count"],
 }
 PARTS = {
@@ -52,12 +56,32 @@ PARTS = {
         ({"type": "array", "items": {"enum": ["food", "price"]}}, "Food", ["food"]),
         ({"type": "array", "items": {"enum": ["food", "price"]}}, "Food, price", ["food", "price"]),
         ({"type": "array", "items": {"enum": ["food", "price"]}}, "food, toilets", None),
-        ({"type": "array", "items": {"enum": ["salt, pepper", "oil"]}}, "Salt, pepper", ["salt, pepper"]),
-        ({"type": "array", "items": {"enum": ["food", "price"]}}, ["Food", "price"], ["food", "price"]),
+        (
+            {"type": "array", "items": {"enum": ["salt, pepper", "oil"]}},
+            "Salt, pepper",
+            ["salt, pepper"],
+        ),
+        (
+            {"type": "array", "items": {"enum": ["food", "price"]}},
+            ["Food", "price"],
+            ["food", "price"],
+        ),
         ({"type": "array", "items": {"enum": ["food", "price"]}}, ["food", "toilets"], None),
-        ({"type": "array", "items": ORDER}, [{"what": "5", "count": "2"}], [{"what": "5", "count": 2}]),
-        ({"type": "array", "items": ORDER}, {"what": "tea", "count": 2}, [{"what": "tea", "count": 2}]),
-        (ORDER, {"what": "shirt", "count": 1, "size": "X Large"}, {"what": "shirt", "count": 1, "size": "x_large"}),
+        (
+            {"type": "array", "items": ORDER},
+            [{"what": "5", "count": "2"}],
+            [{"what": "5", "count": 2}],
+        ),
+        (
+            {"type": "array", "items": ORDER},
+            {"what": "tea", "count": 2},
+            [{"what": "tea", "count": 2}],
+        ),
+        (
+            ORDER,
+            {"what": "shirt", "count": 1, "size": "X Large"},
+            {"what": "shirt", "count": 1, "size": "x_large"},
+        ),
         (ORDER, {"what": "shirt"}, None),
         ({"enum": ["single", "double"]}, "Double ", "double"),
         ({"enum": ["too_big", "too_small"]}, "Too big", "too_big"),
@@ -104,7 +128,11 @@ PARTS = {
         ({"type": "string", "format": "date"}, " 2026. 1. 30. ", "2026-01-30"),
         ({"type": "string", "format": "date"}, "2026年１２月６日", "2026-12-06"),
         ({"type": "string", "format": "date"}, "2026년 12월 6일", "2026-12-06"),
-        ({"type": "array", "items": {"type": "string", "format": "date"}}, ["2026-12-6"], ["2026-12-06"]),
+        (
+            {"type": "array", "items": {"type": "string", "format": "date"}},
+            ["2026-12-6"],
+            ["2026-12-06"],
+        ),
         ({"type": "string", "format": "date"}, "2026/13/6", None),
         ({"type": "string", "format": "date"}, "6/12/2026", None),
         ({"type": "string", "format": "date"}, "24/11/2026", "2026-11-24"),
@@ -138,11 +166,19 @@ PARTS = {
         ({"type": "string", "pattern": r"^\+[0-9]{10,14}$"}, "+84 903 111 222", "+84903111222"),
         ({"type": "string", "pattern": "^[0-9]{16}$"}, "4111 1111 1111 1111", "4111111111111111"),
         ({"type": "string", "pattern": "^[0-9]{8}$"}, "24-11-2026", None),
-        ({"type": "string", "pattern": "^[0-9]{18}$"}, "012 180 0012 3456 7891", "012180001234567891"),
+        (
+            {"type": "string", "pattern": "^[0-9]{18}$"},
+            "012 180 0012 3456 7891",
+            "012180001234567891",
+        ),
         ({"pattern": "^[0-9]{20}$"}, "40817 810 0 9991 0004312", "40817810099910004312"),
         ({"pattern": "^[0-9]{12}$"}, "0004312 00043", None),
         ({"pattern": r"^\+[0-9]{8,20}$"}, "+49 30 123456 0171 123456", None),
-        ({"pattern": "^[0-9]{26}$"}, "12 1020 1026 0000 0422 7020 1111", "12102010260000042270201111"),
+        (
+            {"pattern": "^[0-9]{26}$"},
+            "12 1020 1026 0000 0422 7020 1111",
+            "12102010260000042270201111",
+        ),
         ({"type": "string", "pattern": "^[0-9]{9,18}$"}, "090 311 122 090 311 123", None),
         ({"type": "string", "pattern": "^[0-9]{6,20}$"}, "0903111222 0903111223", None),
         ({"type": "string", "pattern": "^[0-9]{6,20}$"}, "0903 111 222 0903 111 223", None),
@@ -163,9 +199,16 @@ PARTS = {
         ({"type": "string", "pattern": "^[A-Z0-9]{8,12}$"}, "BUY 100 MSFT", None),
         ({"type": "string", "pattern": "^[A-Z0-9]{8,12}$"}, "NO 1234567", None),
         ({"type": "string", "pattern": "^[A-Z0-9]{8,12}$"}, "PX79 22QP 1", "PX7922QP1"),
-        ({"type": "string", "pattern": "^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$"}, "GB29 NWBK 6016 1331 9268 19",
-         "GB29NWBK60161331926819"),
-        (PARTS, {"n": "3", "code": "AB-123456", "day": "2026/1/6"}, {"n": 3, "code": "AB-123456", "day": "2026/1/6"}),
+        (
+            {"type": "string", "pattern": "^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$"},
+            "GB29 NWBK 6016 1331 9268 19",
+            "GB29NWBK60161331926819",
+        ),
+        (
+            PARTS,
+            {"n": "3", "code": "AB-123456", "day": "2026/1/6"},
+            {"n": 3, "code": "AB-123456", "day": "2026/1/6"},
+        ),
         ({"type": "boolean"}, "\u3000yes\xa0", True),
         ({"enum": ["نعم", "لا"]}, "\u061cنعم\u061c", "نعم"),
         ({"type": "string", "pattern": "^[A-Za-z0-9]+$"}, "ROOM 12", None),
@@ -174,7 +217,11 @@ PARTS = {
         ({"enum": ["VPN", "mail"]}, "ＶＰＮ", "VPN"),
         ({"enum": ["온돌", "스위트"]}, "\u110b\u1169\u11ab\u1103\u1169\u11af", "온돌"),
         ({"type": "string", "minLength": 2}, "१२", "१२"),
-        ({"properties": {"a": {"pattern": "^[0-9]$"}, "b": {}}}, {"a": "٧", "b": "حي ٢"}, {"a": "7", "b": "حي ٢"}),
+        (
+            {"properties": {"a": {"pattern": "^[0-9]$"}, "b": {}}},
+            {"a": "٧", "b": "حي ٢"},
+            {"a": "7", "b": "حي ٢"},
+        ),
         ({"type": "array", "items": {"type": "integer"}}, ["٧", 8], [7, 8]),
         (ORDER, {"what": "قميص ٢", "count": "٢"}, {"what": "قميص ٢", "count": 2}),
         ({"type": "integer"}, "three", None),
@@ -182,7 +229,11 @@ PARTS = {
         ({"type": ["string", "null"], "pattern": "^[0-9]{5}$"}, 94110, "94110"),
         ({"type": "string", "pattern": "^[0-9]{5}$"}, 2139, None),
         ({"type": "string", "enum": ["2", "3"]}, 3, "3"),
-        ({"properties": {"b": {"enum": ["5"], "type": "string"}}, "type": "object"}, {"b": 5}, {"b": "5"}),
+        (
+            {"properties": {"b": {"enum": ["5"], "type": "string"}}, "type": "object"},
+            {"b": 5},
+            {"b": "5"},
+        ),
         ({"type": "string"}, 1.5, None),
         ({"type": "string"}, True, None),
         ({"type": "integer"}, True, None),
@@ -198,15 +249,21 @@ PARTS = {
         ({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, "00/24/2026", None),
     ],
 )
-def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+def test_what_a_refused_value_says_in_another_form(
+    schema: dict[str, Any], sent: Any, meant: Any
+) -> None:
     shape = compile_shape(schema, None)
-    found = next((value for value in normalised(schema, sent, None) if shape.fault(value) is None), None)
+    found = next(
+        (value for value in normalised(schema, sent, None) if shape.fault(value) is None), None
+    )
     assert found == meant
     assert type(found) is type(meant)
 
 
 @pytest.mark.parametrize("sent", ["a," * 5000, "choice 1, " * 1000, "a b-" * 2500])
-def test_long_texts_are_no_choices_and_take_no_time(sent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_no_choices_and_take_no_time(
+    sent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compared: list[str] = []
 
     def counted(text: str, plain: Callable[[str], str] = llm_fsm.session.normalize.letters) -> str:
@@ -215,9 +272,14 @@ def test_long_texts_are_no_choices_and_take_no_time(sent: str, monkeypatch: pyte
 
     monkeypatch.setattr(llm_fsm.session.normalize, "letters", counted)
     choices = [f"choice number {number}" for number in range(40)]
-    shapes: list[dict[str, Any]] = [{"enum": choices}, {"type": "array", "items": {"enum": choices}}]
+    shapes: list[dict[str, Any]] = [
+        {"enum": choices},
+        {"type": "array", "items": {"enum": choices}},
+    ]
     for schema in shapes:
-        assert not any(compile_shape(schema).fault(found) is None for found in normalised(schema, sent, None))
+        assert not any(
+            compile_shape(schema).fault(found) is None for found in normalised(schema, sent, None)
+        )
     assert sum(map(len, compared)) < len(sent)
 
 

@@ -14,12 +14,20 @@ STATES: dict[str, Any] = {
     "ask": {
         "purpose": "Your name?",
         "required_context_keys": ["name"],
-        "transitions": [{"target_state": "sure", "conditions": [{"requires_context_keys": ["name"]}]}],
+        "transitions": [
+            {"target_state": "sure", "conditions": [{"requires_context_keys": ["name"]}]}
+        ],
     },
     "sure": {"purpose": "Is that right?", "transitions": [{"target_state": "done"}]},
     "done": {"purpose": "Goodbye."},
 }
-KEYS = {"properties": {"name": {"type": "string"}, "phone": {"type": "string"}, "size": {"enum": ["string", "…"]}}}
+KEYS = {
+    "properties": {
+        "name": {"type": "string"},
+        "phone": {"type": "string"},
+        "size": {"enum": ["string", "…"]},
+    }
+}
 
 
 @pytest.mark.parametrize("text", ["…", "...", " ... ", "____", "……"])
@@ -42,7 +50,9 @@ def test_a_placeholder_that_nobody_wrote_is_found(value: Any) -> None:
     assert placeholder_in(value, {}, [(1, "hello")]) is not None
 
 
-@pytest.mark.parametrize("value", [*MADE_UP, "Ada", "030 1234567", "[1] and [2]", "ada@example.org"])
+@pytest.mark.parametrize(
+    "value", [*MADE_UP, "Ada", "030 1234567", "[1] and [2]", "ada@example.org"]
+)
 def test_what_the_user_wrote_and_what_looks_real_is_none(value: Any) -> None:
     assert placeholder_in(value, {}, [(1, WRITTEN)]) is None
 
@@ -53,9 +63,14 @@ def test_a_listed_value_is_no_placeholder() -> None:
 
 def test_a_made_up_value_is_refused_as_not_said_and_asked_for() -> None:
     made = machine(STATES, context_schema=KEYS)
-    done = talk(made, "hi", reply("ask", "Hello! What is your name?", name="John Doe", phone="123-456-7890"))
+    done = talk(
+        made, "hi", reply("ask", "Hello! What is your name?", name="John Doe", phone="123-456-7890")
+    )
     assert done.session.context == {}
-    assert [reason.partition(":")[0] for _, reason in done.session.notes] == ["not said", "not said"]
+    assert [reason.partition(":")[0] for _, reason in done.session.notes] == [
+        "not said",
+        "not said",
+    ]
     assert (done.session.state, done.text) == ("ask", "Hello! What is your name?")
 
 

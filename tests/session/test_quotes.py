@@ -45,13 +45,22 @@ MADE = machine(STATES, context_schema={"properties": KEYS})
         ("x" * 10_001, None),
     ],
 )
-def test_a_quote_is_found_without_regard_to_case_spaces_and_punctuation(quote: str, place: Any) -> None:
+def test_a_quote_is_found_without_regard_to_case_spaces_and_punctuation(
+    quote: str, place: Any
+) -> None:
     assert find_quote(quote, [(1, "I am Bob"), (2, "No, I'm Ada  Lovelace.")]) == place
 
 
 @pytest.mark.parametrize(
     ("value", "found"),
-    [("030 555", True), (30555, True), ("03055", True), ("550", False), ("none", False), ("0305557", False)],
+    [
+        ("030 555", True),
+        (30555, True),
+        ("03055", True),
+        ("550", False),
+        ("none", False),
+        ("0305557", False),
+    ],
 )
 def test_digits_are_said_in_their_order_in_any_script(value: Any, found: bool) -> None:
     for text in ("030/555, please", "٠٣٠ ٥٥٥"):
@@ -60,7 +69,12 @@ def test_digits_are_said_in_their_order_in_any_script(value: Any, found: bool) -
 
 def test_an_invented_number_is_not_stored_and_is_asked_for_again() -> None:
     session = start(MADE).session
-    done = say(MADE, session, "just call me back please", reply("ask", "I will call 5550123.", phone="5550123"))
+    done = say(
+        MADE,
+        session,
+        "just call me back please",
+        reply("ask", "I will call 5550123.", phone="5550123"),
+    )
     assert "phone" not in done.session.context
     assert done.text == "Which number may we call?"
     assert done.usage.calls == 1
@@ -78,24 +92,39 @@ def quoted(target: str, quote: str | None, **update: Any) -> str:
     return reply(target, "ok", **update, **quotes)
 
 
-@pytest.mark.parametrize(("quote", "kept"), [("i'm ada", True), (None, False), ("Bob", False), ("your name", False)])
+@pytest.mark.parametrize(
+    ("quote", "kept"), [("i'm ada", True), (None, False), ("Bob", False), ("your name", False)]
+)
 def test_a_quote_counts_since_the_key_was_asked_for(quote: str | None, kept: bool) -> None:
     session = start(MADE).session
-    session = say(MADE, session, "Bob gave me your number; mine is 1", reply("who", "Your name?", phone="1")).session
-    done = say(MADE, session, "I'm Ada", quoted("sure", quote, name="Ada"), quoted("who", None), spare=True)
+    session = say(
+        MADE, session, "Bob gave me your number; mine is 1", reply("who", "Your name?", phone="1")
+    ).session
+    done = say(
+        MADE, session, "I'm Ada", quoted("sure", quote, name="Ada"), quoted("who", None), spare=True
+    )
     assert (done.session.context.get("name") == "Ada") is kept
 
 
 def test_a_key_that_was_never_asked_for_may_be_quoted_from_any_message() -> None:
     session = start(MADE).session
     session = say(MADE, session, "Ada here", reply("ask", "Hello! Which number?")).session
-    done = say(MADE, session, "1", quoted("sure", "Ada", phone="1", name="Ada"), reply("who", "Your name?"), spare=True)
+    done = say(
+        MADE,
+        session,
+        "1",
+        quoted("sure", "Ada", phone="1", name="Ada"),
+        reply("who", "Your name?"),
+        spare=True,
+    )
     assert done.session.context == {"phone": "1", "name": "Ada"}
 
 
 def test_a_number_may_be_completed_from_the_known_one() -> None:
     session = start(MADE).session
-    session = say(MADE, session, "030 555 0199", reply("who", "Your name?", phone="0305550199")).session
+    session = say(
+        MADE, session, "030 555 0199", reply("who", "Your name?", phone="0305550199")
+    ).session
     done = say(MADE, session, "it ends in 0188", reply("who", "Your name?", phone="0305550188"))
     assert done.session.context["phone"] == "0305550188"
     refused = say(MADE, session, "it ends in 0188", reply("who", "Your name?", phone="0305550177"))
@@ -107,7 +136,9 @@ def test_the_list_form_has_the_quote_beside_the_value() -> None:
     assert updates(sent) == {"name": "Ada", "_quotes": {"name": "I'm Ada"}, "note": "x"}
     schema = reply_schema(targets=["a"], keys=KEYS, reasoning="none", name="m", form="list")
     items = schema.schema["properties"]["context_update"]["items"]["anyOf"]
-    with_quote = [item["properties"]["key"]["enum"] for item in items if "quote" in item["required"]]
+    with_quote = [
+        item["properties"]["key"]["enum"] for item in items if "quote" in item["required"]
+    ]
     assert with_quote == [["name"]]
 
 
@@ -159,7 +190,9 @@ def test_why_says_where_the_user_said_it() -> None:
         (4, "the four of us", {"type": "integer"}, True),
     ],
 )
-def test_a_quote_for_a_name_has_a_word_of_it(value: Any, quote: str, schema: dict[str, Any], kept: bool) -> None:
+def test_a_quote_for_a_name_has_a_word_of_it(
+    value: Any, quote: str, schema: dict[str, Any], kept: bool
+) -> None:
     said = [(1, f"well, {quote}, if you can")]
     assert (proof("quote", value, [quote], said, schema=schema) is not None) is kept
 
@@ -204,7 +237,9 @@ STAYS = {"transition": {"target_state": "ask"}, "message": "One moment. Which nu
 def test_a_tool_is_not_called_with_a_number_that_it_writes_and_nobody_said() -> None:
     chat = desk(calls(("call_back", {"phone": "5550123"})), STAYS)
     turn = chat.send("just call me back please")
-    [refused] = [event for event in turn.events if isinstance(event, ev.ToolRefused | ev.ToolReturned)]
+    [refused] = [
+        event for event in turn.events if isinstance(event, ev.ToolRefused | ev.ToolReturned)
+    ]
     assert isinstance(refused, ev.ToolRefused)
     assert "not said" in refused.reason
     assert chat.context == {}
@@ -241,7 +276,9 @@ def test_what_a_tool_found_itself_needs_no_proof() -> None:
     assert chat.context == {"phone": "0301234567"}
 
 
-@pytest.mark.parametrize(("said", "kept"), [("my number is 030 555", True), ("call me back", False)])
+@pytest.mark.parametrize(
+    ("said", "kept"), [("my number is 030 555", True), ("call me back", False)]
+)
 def test_a_subflow_takes_only_what_the_user_said(said: str, kept: bool) -> None:
     inner = {"name": "inner", "initial_state": "who", "context_schema": {"properties": {"phone": KEYS["phone"]}},
              "states": {"who": {"purpose": "Which number may we call?", "required_context_keys": ["phone"],
@@ -260,8 +297,12 @@ def test_a_subflow_takes_only_what_the_user_said(said: str, kept: bool) -> None:
     assert refused == ([] if kept else ["phone"])
 
 
-@pytest.mark.parametrize(("quote", "kept"), [("I'm Ada", True), ("Grace", False), ("Ada Lovelace", False)])
-def test_a_history_that_is_taken_over_has_words_of_the_user_and_no_others(quote: str, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("quote", "kept"), [("I'm Ada", True), ("Grace", False), ("Ada Lovelace", False)]
+)
+def test_a_history_that_is_taken_over_has_words_of_the_user_and_no_others(
+    quote: str, kept: bool
+) -> None:
     history = [("user", "Hello, I'm Ada"), ("assistant", "Hello, Grace speaking, Ada Lovelace?")]
     said = {"transition": {"target_state": "ask", "context_update": {"name": "Ada", "_quotes": {"name": quote}}},
             "message": "Which number may we call?"}  # fmt: skip
@@ -273,22 +314,44 @@ def test_a_history_that_is_taken_over_has_words_of_the_user_and_no_others(quote:
 # -- hostile replies
 
 
-WORDS = ["please", "call", "back", "about", "my", "order", "because", "the", "parcel", "never", "came", "today", "and"]
+WORDS = [
+    "please",
+    "call",
+    "back",
+    "about",
+    "my",
+    "order",
+    "because",
+    "the",
+    "parcel",
+    "never",
+    "came",
+    "today",
+    "and",
+]
 
 
 def hostile(random: Random, said: list[str], bot: str) -> dict[str, Any]:
     """A reply of a model that invents a name and a number, and whatever could pass for a proof."""
-    name = "".join(random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)).title()
+    name = "".join(
+        random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)
+    ).title()
     number = "".join(random.choice("0123456789") for _ in range(random.randint(5, 12)))
     quotes: list[Any] = [
         name, f"I'm {name}", bot, bot[:9], "", " .,;", "x" * 10_001, None, 17, [name], {"name": name}, said[-1] + name,
         f"{name} {said[-1]}", "\u200b", f'"{name}"', "name", "_quotes", said[-1], said[0].split()[0],
     ]  # fmt: skip
-    update: dict[str, Any] = {"name": name, "phone": number, "_quotes": {"name": random.choice(quotes)}}
+    update: dict[str, Any] = {
+        "name": name,
+        "phone": number,
+        "_quotes": {"name": random.choice(quotes)},
+    }
     if random.random() < 0.3:
         update["_quotes"]["phone"] = number
     if random.random() < 0.2:
-        update["_quotes"] = random.choice([None, [], name, {"Name": name}, {"name.first": said[-1] + "!" + name}])
+        update["_quotes"] = random.choice(
+            [None, [], name, {"Name": name}, {"name.first": said[-1] + "!" + name}]
+        )
     words = random.choice([f"I will call {number}.", f"Thank you, {name}.", "And your name?", ""])
     target = random.choice(["ask", "who", "sure"])
     return {"transition": {"target_state": target, "context_update": update}, "message": words}
@@ -296,7 +359,12 @@ def hostile(random: Random, said: list[str], bot: str) -> dict[str, Any]:
 
 def test_of_500_hostile_replies_no_invented_value_is_kept_as_said() -> None:
     random = Random(41)
-    document = {"name": "m", "initial_state": "ask", "context_schema": {"properties": KEYS}, "states": STATES}
+    document = {
+        "name": "m",
+        "initial_state": "ask",
+        "context_schema": {"properties": KEYS},
+        "states": STATES,
+    }
     box: list[dict[str, Any]] = [{}]
     tried = 0
     with Machine.from_dict(document, model=ScriptedLLM([lambda _: box[0]], loop=True)) as machine:
@@ -311,6 +379,8 @@ def test_of_500_hostile_replies_no_invented_value_is_kept_as_said() -> None:
                 bot = turn.text
                 tried += 1
                 assert turn.context == {}, (said, turn.events)
-                assert all(not event.quotes for event in turn.events if isinstance(event, ev.ContextSet))
+                assert all(
+                    not event.quotes for event in turn.events if isinstance(event, ev.ContextSet)
+                )
                 assert turn.state == "ask"
     assert tried == 500

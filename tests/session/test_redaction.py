@@ -35,7 +35,9 @@ def test_a_secret_is_known_in_groups_and_in_capitals(secret: str, text: str, lef
     assert without([secret], text) == left
 
 
-@pytest.mark.parametrize("text", ["123, 456", "123    456", "12345", "", "12345\u06466", "1 2 3 4 5 or 6"])
+@pytest.mark.parametrize(
+    "text", ["123, 456", "123    456", "12345", "", "12345\u06466", "1 2 3 4 5 or 6"]
+)
 def test_what_says_something_else_between_its_parts_is_no_secret(text: str) -> None:
     assert without(["123456"], text) is None
 
@@ -45,13 +47,17 @@ def test_what_says_something_else_between_its_parts_is_no_secret(text: str) -> N
     st.text(st.sampled_from("abAB1é ,.-_"), max_size=8),
     st.data(),
 )
-def test_wherever_a_secret_stands_it_is_blotted_out(secret: str, around: str, data: st.DataObject) -> None:
+def test_wherever_a_secret_stands_it_is_blotted_out(
+    secret: str, around: str, data: st.DataObject
+) -> None:
     between = st.text(st.sampled_from(SEPARATORS), max_size=3)
     cases = [st.sampled_from([letter, letter.swapcase()]) for letter in secret[1:]]
     written = secret[0] + "".join(data.draw(between) + data.draw(letter) for letter in cases)
     text = f"{around}, {written}, {around}"
     found = without([secret], text)
-    expected = re.sub(r"[\s./_-]{0,3}".join(secret), DOTS, text.replace(secret, DOTS), flags=re.IGNORECASE)
+    expected = re.sub(
+        r"[\s./_-]{0,3}".join(secret), DOTS, text.replace(secret, DOTS), flags=re.IGNORECASE
+    )
     assert found == expected
 
 

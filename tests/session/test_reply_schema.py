@@ -1,4 +1,6 @@
-"""Schemas of replies: inside what strict modes accept, the same bytes each time, and read back as meant."""
+"""Schemas of replies: inside what strict modes accept, the same bytes each time, and read back as
+meant.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ NAMES = st.text("abcdef", min_size=1, max_size=4)
 SCHEMAS = st.recursive(
     st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "number", "boolean"])})
     | st.just({})
-    | st.fixed_dictionaries({"enum": st.lists(st.sampled_from(["a", "b", 1, True]), min_size=1, unique=True)})
+    | st.fixed_dictionaries(
+        {"enum": st.lists(st.sampled_from(["a", "b", 1, True]), min_size=1, unique=True)}
+    )
     | st.fixed_dictionaries(
         {"type": st.just("string"), "format": st.just("date"), "minLength": st.integers(0, 3)}
     )
@@ -65,7 +69,9 @@ def check_strict(schema: Any) -> None:
     st.sampled_from(["none", "first", "last"]),
     st.sampled_from(["object", "list"]),
 )
-def test_any_context_schema_gives_a_reply_schema(keys: dict[str, Any], reasoning: str, form: Any) -> None:
+def test_any_context_schema_gives_a_reply_schema(
+    keys: dict[str, Any], reasoning: str, form: Any
+) -> None:
     made, again = (
         reply_schema(name="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning, form=form)
         for _ in range(2)
@@ -82,7 +88,10 @@ KEYS = {
     "name": {"type": "string"},
     "phone": {"type": "string", "pattern": "^[0-9]+$"},
     "size": {"enum": ["s", "m"]},
-    "card": {"type": "object", "properties": {"number": {"type": "string"}, "code": {"type": "integer"}}},
+    "card": {
+        "type": "object",
+        "properties": {"number": {"type": "string"}, "code": {"type": "integer"}},
+    },
 }
 
 
@@ -102,7 +111,10 @@ def test_a_list_gives_each_key_the_type_of_its_value_and_no_key_a_null() -> None
 
     card = {
         "type": "object",
-        "properties": {"number": {"type": ["string", "null"]}, "code": {"type": ["integer", "null"]}},
+        "properties": {
+            "number": {"type": ["string", "null"]},
+            "code": {"type": ["integer", "null"]},
+        },
         "required": ["number", "code"],
         "additionalProperties": False,
     }
@@ -139,7 +151,12 @@ def test_an_object_has_optional_keys_at_every_depth() -> None:
     assert "required" not in schema["properties"]["card"]
     assert schema["properties"]["guests"] == {"type": "integer"}
     shape = compile_shape(schema)
-    for good in ({}, {"guests": 4}, {"card": {"code": 1}}, {"_extra": {"dog": "Rex"}, "_clear": ["phone"]}):
+    for good in (
+        {},
+        {"guests": 4},
+        {"card": {"code": 1}},
+        {"_extra": {"dog": "Rex"}, "_clear": ["phone"]},
+    ):
         assert shape.fault(good) is None
     for bad in ({"unknown": 1}, {"guests": "4"}, {"_extra": {"dog": 1}}):
         assert shape.fault(bad) is not None
@@ -147,7 +164,9 @@ def test_an_object_has_optional_keys_at_every_depth() -> None:
 
 def test_order_of_a_reply_names_the_move_before_the_words() -> None:
     def order(reasoning: str) -> list[str]:
-        schema = json.loads(reply_schema(name="a", targets=["a"], keys={}, reasoning=reasoning).text)
+        schema = json.loads(
+            reply_schema(name="a", targets=["a"], keys={}, reasoning=reasoning).text
+        )
         return list(schema["properties"])
 
     move = ["target_state", "context_update"]
@@ -191,12 +210,19 @@ def test_further_states_are_named_after_the_others_once_and_the_schema_is_made_o
         ({"type": "object"}, {"a": 1}, {"a": 1}),
         ({"type": "object"}, [1], [1]),
         (
-            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}},
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}},
+            },
             {"a": None, "b": None},
             {},
         ),
         ({"type": "object"}, {"a": {"b": None, "c": 1}, "d": None}, {"a": {"c": 1}}),
-        ({"properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]}, {"a": None}, {"a": None}),
+        (
+            {"properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]},
+            {"a": None},
+            {"a": None},
+        ),
         ({"enum": [1, 2, 3]}, 2.0, 2),
         ({"enum": [1, 2.5]}, 2.5, 2.5),
         (

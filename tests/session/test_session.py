@@ -38,7 +38,9 @@ def test_the_token_budget_cuts_to_the_block_and_below_it_if_it_must() -> None:
     assert surplus(window(10_000), HistorySettings(max_tokens=100)) == 1
 
 
-@pytest.mark.parametrize(("tokens", "kept", "most_cuts"), [(650, {3, 4}, 30), (1000, {2, 3}, 30), (1400, {2}, 60)])
+@pytest.mark.parametrize(
+    ("tokens", "kept", "most_cuts"), [(650, {3, 4}, 30), (1000, {2, 3}, 30), (1400, {2}, 60)]
+)
 def test_where_the_block_does_not_fit_the_history_is_cut_every_other_turn_but_for_the_last_two_exchanges(
     tokens: int, kept: set[int], most_cuts: int
 ) -> None:
@@ -57,7 +59,9 @@ def test_no_exchanges_means_none() -> None:
 
 
 @given(st.lists(st.integers(0, 2000), max_size=30), st.integers(0, 6), st.integers(1, 4000))
-def test_what_is_kept_fits_and_is_never_cut_without_need(sizes: list[int], most: int, tokens: int) -> None:
+def test_what_is_kept_fits_and_is_never_cut_without_need(
+    sizes: list[int], most: int, tokens: int
+) -> None:
     settings = HistorySettings(max_exchanges=most, max_tokens=tokens)
     shown = window(*sizes)
     kept = shown[surplus(shown, settings) :]
@@ -68,7 +72,15 @@ def test_what_is_kept_fits_and_is_never_cut_without_need(sizes: list[int], most:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("", 0), ("word", 1), ("hello world", 3), ("日本語", 3), ("привет", 3), ("Größe", 2), ("한국 ｱｲ", 5)],
+    [
+        ("", 0),
+        ("word", 1),
+        ("hello world", 3),
+        ("日本語", 3),
+        ("привет", 3),
+        ("Größe", 2),
+        ("한국 ｱｲ", 5),
+    ],
 )
 def test_tokens_are_estimated_by_script(text: str, tokens: int) -> None:
     assert estimate(text) == tokens
@@ -77,7 +89,10 @@ def test_tokens_are_estimated_by_script(text: str, tokens: int) -> None:
 @given(st.text(st.characters() | st.sampled_from("aéд'’世가ｱ😀\ud800")))
 def test_tokens_are_those_of_each_character_of_a_script(text: str) -> None:
     wide = sum(
-        any(low <= ord(char) <= high for low, high in ((0x1100, 0x11FF), (0x2E00, 0x9FFF), (0xAC00, 0xD7FF)))
+        any(
+            low <= ord(char) <= high
+            for low, high in ((0x1100, 0x11FF), (0x2E00, 0x9FFF), (0xAC00, 0xD7FF))
+        )
         or any(low <= ord(char) <= high for low, high in ((0xF900, 0xFAFF), (0xFF00, 0xFFFF)))
         for char in text
     )
@@ -109,7 +124,14 @@ def test_a_session_is_read_as_it_was_written() -> None:
     session = Session(
         conversation_id="c",
         state="a",
-        context={"name": "Ada 🦊", "age": 36, "height": 1.7, "none": None, "big": 2**63, "half": "\ud83e"},
+        context={
+            "name": "Ada 🦊",
+            "age": 36,
+            "height": 1.7,
+            "none": None,
+            "big": 2**63,
+            "half": "\ud83e",
+        },
         origins={"name": (1, "model")},
         window=((None, "Hi"), ("a\ud800", "b")),
         notes=(("age", "too old"),),
@@ -132,7 +154,9 @@ def test_values_of_a_hosts_own_classes_are_written_as_what_they_are() -> None:
     class Count(int):
         pass
 
-    text = dump_session(Session(conversation_id="c", context={Name("name"): Name("Ada"), "count": Count(3)}))
+    text = dump_session(
+        Session(conversation_id="c", context={Name("name"): Name("Ada"), "count": Count(3)})
+    )
     assert parse_session(text).context == {"name": "Ada", "count": 3}
 
 
@@ -143,5 +167,7 @@ def test_a_text_that_is_no_session_is_unreadable(text: str) -> None:
 
 
 def test_a_session_of_another_format_names_both() -> None:
-    with pytest.raises(UnreadableError, match="is stored in format 2, and this version of llm_fsm reads format 1"):
+    with pytest.raises(
+        UnreadableError, match="is stored in format 2, and this version of llm_fsm reads format 1"
+    ):
         parse_session('{"format": 2}')

@@ -53,7 +53,16 @@ def test_python_values_become_json(value: object, plain: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *(float("nan"), float("inf"), decimal.Decimal("sNaN"), 2**64, object(), b"x", int, [[[]] * 2, lambda: 0]),
+        *(
+            float("nan"),
+            float("inf"),
+            decimal.Decimal("sNaN"),
+            2**64,
+            object(),
+            b"x",
+            int,
+            [[[]] * 2, lambda: 0],
+        ),
         *({(1,): 2}, {b"x": 1}),
     ],
 )

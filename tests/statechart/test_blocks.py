@@ -12,7 +12,14 @@ from statemachine import State
 
 import llm_fsm
 from code_blocks import Blocks
-from llm_fsm import ExecutionBreak, LLMStateMachine, PersistentMemory, ToolRegistry, ToolType, register_tool
+from llm_fsm import (
+    ExecutionBreak,
+    LLMStateMachine,
+    PersistentMemory,
+    ToolRegistry,
+    ToolType,
+    register_tool,
+)
 from llm_fsm.llm.clients.sdks import LiteLLMClient, OpenAIClient
 from llm_fsm.statechart import Message, tools
 from llm_fsm.testing import ScriptedLLM, calls, serve_scripted
@@ -54,7 +61,9 @@ def machine_of(**attributes):
 
 
 def test_the_quick_start_runs_as_written(monkeypatch) -> None:
-    with serve_scripted([calls(("search", {"query": "AI Safety"})), "AI safety matters.", SUMMARY]) as server:
+    with serve_scripted(
+        [calls(("search", {"query": "AI Safety"})), "AI safety matters.", SUMMARY]
+    ) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         found = BLOCKS.run("quick start", {})
     assert found["result"] == "AI safety matters."
@@ -106,7 +115,10 @@ def test_code_and_model_use_the_ten_buckets_which_stand_in_the_context() -> None
     assert "Important information" in shown
     assert "Additional context" in shown
     assert "[Bucket 2]" not in shown
-    assert workflow.memory.working_memory.get_non_empty() == {0: "Important information", 2: "two\nmore"}
+    assert workflow.memory.working_memory.get_non_empty() == {
+        0: "Important information",
+        2: "two\nmore",
+    }
     told = [message.content for message in model.requests[1].messages if message.role == "tool"]
     assert told[2] == '"Important information"'
     assert "two" in told[4]
@@ -116,7 +128,9 @@ def test_the_three_kinds_of_tools(registry) -> None:
     async def some_async_call():
         await asyncio.sleep(0)
 
-    found = BLOCKS.run("kinds of tools", {"some_async_call": some_async_call, "result": "async result"})
+    found = BLOCKS.run(
+        "kinds of tools", {"some_async_call": some_async_call, "result": "async result"}
+    )
     assert found["calculate"]("1 + 1") == 2  # the decorator gives the function back
     assert [tool.name for tool in registry] == ["calculate", "wait_for_human", "async_operation"]
 
@@ -136,8 +150,11 @@ def test_the_three_kinds_of_tools(registry) -> None:
     assert raised.value.result == "[WAITING]: ok?"
     told = [message.content for message in model.requests[1].messages if message.role == "tool"]
     assert told == ["42", '"async result"']
-    returned = [event.name for event in workflow.last_turn.events if type(event).__name__ == "ToolReturned"]
-    assert returned == ["calculate", "async_operation", "wait_for_human", "calculate"]  # all of the batch
+    returned = [
+        event.name for event in workflow.last_turn.events if type(event).__name__ == "ToolReturned"
+    ]
+    # all of the batch
+    assert returned == ["calculate", "async_operation", "wait_for_human", "calculate"]
     workflow.execute_state("other")
     assert "cannot be called in this state" in model.requests[3].messages[-1].content
 
@@ -146,11 +163,19 @@ def test_refinement_in_a_body() -> None:
     body = BLOCKS.run("refinement", names())["on_enter_my_state"]
     replies = ["poor", {"valid": False, "advice": "add Y"}, "good", {"valid": True}]
     model = ScriptedLLM(replies)
-    result = machine_of(on_enter_my_state=body)(model, enable_summarization=False).execute_state("my_state")
+    result = machine_of(on_enter_my_state=body)(model, enable_summarization=False).execute_state(
+        "my_state"
+    )
     assert result.content == "good"
     assert "add Y" in model.requests[2].messages[0].content
-    poor = [reply for number in range(4) for reply in (f"try {number}", {"valid": False, "advice": "no"})]
-    result = machine_of(on_enter_my_state=body)(ScriptedLLM(poor), enable_summarization=False).execute_state("my_state")
+    poor = [
+        reply
+        for number in range(4)
+        for reply in (f"try {number}", {"valid": False, "advice": "no"})
+    ]
+    result = machine_of(on_enter_my_state=body)(
+        ScriptedLLM(poor), enable_summarization=False
+    ).execute_state("my_state")
     assert result.content.startswith("try")  # three retries, and no exception
 
 
@@ -211,7 +236,9 @@ def test_persistent_memory_in_files_and_mongodb(tmp_path, monkeypatch) -> None:
 
 def test_clients_of_openai_and_litellm(monkeypatch) -> None:
     assert isinstance(BLOCKS.run("client of openai", {})["llm_client"], OpenAIClient)
-    client = BLOCKS.run("client of litellm", {"create_llm_client": llm_fsm.create_llm_client})["llm_client"]
+    client = BLOCKS.run("client of litellm", {"create_llm_client": llm_fsm.create_llm_client})[
+        "llm_client"
+    ]
     assert isinstance(client, LiteLLMClient)
     with serve_scripted(["hello"]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -241,7 +268,9 @@ def test_conditional_transitions() -> None:
 
 
 def test_validation_of_your_own() -> None:
-    cls = BLOCKS.run("own validation", names(custom_validation_logic=lambda output: output == "good"))["MyWorkflow"]
+    cls = BLOCKS.run(
+        "own validation", names(custom_validation_logic=lambda output: output == "good")
+    )["MyWorkflow"]
     advised = []
 
     def attempt(refinement_advice=None):
@@ -268,7 +297,10 @@ def test_tools_for_some_states_and_for_all() -> None:
     workflow = cls(model, enable_summarization=False)
     workflow.execute_state("research")
     workflow.execute_state("writing")
-    offered = [[tool.name for tool in request.tools if not tool.name.endswith("_memory")] for request in model.requests]
+    offered = [
+        [tool.name for tool in request.tools if not tool.name.endswith("_memory")]
+        for request in model.requests
+    ]
     assert offered == [["research_tool", "general_tool"], ["writing_tool", "general_tool"]]
 
 
@@ -276,7 +308,11 @@ def test_what_is_in_memory_goes_to_another_process_and_what_is_an_attribute_does
     found = BLOCKS.run("memory instead of attributes", names())
 
     def whole(name):
-        attributes = {"state1": State(initial=True), "state2": State(final=True), "process": lambda self: "ok"}
+        attributes = {
+            "state1": State(initial=True),
+            "state2": State(final=True),
+            "process": lambda self: "ok",
+        }
         attributes["go"] = attributes["state1"].to(attributes["state2"])
         return type(LLMStateMachine)(name, (found[name],), attributes)
 
@@ -302,7 +338,10 @@ def test_memory_that_is_set_before_a_break_is_saved_with_it() -> None:
     workflow = machine_of(on_enter_review=body)(model, enable_summarization=False)
     with pytest.raises(ExecutionBreak):
         workflow.execute_state("review")
-    assert workflow.memory.working_memory.get_non_empty() == {5: "Reviewing document: 7", 6: "Waiting for approval"}
+    assert workflow.memory.working_memory.get_non_empty() == {
+        5: "Reviewing document: 7",
+        6: "Waiting for approval",
+    }
 
 
 def test_the_pattern_of_a_state() -> None:
@@ -351,7 +390,12 @@ def test_the_pattern_of_breaking(tmp_path, monkeypatch) -> None:
 
     cls = machine_of(on_enter_state=on_enter_state)
     model = ScriptedLLM([calls(("ask_human", {"question": "ok?"})), "done"])
-    given = names(client=model, input_data="first", new_input="second", workflow=cls(model, enable_summarization=False))
+    given = names(
+        client=model,
+        input_data="first",
+        new_input="second",
+        workflow=cls(model, enable_summarization=False),
+    )
     given["Workflow"] = lambda **options: cls(enable_summarization=False, **options)
     BLOCKS.run("pattern: break and resume", given)
     assert given["workflow"].memory.history.entries[-1]["output"] == "done"
@@ -359,5 +403,9 @@ def test_the_pattern_of_breaking(tmp_path, monkeypatch) -> None:
 
 def test_every_block_has_its_test() -> None:
     source = (TESTS / "statechart" / "test_blocks.py").read_text(encoding="utf-8")
-    left = [name for name in BLOCKS.code if name not in ELSEWHERE and f'BLOCKS.run("{name}"' not in source]
+    left = [
+        name
+        for name in BLOCKS.code
+        if name not in ELSEWHERE and f'BLOCKS.run("{name}"' not in source
+    ]
     assert left == []

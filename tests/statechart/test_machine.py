@@ -89,7 +89,9 @@ def test_execute_state_starts_anywhere_and_moves_nothing() -> None:
     workflow = made(["found it"])
     workflow.execute_state("research", "AI")
     assert list(workflow.configuration_values) == ["idle"]
-    with pytest.raises(ValueError, match="Research has no state 'reserch'; did you mean 'research'"):
+    with pytest.raises(
+        ValueError, match="Research has no state 'reserch'; did you mean 'research'"
+    ):
         workflow.execute_state("reserch")
 
 
@@ -133,7 +135,9 @@ def test_guards_choose_among_transitions() -> None:
     assert list(other.configuration_values) == ["three"]
 
 
-@pytest.mark.parametrize("name", ["memory", "llm_client", "tool_registry", "execute_state", "tool_use"])
+@pytest.mark.parametrize(
+    "name", ["memory", "llm_client", "tool_registry", "execute_state", "tool_use"]
+)
 def test_a_state_with_the_name_of_something_that_machines_have_is_refused(name) -> None:
     with pytest.raises(InvalidDefinition, match=f"a state cannot be called '{name}'"):
         type("Bad", (LLMStateMachine,), {name: State(initial=True)})
@@ -174,12 +178,18 @@ class Remembers(LLMStateMachine):
 
 
 def test_code_and_the_models_memory_tools_share_one_memory_that_persists() -> None:
-    note = calls(("view_all_memory", {}), ("set_memory", {"bucket_index": 1, "content": "by the model"}))
+    note = calls(
+        ("view_all_memory", {}), ("set_memory", {"bucket_index": 1, "content": "by the model"})
+    )
     workflow = made([note, "done"], cls=Remembers)
     assert workflow.execute_state("work") == ["done", "by the model"]
     assert workflow.memory.working_memory.get_non_empty() == {0: "by code", 1: "by the model"}
     assert workflow.memory.background.goals == "Be good"
-    told = [message.content for message in workflow._client.requests[1].messages if message.role == "tool"]
+    told = [
+        message.content
+        for message in workflow._client.requests[1].messages
+        if message.role == "tool"
+    ]
     assert "by code" in told[0]
 
 
@@ -193,7 +203,10 @@ def test_runs_stand_in_the_history_with_input_and_output() -> None:
     workflow = made(["one", "two"])
     workflow.execute_state("research", {"topic": "AI"})
     workflow.execute_state("research", "more")
-    found = [(entry["state"], entry["input"], entry["output"]) for entry in workflow.memory.history.entries]
+    found = [
+        (entry["state"], entry["input"], entry["output"])
+        for entry in workflow.memory.history.entries
+    ]
     assert found == [("research", {"topic": "AI"}, "one"), ("research", "more", "two")]
 
 
@@ -220,7 +233,9 @@ def test_what_the_client_is_asked_inside_a_body_is_on_record() -> None:
     response = workflow.execute_state("research")
     assert (response.content, str(response)) == ("hello", "hello")
     assert workflow.memory.history.entries[0]["output"] == "hello"
-    assert [event.text for event in workflow.last_turn.events if isinstance(event, ev.ModelReplied)] == ["hello"]
+    assert [
+        event.text for event in workflow.last_turn.events if isinstance(event, ev.ModelReplied)
+    ] == ["hello"]
     assert workflow._client.requests[0].temperature == 0.3
     assert workflow.llm_client is workflow._client
 
@@ -240,9 +255,15 @@ def test_the_scope_of_a_tool_is_enforced_at_the_call() -> None:
 def test_several_calls_are_one_batch_and_async_tools_are_awaited() -> None:
     workflow = made([calls(("search", {"query": "a"}), ("look", {"at": "sea"})), "done"])
     workflow.execute_state("research")
-    told = [message.content for message in workflow._client.requests[1].messages if message.role == "tool"]
+    told = [
+        message.content
+        for message in workflow._client.requests[1].messages
+        if message.role == "tool"
+    ]
     assert told == ['"found a"', '"sea is wet"']
-    names = [event.name for event in workflow.last_turn.events if isinstance(event, ev.ToolReturned)]
+    names = [
+        event.name for event in workflow.last_turn.events if isinstance(event, ev.ToolReturned)
+    ]
     assert names == ["search", "look"]
 
 
@@ -267,13 +288,20 @@ def test_running_out_of_rounds_is_an_error() -> None:
 
 
 def test_importing_registers_no_tools() -> None:
-    assert [tool.name for tool in get_global_registry() if tool.function.__module__.startswith("llm_fsm")] == []
+    assert [
+        tool.name
+        for tool in get_global_registry()
+        if tool.function.__module__.startswith("llm_fsm")
+    ] == []
 
 
 def test_registering_the_same_function_again_is_no_conflict_and_another_is() -> None:
     def again(result="one", module="notebook"):
         names = {"__name__": module, "register_tool": register_tool, "registry": registry}
-        exec(f"@register_tool('Find', registry=registry)\ndef find(q: str) -> str:\n    return {result!r}", names)
+        exec(
+            f"@register_tool('Find', registry=registry)\ndef find(q: str) -> str:\n    return {result!r}",
+            names,
+        )
 
     registry = ToolRegistry()
     again()
@@ -337,9 +365,15 @@ BATCH = calls(
 )
 
 
-def test_a_breaking_tool_ends_the_run_after_its_batch_and_the_memory_alone_goes_on(tmp_path) -> None:
+def test_a_breaking_tool_ends_the_run_after_its_batch_and_the_memory_alone_goes_on(
+    tmp_path,
+) -> None:
     error = paused(tmp_path, made([BATCH], cls=Careful))
-    assert (error.state, error.tool_name, error.result) == ("research", "ask_human", "[WAITING]: ok?")
+    assert (error.state, error.tool_name, error.result) == (
+        "research",
+        "ask_human",
+        "[WAITING]: ok?",
+    )
     assert error.call["arguments"] == {"question": "ok?"}
     assert not isinstance(error, ModelError)
     assert Careful.ran == [("draft", {}), "broke"]
@@ -349,7 +383,11 @@ def test_a_breaking_tool_ends_the_run_after_its_batch_and_the_memory_alone_goes_
     workflow = made(["approved"], cls=Careful, memory=memory)
     assert workflow.execute_state("research", state_input={"approved": True}) == "approved"
     assert Careful.ran == [({"approved": True}, {})]
-    told = [message.content for message in workflow._client.requests[0].messages if message.role == "tool"]
+    told = [
+        message.content
+        for message in workflow._client.requests[0].messages
+        if message.role == "tool"
+    ]
     assert told[0] == '"found x"'
     assert '"answer":{"approved":true}' in told[1]
     assert workflow.memory.working_memory.get_non_empty() == {5: "reviewing\nby the model"}
@@ -427,17 +465,23 @@ class Refines(Research):
             self.ran.append(refinement_advice)
             return self.llm_client.chat([Message("user", f"Do it. {refinement_advice or ''}")])
 
-        return self.run_with_refinement("research", "Be kind", attempt, self.retries, throw_on_failure=self.throws)
+        return self.run_with_refinement(
+            "research", "Be kind", attempt, self.retries, throw_on_failure=self.throws
+        )
 
 
-@pytest.mark.parametrize("good", [{"valid": True}, "VALID: yes\nADVICE:", {"passed": True, "reason": "fine"}])
+@pytest.mark.parametrize(
+    "good", [{"valid": True}, "VALID: yes\nADVICE:", {"passed": True, "reason": "fine"}]
+)
 def test_an_attempt_that_is_judged_valid_is_returned(good) -> None:
     workflow = made(["bad", {"valid": False, "advice": "kinder"}, "good", good], cls=Refines)
     assert workflow.execute_state("research").content == "good"
     assert Refines.ran == [None, "kinder"]
 
 
-@pytest.mark.parametrize("said", [{"valid": "no"}, {"valid": "true"}, "false", "VALID: no", {"valid": 1}, {}])
+@pytest.mark.parametrize(
+    "said", [{"valid": "no"}, {"valid": "true"}, "false", "VALID: no", {"valid": 1}, {}]
+)
 def test_what_is_not_plainly_valid_is_not(said) -> None:
     class Once(Refines):
         retries = 0
@@ -453,7 +497,14 @@ def test_the_best_attempt_is_returned_where_none_is_valid() -> None:
     class Some(Refines):
         retries = None
 
-    replies = ["a", {"valid": False, "score": 3}, "b", {"valid": False, "score": 8}, "c", {"valid": False, "score": 1}]
+    replies = [
+        "a",
+        {"valid": False, "score": 3},
+        "b",
+        {"valid": False, "score": 8},
+        "c",
+        {"valid": False, "score": 1},
+    ]
     workflow = made(replies, cls=Some, max_refinement_retries=2)
     assert workflow.execute_state("research").content == "b"
 
@@ -484,7 +535,10 @@ def test_validation_of_your_own() -> None:
 
 
 def test_leaving_a_state_makes_a_summary_and_the_to_do_list() -> None:
-    workflow = made(["found", {"summary": "searched", "todo_list": ["write", "check"]}], enable_summarization=True)
+    workflow = made(
+        ["found", {"summary": "searched", "todo_list": ["write", "check"]}],
+        enable_summarization=True,
+    )
     workflow.execute_state("research", "AI")
     assert workflow.memory.background.todo_list == "write\ncheck"
     assert workflow.memory.history.entries[0]["custom_fields"] == {"summary": "searched"}
@@ -510,7 +564,9 @@ def test_a_prompt_of_your_own_is_words_and_no_format_string(tmp_path) -> None:
     prompt.write_text("Sum up {history} and {0} in %s words.", encoding="utf-8")
     other = ScriptedLLM([{"summary": "by the other", "todo_list": ["x"]}])
     workflow = made(["found"], enable_summarization=True)
-    workflow.set_custom_summarizer(create_custom_summarizer(llm_client=other, prompt_file=str(prompt)))
+    workflow.set_custom_summarizer(
+        create_custom_summarizer(llm_client=other, prompt_file=str(prompt))
+    )
     workflow.execute_state("research", "AI")
     assert other.requests[0].messages[0].content == "Sum up {history} and {0} in %s words."
     assert workflow.memory.background.todo_list == "x"
@@ -547,7 +603,9 @@ async def test_the_async_machine_awaits_events_states_and_refinement() -> None:
 
 @pytest.mark.anyio
 async def test_an_async_run_breaks_and_goes_on() -> None:
-    workflow = made([calls(("ask_human", {"question": "ok?"})), "done", {"valid": True}], cls=Awaits)
+    workflow = made(
+        [calls(("ask_human", {"question": "ok?"})), "done", {"valid": True}], cls=Awaits
+    )
     with pytest.raises(ExecutionBreak):
         await workflow.execute_state("work")
     assert await workflow.execute_state("work", "yes") == "done"
@@ -582,7 +640,9 @@ def test_a_saved_pause_is_plain_json(tmp_path) -> None:
 
 
 def test_a_summary_may_come_as_labelled_text() -> None:
-    workflow = made(["found", "SUMMARY: searched\nTODO: 1. Review\n2. Report"], enable_summarization=True)
+    workflow = made(
+        ["found", "SUMMARY: searched\nTODO: 1. Review\n2. Report"], enable_summarization=True
+    )
     workflow.execute_state("research", "AI")
     assert workflow.memory.background.todo_list == "1. Review\n2. Report"
     assert workflow.memory.background.custom_fields["last_summary"] == "searched"

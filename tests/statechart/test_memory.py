@@ -16,7 +16,9 @@ def filled() -> PersistentMemory:
     memory.background.goals = "Current goals"
     memory.background.todo_list = "Distilled TODO from history"
     memory.background.custom_fields["key"] = "value"
-    memory.history.add_entry(state_name="research", input_data={"topic": "AI"}, output_data={"summary": "..."})
+    memory.history.add_entry(
+        state_name="research", input_data={"topic": "AI"}, output_data={"summary": "..."}
+    )
     return memory
 
 
@@ -37,7 +39,15 @@ def test_ten_buckets_are_set_appended_read_and_emptied() -> None:
 def test_the_context_shows_what_there_is_and_hides_empty_buckets() -> None:
     assert PersistentMemory().to_context() == ""
     context = filled().to_context()
-    for words in ("Overall mission", "Current goals", "Distilled TODO", "key", "[Bucket 0]", "content", "research"):
+    for words in (
+        "Overall mission",
+        "Current goals",
+        "Distilled TODO",
+        "key",
+        "[Bucket 0]",
+        "content",
+        "research",
+    ):
         assert words in context
     assert "[Bucket 1]" not in context
 
@@ -54,7 +64,13 @@ def test_the_history_is_cut_to_the_newest_entries() -> None:
     memory = PersistentMemory()
     for number in range(7):
         memory.history.add_entry(f"s{number}", number, object)
-    assert [entry["state"] for entry in memory.history.get_recent()] == ["s2", "s3", "s4", "s5", "s6"]
+    assert [entry["state"] for entry in memory.history.get_recent()] == [
+        "s2",
+        "s3",
+        "s4",
+        "s5",
+        "s6",
+    ]
     assert "[s5]" in memory.to_context(history_n=2)
     assert "[s4]" not in memory.to_context(history_n=2)
     assert memory.to_context(history_n=0) == ""

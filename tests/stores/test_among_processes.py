@@ -36,7 +36,9 @@ def url(request, tmp_path):
 @contextmanager
 def process(*args):
     command = [sys.executable, PROCESSES, *map(str, args)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
         try:
             yield running
         finally:
@@ -47,7 +49,9 @@ async def test_a_hundred_messages_of_four_processes_are_taken_one_by_one(url, tm
     ledger = tmp_path / "ledger"
     async with AsyncMachine.from_dict(ECHO, model="offline", store=url) as machine:
         await machine.start(conversation_id="c", greet=False)
-        talkers = await asyncio.create_subprocess_exec(sys.executable, TALKERS, url, str(ledger), "25")
+        talkers = await asyncio.create_subprocess_exec(
+            sys.executable, TALKERS, url, str(ledger), "25"
+        )
         assert await talkers.wait() == 0
         records = [parse(text) for text in await machine.store.records("c")]
         loaded = await machine.store.load("c")
@@ -64,7 +68,9 @@ async def test_a_lock_dies_with_its_process(url, role):
     store = resolve(url)
     with process(role, url) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StoreError, match='conversation "c" is busy in another process') as caught:
+        with pytest.raises(
+            StoreError, match='conversation "c" is busy in another process'
+        ) as caught:
             async with store.lock("c", timeout=0.02):
                 pass
         assert caught.value.retryable

@@ -1,4 +1,6 @@
-"""Stores whose server crashes, is gone for a while, or stands still: typed errors, nothing lost, all works again."""
+"""Stores whose server crashes, is gone for a while, or stands still: typed errors, nothing lost,
+all works again.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,15 @@ def opened(server, port=None):
     module, name = STORES[server.kind]
     place = f"t{uuid.uuid4().hex}"
     url = server.url.replace(str(server.port), str(port or server.port))
-    return getattr(import_module(module), name)(url, timeout=TIMEOUT, **{PLACES[server.kind]: place})
+    return getattr(import_module(module), name)(
+        url, timeout=TIMEOUT, **{PLACES[server.kind]: place}
+    )
 
 
 class Cutting:
-    """A way to the server that breaks once, in place of the answer to the nth request in which some bytes stand."""
+    """A way to the server that breaks once, in place of the answer to the nth request in which some
+    bytes stand.
+    """
 
     def __init__(self, to):
         self._to = to
@@ -98,7 +104,11 @@ class Cutting:
 def turn(name, number):
     record = json.dumps([name, number])
     return Commit(
-        conversation_id=name, expected=number - 1, session=record, record=record, request_id=f"r{number}"
+        conversation_id=name,
+        expected=number - 1,
+        session=record,
+        record=record,
+        request_id=f"r{number}",
     )
 
 
@@ -139,7 +149,12 @@ async def test_a_server_that_stands_still_is_an_error_in_time_and_then_all_works
     ticking = asyncio.create_task(tick())
     async with store.lock("c", timeout=30):
         server.freeze()
-        uses = [store.load("c"), store.save(turn("c", 2)), store.journal("d", 1, "{}"), entered(store, "d")]
+        uses = [
+            store.load("c"),
+            store.save(turn("c", 2)),
+            store.journal("d", 1, "{}"),
+            entered(store, "d"),
+        ]
         found = await asyncio.gather(*(fault_of(use) for use in uses))
         assert all("did not answer within" in message for message in found), found
         assert "did not answer within" in await fault_of(store.load("c"))
@@ -148,7 +163,8 @@ async def test_a_server_that_stands_still_is_an_error_in_time_and_then_all_works
         loaded = await back(store)
     ticking.cancel()
     assert loaded.version in (1, 2)
-    await asyncio.sleep(0.3)  # what the server had been sent before it stood still may be done until now
+    # what the server had been sent before it stood still may be done until now
+    await asyncio.sleep(0.3)
     kept = list(await store.records("c"))
     assert loaded.version <= len(kept) <= 2
     assert kept == [turn("c", n).record for n in range(1, len(kept) + 1)]

@@ -32,7 +32,9 @@ async def test_memory_keeps_the_contract(check):
 @pytest.mark.anyio
 @pytest.mark.parametrize("check", store_suite(shared=True), ids=str)
 async def test_sqlite_keeps_the_contract(check, tmp_path):
-    await check(lambda: SQLiteStore(tmp_path / "x.db"), reopen=lambda: SQLiteStore(tmp_path / "x.db"))
+    await check(
+        lambda: SQLiteStore(tmp_path / "x.db"), reopen=lambda: SQLiteStore(tmp_path / "x.db")
+    )
 
 
 @pytest.mark.anyio
@@ -46,34 +48,50 @@ def is_id(text):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("make", [MemoryStore, lambda: SQLiteStore(":memory:")], ids=["memory", "sqlite"])
+@pytest.mark.parametrize(
+    "make", [MemoryStore, lambda: SQLiteStore(":memory:")], ids=["memory", "sqlite"]
+)
 async def test_every_naughty_string_is_kept_as_id_request_id_and_text(make):
     store = make()
     ids = [text for text in dict.fromkeys(NAUGHTY) if is_id(text)]
     assert len(ids) > 400
     for text in ids:
         document = json.dumps(text)
-        commit = Commit(conversation_id=text, expected=0, session=document, record=document, request_id=text)
+        commit = Commit(
+            conversation_id=text, expected=0, session=document, record=document, request_id=text
+        )
         await store.save(commit)
     for text in ids:
         document = json.dumps(text)
-        assert await store.load(text, text) == Loaded(session=document, version=1, recorded=document)
+        assert await store.load(text, text) == Loaded(
+            session=document, version=1, recorded=document
+        )
     assert [line.conversation_id for line in await store.list(ListQuery(limit=1000))] == sorted(ids)
     everything = json.dumps(NAUGHTY)
-    await store.save(Commit(conversation_id="all", expected=0, session=everything, record=everything))
+    await store.save(
+        Commit(conversation_id="all", expected=0, session=everything, record=everything)
+    )
     assert await store.load("all") == Loaded(session=everything, version=1)
     await store.close()
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("make", [MemoryStore, lambda: SQLiteStore(":memory:")], ids=["memory", "sqlite"])
+@pytest.mark.parametrize(
+    "make", [MemoryStore, lambda: SQLiteStore(":memory:")], ids=["memory", "sqlite"]
+)
 async def test_conflicts_say_what_was_expected_and_found(make):
     store = make()
 
     async def message(expected, request_id=None):
         with pytest.raises(ConversationConflict) as caught:
             await store.save(
-                Commit(conversation_id="c", expected=expected, session="", record="", request_id=request_id)
+                Commit(
+                    conversation_id="c",
+                    expected=expected,
+                    session="",
+                    record="",
+                    request_id=request_id,
+                )
             )
         return str(caught.value)
 
@@ -89,7 +107,9 @@ async def test_conflicts_say_what_was_expected_and_found(make):
         "load the conversation with this request id to get the answer"
     )
     await store.journal("c", 7, "")
-    with pytest.raises(ConversationConflict, match=r"step 7 of the turn under way .* is recorded already"):
+    with pytest.raises(
+        ConversationConflict, match=r"step 7 of the turn under way .* is recorded already"
+    ):
         await store.journal("c", 7, "")
     await store.close()
 
@@ -100,7 +120,9 @@ async def test_the_kit_says_what_a_store_does_wrong():
         async def journal(self, conversation_id, step, text):
             pass
 
-    (check,) = [check for check in store_suite() if check.name == "the-journal-keeps-steps-in-order"]
+    (check,) = [
+        check for check in store_suite() if check.name == "the-journal-keeps-steps-in-order"
+    ]
     with pytest.raises(AssertionError, match=r"journalled: expected \['\"step 1\"'.*found \[\]"):
         await check(Forgetful)
 
@@ -150,7 +172,11 @@ def test_sqlite_is_named_by_url_or_file(form, path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("form", "path"),
-    [("file:///var/lib/bots", "/var/lib/bots"), ("file://./bots", "CWD/bots"), ("file://~/bots", "HOME/bots")],
+    [
+        ("file:///var/lib/bots", "/var/lib/bots"),
+        ("file://./bots", "CWD/bots"),
+        ("file://~/bots", "HOME/bots"),
+    ],
 )
 def test_a_folder_is_named_by_url(form, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -177,12 +203,24 @@ AVAILABLE = 'vailable: "memory", "sqlite:///file.db", "postgresql://user:passwor
         ("sqlite:/var/bots.db", '"sqlite:////var/bots.db"'),
         ("sqlite://", '"sqlite:///file.db"'),
         ("sqlite:///", 'no file is named; for example "sqlite:///file.db"'),
-        ("sqlite:///x.db?mode=ro", 'parameters after "\\?" are not supported; write "sqlite:///x.db"'),
-        ("sqlit:///bots.db", 'unknown store "sqlit://…"; did you mean "sqlite:///file.db"\\? A' + AVAILABLE),
+        (
+            "sqlite:///x.db?mode=ro",
+            'parameters after "\\?" are not supported; write "sqlite:///x.db"',
+        ),
+        (
+            "sqlit:///bots.db",
+            'unknown store "sqlit://…"; did you mean "sqlite:///file.db"\\? A' + AVAILABLE,
+        ),
         ("memroy", 'unknown store "memroy"; did you mean "memory"\\?'),
         ("etcd://host", 'unknown store "etcd://…". A' + AVAILABLE),
-        ("file://dir", 'name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'),
-        ("postgresql://u:secret@host/db?schema=x-y", "schema of a postgresql store is a name of letters"),
+        (
+            "file://dir",
+            'name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"',
+        ),
+        (
+            "postgresql://u:secret@host/db?schema=x-y",
+            "schema of a postgresql store is a name of letters",
+        ),
         ("postgresql://u:secret@host/db?colour=red", "no URL of a PostgreSQL database"),
         ("redis://host:port", "no URL of a Redis server"),
         ("mongodb://host:port", "no URL of a MongoDB server"),
@@ -204,9 +242,7 @@ def test_installed_packages_bring_stores(monkeypatch, tmp_path):
         "[llm_fsm.stores]\nacme = acme_store:make\nbad = acme_store:bad\n"
     )
     module = "from llm_fsm.stores.memory import MemoryStore\nurls = []\n"
-    module += (
-        "def make(url):\n    urls.append(url)\n    return MemoryStore()\ndef bad(url):\n    return url\n"
-    )
+    module += "def make(url):\n    urls.append(url)\n    return MemoryStore()\ndef bad(url):\n    return url\n"
     (tmp_path / "acme_store.py").write_text(module)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert isinstance(resolve("acme://somewhere"), MemoryStore)
@@ -232,12 +268,17 @@ def test_the_choice_imports_only_what_was_chosen(module):
         ("mongodb://host", "pymongo", "mongo"),
     ],
 )
-def test_a_store_without_its_package_names_the_line_that_installs_it(url, package, extra, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith(f"llm_fsm.stores.{url.partition(':')[0]}")]:
+def test_a_store_without_its_package_names_the_line_that_installs_it(
+    url, package, extra, monkeypatch
+):
+    for name in [
+        name for name in sys.modules if name.startswith(f"llm_fsm.stores.{url.partition(':')[0]}")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        ConfigurationError, match=rf'needs the package {package}: pip install "llm-fsm-runtime\[{extra}\]"'
+        ConfigurationError,
+        match=rf'needs the package {package}: pip install "llm-fsm-runtime\[{extra}\]"',
     ):
         resolve(url)
 
@@ -272,7 +313,13 @@ async def test_a_closed_memory_store_is_a_store_error():
 
 
 def test_a_commit_answers_each_request_once():
-    whole = Commit(conversation_id="c", expected=0, session="{}", record="{}", earlier=(("{}", "r"), ("{}", None)))
+    whole = Commit(
+        conversation_id="c",
+        expected=0,
+        session="{}",
+        record="{}",
+        earlier=(("{}", "r"), ("{}", None)),
+    )
     assert [number for number, *_ in whole.numbered] == [1, 2, 3]
     with pytest.raises(ConversationConflict, match="the same request id; give each record its own"):
         replace(whole, request_id="r")

@@ -1,4 +1,6 @@
-"""The file store keeps the contract, survives what a crash leaves behind, and names what is wrong with its folder."""
+"""The file store keeps the contract, survives what a crash leaves behind, and names what is wrong
+with its folder.
+"""
 
 from __future__ import annotations
 
@@ -111,8 +113,14 @@ async def test_a_turn_writes_as_much_at_turn_300_as_at_turn_10(tmp_path):
     ("text", "message"),
     [
         ("garbage", "the file is damaged: restore it from a backup, or remove it"),
-        ('{"format": 7}', "written by a newer version (format 7; this one reads 1): upgrade llm-fsm"),
-        ('{"format": 1, "conversation_id": "c"}', "the file is damaged: restore it from a backup, or remove it"),
+        (
+            '{"format": 7}',
+            "written by a newer version (format 7; this one reads 1): upgrade llm-fsm",
+        ),
+        (
+            '{"format": 1, "conversation_id": "c"}',
+            "the file is damaged: restore it from a backup, or remove it",
+        ),
     ],
 )
 async def test_a_file_that_is_not_ours_is_named(tmp_path, text, message):
@@ -140,20 +148,30 @@ async def test_a_file_of_another_conversation_is_named(tmp_path):
     await store.close()
 
 
-@pytest.mark.parametrize("damage", ["garbage", "[]", "{}", '{"format": 1}', '{"format": 1, "conversation_id": "c"}'])
-async def test_one_that_is_damaged_is_no_hindrance_for_the_others_and_its_definition_stays(tmp_path, damage):
+@pytest.mark.parametrize(
+    "damage", ["garbage", "[]", "{}", '{"format": 1}', '{"format": 1, "conversation_id": "c"}']
+)
+async def test_one_that_is_damaged_is_no_hindrance_for_the_others_and_its_definition_stays(
+    tmp_path, damage
+):
     store = FileStore(tmp_path / "x")
     pinned = {"definition_sha": "sha", "definition_text": "{}", "due": ((1.0, "remind"),)}
     await store.save(replace(turn(1), **pinned))
     (head,) = (tmp_path / "x" / "conversations").glob("*.json")
-    await store.save(replace(turn(1), conversation_id="d", outbox=(Outgoing(sink="s", key="k", text="{}"),), **pinned))
+    await store.save(
+        replace(
+            turn(1), conversation_id="d", outbox=(Outgoing(sink="s", key="k", text="{}"),), **pinned
+        )
+    )
     whole = head.read_text()
     head.write_text(damage)
     assert [line.conversation_id for line in await store.list(ListQuery())] == ["d"]
     assert [row.conversation_id for row in await store.due(2.0)] == ["d"]
     assert [row.conversation_id for row in await store.outbox(OutboxQuery(sink="s"))] == ["d"]
     assert [complaint.what for complaint in await examine(store)][:1] == list(await store.faults())
-    assert list(await store.faults()) == [f"{head}: the file is damaged: restore it from a backup, or remove it"]
+    assert list(await store.faults()) == [
+        f"{head}: the file is damaged: restore it from a backup, or remove it"
+    ]
     assert await store.delete("d")
     head.write_text(whole)
     assert await store.definition("sha") == "{}"
@@ -169,7 +187,12 @@ async def test_records_that_are_cut_short_make_no_request_a_new_one(tmp_path, le
         await store.save(turn(number))
     (records,) = (tmp_path / "x" / "conversations").glob("*.records")
     os.truncate(records, left) if left else records.unlink()
-    for use in (store.load("c", "r1"), store.load("c", "r2"), store.records("c"), store.save(turn(3))):
+    for use in (
+        store.load("c", "r1"),
+        store.load("c", "r2"),
+        store.records("c"),
+        store.save(turn(3)),
+    ):
         with pytest.raises(UnreadableError, match="the file is damaged: restore it from a backup"):
             await use
     (complaint,) = await examine(store)
@@ -206,9 +229,16 @@ async def test_a_commit_that_was_cut_off_leaves_the_one_before(tmp_path, monkeyp
 async def test_files_with_escaped_characters_are_read_as_they_were_meant(tmp_path):
     store = FileStore(tmp_path / "x")
     for number in (1, 2):
-        await store.save(replace(turn(number), session=f'"ä{number}"', record=f'"ö{number}"', request_id=f"ü{number}"))
+        await store.save(
+            replace(
+                turn(number), session=f'"ä{number}"', record=f'"ö{number}"', request_id=f"ü{number}"
+            )
+        )
     for path in (tmp_path / "x" / "conversations").iterdir():
-        lines = [json.dumps(json.loads(line), separators=(",", ":")) for line in path.read_text().splitlines()]
+        lines = [
+            json.dumps(json.loads(line), separators=(",", ":"))
+            for line in path.read_text().splitlines()
+        ]
         path.write_text("\n".join(lines) + "\n" * (path.suffix == ".records"))
         if path.suffix == ".records":
             size = path.stat().st_size

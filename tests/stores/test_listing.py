@@ -20,7 +20,11 @@ async def test_every_line_comes_once_whatever_the_size_of_a_page_and_from_a_pref
         for name in NAMES:
             await machine.start(conversation_id=name)
         for size in (1, 2, 9, 100):
-            assert [line.conversation_id async for line in every_line(store, ListQuery(limit=size))] == NAMES
+            assert [
+                line.conversation_id async for line in every_line(store, ListQuery(limit=size))
+            ] == NAMES
         for place, name in enumerate(NAMES):
             query = ListQuery(after=just_before(name), limit=2)
-            assert [line.conversation_id async for line in every_line(store, query)] == NAMES[place:]
+            assert [line.conversation_id async for line in every_line(store, query)] == NAMES[
+                place:
+            ]

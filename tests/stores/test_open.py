@@ -1,4 +1,6 @@
-"""`machine.open`: one call to begin a conversation or go on with it, however many call it at once, on every store."""
+"""`machine.open`: one call to begin a conversation or go on with it, however many call it at once,
+on every store.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
     return lambda: url
 
 
-async def test_a_first_message_that_is_delivered_twice_at_once_is_answered_once(make: Callable[[], Any]) -> None:
+async def test_a_first_message_that_is_delivered_twice_at_once_is_answered_once(
+    make: Callable[[], Any],
+) -> None:
     llm = ScriptedLLM([HELLO, reply("bye", "Bye, Ada!", name="Ada")])
     machines = [AsyncMachine.from_dict(GREETER, model=llm, store=make()) for _ in range(3)]
 
@@ -50,13 +54,19 @@ async def test_a_first_message_that_is_delivered_twice_at_once_is_answered_once(
         turn = await chat.send("I'm Ada", request_id="msg-1")
         return chat.is_new, chat.greeting, turn.text, chat.context
 
-    found = await asyncio.gather(*(deliver(machine, number) for number, machine in enumerate([*machines, *machines])))
+    found = await asyncio.gather(
+        *(deliver(machine, number) for number, machine in enumerate([*machines, *machines]))
+    )
     assert [is_new for is_new, *_ in found].count(True) == 1
-    assert {(greeting, text) for _, greeting, text, _ in found} == {("Hello! Who are you?", "Bye, Ada!")}
+    assert {(greeting, text) for _, greeting, text, _ in found} == {
+        ("Hello! Who are you?", "Bye, Ada!")
+    }
     records = await machines[0].store.records("visitor-7")
     assert len(records) == 2
     [begun] = [number for number, (is_new, *_) in enumerate(found) if is_new]
-    assert {context["shop"] for *_, context in found} == {begun}, "the context of the caller that began it"
+    assert {context["shop"] for *_, context in found} == {begun}, (
+        "the context of the caller that began it"
+    )
     for machine in machines:
         await machine.close()
 
@@ -64,10 +74,18 @@ async def test_a_first_message_that_is_delivered_twice_at_once_is_answered_once(
 async def test_open_goes_on_in_another_process_without_a_greeting(make: Callable[[], Any]) -> None:
     machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([HELLO]), store=make())
     chat = await machine.open("visitor-7", {"shop": "Kiel"})
-    assert (chat.is_new, chat.greeting, chat.context) == (True, "Hello! Who are you?", {"shop": "Kiel"})
+    assert (chat.is_new, chat.greeting, chat.context) == (
+        True,
+        "Hello! Who are you?",
+        {"shop": "Kiel"},
+    )
     other = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([]), store=make())
     again = await other.open("visitor-7", {"shop": "Bonn"})
-    assert (again.is_new, again.greeting, again.context) == (False, "Hello! Who are you?", {"shop": "Kiel"})
+    assert (again.is_new, again.greeting, again.context) == (
+        False,
+        "Hello! Who are you?",
+        {"shop": "Kiel"},
+    )
     assert await other.delete("visitor-7")
     assert (await machine.open("visitor-7", greet=False)).is_new
     await machine.close()

@@ -1,4 +1,6 @@
-"""A process that accepts a message and is killed before it is answered: `python accepting_process.py URL ROLE`."""
+"""A process that accepts a message and is killed before it is answered: `python
+accepting_process.py URL ROLE`.
+"""
 
 from __future__ import annotations
 

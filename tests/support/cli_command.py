@@ -1,4 +1,6 @@
-"""Ways to run the command line: in this process for tables, as a process of its own for what only that shows."""
+"""Ways to run the command line: in this process for tables, as a process of its own for what only
+that shows.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,17 @@ GREETER: dict[str, Any] = {
                 {
                     "target_state": "bye",
                     "description": "The name is known",
-                    "conditions": [{"description": "Name known", "requires_context_keys": ["name"]}],
+                    "conditions": [
+                        {"description": "Name known", "requires_context_keys": ["name"]}
+                    ],
                 },
                 {
                     "target_state": "bar",
                     "description": "Wants a drink",
                     "priority": 50,
-                    "conditions": [{"description": "is of age", "logic": {">=": [{"var": "age"}, 18]}}],
+                    "conditions": [
+                        {"description": "is of age", "logic": {">=": [{"var": "age"}, 18]}}
+                    ],
                 },
             ],
         },
@@ -52,7 +58,10 @@ GREETER: dict[str, Any] = {
 }
 HELLO = {"message": "Hello!"}
 ASKS = {"transition": {"target_state": "hello", "context_update": {}}, "message": "Your name?"}
-BYE = {"transition": {"target_state": "bye", "context_update": {"name": "Ada"}}, "message": "Bye Ada."}
+BYE = {
+    "transition": {"target_state": "bye", "context_update": {"name": "Ada"}},
+    "message": "Bye Ada.",
+}
 TO_BAR = {
     "transition": {"target_state": "bar", "context_update": {"age": 12, "pin": "4711"}},
     "message": "Cheers!",
@@ -82,7 +91,9 @@ class Desk:
         if isinstance(content, bytes):
             path.write_bytes(content)
         else:
-            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+            path.write_text(
+                content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+            )
         return name
 
     def replies(self, *replies: object) -> tuple[str, str]:
@@ -95,14 +106,19 @@ class Desk:
         self.patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
         self.capsys.readouterr()
         with warnings.catch_warnings():
-            if arguments[:1] == ("test",):  # its pytest reports warnings, which the one around it would make errors
+            # its pytest reports warnings, which the one around it would make errors
+            if arguments[:1] == ("test",):
                 warnings.simplefilter("default")
             code = main(arguments)
         found = self.capsys.readouterr()
         return Done(code, found.out, found.err)
 
     def process(
-        self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, **options: Any
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> subprocess.CompletedProcess[bytes]:
         """The command as a process of its own."""
         return subprocess.run(
@@ -123,7 +139,9 @@ def command(*arguments: str) -> Sequence[str]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     """A fresh folder to work in, with `greeter.json` in it, and a data folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LLM_FSM_HOME", str(tmp_path / "home"))

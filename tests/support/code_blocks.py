@@ -10,7 +10,9 @@ BLOCK = re.compile(r"^## (?P<name>[^\n]+)\n```python\n(?P<code>.*?)^```$", re.MU
 
 def blocks_of(path: Path) -> dict[str, str]:
     """Heading to the Python code under it."""
-    return {found["name"]: found["code"] for found in BLOCK.finditer(path.read_text(encoding="utf-8"))}
+    return {
+        found["name"]: found["code"] for found in BLOCK.finditer(path.read_text(encoding="utf-8"))
+    }
 
 
 class Blocks:
@@ -24,7 +26,9 @@ class Blocks:
         """Run a block with these names; `replaced`: its placeholders, by what stands for them."""
         code = self.code[name]
         for placeholder, text in replaced.items():
-            code = code.replace({"state": "<state>", "dots": "..."}.get(placeholder, placeholder), text)
+            code = code.replace(
+                {"state": "<state>", "dots": "..."}.get(placeholder, placeholder), text
+            )
         names.setdefault("__name__", "a_users_module")
         self.ran.add(name)
         exec(compile(code, f"<{name}>", "exec"), names)

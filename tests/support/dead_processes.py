@@ -10,7 +10,16 @@ from typing import Any
 
 from llm_fsm.stores.memory import MemoryStore
 
-_KEPT = ("_conversations", "_journals", "_accepted", "_due", "_posting", "_paused", "_definitions", "_pins")
+_KEPT = (
+    "_conversations",
+    "_journals",
+    "_accepted",
+    "_due",
+    "_posting",
+    "_paused",
+    "_definitions",
+    "_pins",
+)
 
 
 def remains(store: MemoryStore) -> MemoryStore:
@@ -22,7 +31,9 @@ def remains(store: MemoryStore) -> MemoryStore:
 
 
 class Hanging:
-    """A tool, function or handler that hangs until its process is gone, except for the first `passes` calls."""
+    """A tool, function or handler that hangs until its process is gone, except for the first
+    `passes` calls.
+    """
 
     def __init__(self, passes: int = 0) -> None:
         self.entered = asyncio.Event()
@@ -41,9 +52,7 @@ class Hanging:
         await asyncio.Event().wait()
 
 
-async def killed_in(
-    hanging: Hanging, work: Awaitable[Any], store: MemoryStore
-) -> MemoryStore:
+async def killed_in(hanging: Hanging, work: Awaitable[Any], store: MemoryStore) -> MemoryStore:
     """Begin work, and return what is left of the store if its process dies where the work hangs."""
     task = asyncio.ensure_future(work)
     waiting = asyncio.ensure_future(hanging.entered.wait())
@@ -60,5 +69,3 @@ async def killed_in(
 async def kinds_of(store: MemoryStore, conversation_id: str) -> list[str]:
     """Return the kinds of a journal's entries."""
     return [json.loads(text)["kind"] for text in await store.journalled(conversation_id)]
-
-

@@ -24,9 +24,10 @@ _NO_CODE = frozenset(
 class Density:
     """Figures of one module or one room.
 
-    `nodes`: statements and expressions, without constants and docstrings. `code_lines`: lines that hold code, so no
-    docstring, comment or blank. `nested`: conditional expressions inside another one. `double`: comprehensions with
-    two loops or two tests. `long`: lines of more than 100 characters, published texts aside.
+    `nodes`: statements and expressions, without constants and docstrings. `code_lines`: lines that
+    hold code, so no docstring, comment or blank. `nested`: conditional expressions inside another
+    one. `double`: comprehensions with two loops or two tests. `long`: lines of more than 100
+    characters, published texts aside.
     """
 
     nodes: int = 0
@@ -124,7 +125,9 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _published(tree: ast.AST, docstrings: set[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the texts that readers get line by line: pages of rules, prompts, and other texts of several lines."""
+    """Yield the texts that readers get line by line: pages of rules, prompts, and other texts of
+    several lines.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and _is_rule(node):
             yield node.body[0]

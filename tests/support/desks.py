@@ -33,7 +33,10 @@ DESK: dict[str, Any] = {
             },
             "output": {"settled": "settled"},
             "transitions": [
-                {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "settled"}, True]}}]},
+                {
+                    "target_state": "bye",
+                    "conditions": [{"logic": {"==": [{"var": "settled"}, True]}}],
+                },
                 {"target_state": "talk", "priority": 200},
             ],
         },
@@ -45,4 +48,6 @@ DESK: dict[str, Any] = {
 def desk(conversations: int = 1) -> AsyncMachine:
     """A machine whose model hands over once in each of so many conversations."""
     replies = [reply("human", "Of course.")] * conversations
-    return AsyncMachine.from_dict(DESK, model=ScriptedLLM([*replies, {"message": "Is there anything else?"}]))
+    return AsyncMachine.from_dict(
+        DESK, model=ScriptedLLM([*replies, {"message": "Is there anything else?"}])
+    )

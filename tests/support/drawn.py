@@ -20,7 +20,9 @@ WORDS = [
     "graph",
     "node",
 ]
-IDS = st.one_of(st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,12}", fullmatch=True), st.sampled_from(WORDS))
+IDS = st.one_of(
+    st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,12}", fullmatch=True), st.sampled_from(WORDS)
+)
 NASTY = [
     "%% {init}", "a --> b", "[*]", "end note", "direction LR", "<b>x</b>", '"quoted"', "semi;colon", "a:b", "#35;",
     "<<choice>>", "}", "{", "\\", '\\"', "\\N", "line\nbreak", "-->", "```", "note right of a : x", "style x:#f;",

@@ -7,7 +7,9 @@ SHOWN = ("F101", "F102", "F111", "C201")
 
 def check(what):
     """What reading, form and targets have to say; rules of style are for tests of their own."""
-    return [found for found in checking.check(what) if found.code[0] in "EMS" or found.code in SHOWN]
+    return [
+        found for found in checking.check(what) if found.code[0] in "EMS" or found.code in SHOWN
+    ]
 
 
 def said(what):

@@ -1,10 +1,12 @@
-"""The code blocks of docs/LLM_GUIDE.md and of the reference pages for authors, and their meaning when they are played.
+"""The code blocks of docs/LLM_GUIDE.md and of the reference pages for authors, and their meaning
+when they are played.
 
-The info string of a block says what it is; readers see the block alone. All pages share one namespace of definitions:
+The info string of a block says what it is; readers see the block alone. All pages share one
+namespace of definitions:
 
     json definition=NAME [findings=a,b] [runnable=no]   a definition; `check` finds exactly that
-    json fragment=NAME as=OTHER [findings=a,b]          merged into the definition NAME, checked as OTHER
-    json|text reply=ID definition=NAME …                what a model answered; see `Scene`
+    json fragment=NAME as=OTHER [findings=a,b]          merged into the definition NAME, checked as
+    OTHER json|text reply=ID definition=NAME …                what a model answered; see `Scene`
     text prompt=ID [call=N] [message=N]                 what it had read, exactly as rendered
          [section=a,b | section=a tail]                 … of it: sections, or all from a section on
     python run                                          runs from the repository's root
@@ -53,7 +55,9 @@ _BLOCK = re.compile(r"^(`{3,})(\w+) ?(.*?)\n(.*?)^\1$", re.DOTALL | re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block. `page`, `line` and `start` (characters) are its place, `attributes` its info string."""
+    """A fenced block. `page`, `line` and `start` (characters) are its place, `attributes` its info
+    string.
+    """
 
     page: Path
     language: str
@@ -142,9 +146,10 @@ class Played:
 class Scene:
     """One turn of the guide: all reply blocks of one id, in order of the calls.
 
-    Attributes of the first block: `definition`; `said` (none: a greeting); `state` and `context` (JSON) to
-    begin with, or `after`, the id of the scene that it goes on from. Expected: `to` (state), `calls` (1), `kept`
-    (JSON), `absent`, `refused` (keys), `text` and `lacks` (words, parted by |), `ended`.
+    Attributes of the first block: `definition`; `said` (none: a greeting); `state` and `context`
+    (JSON) to begin with, or `after`, the id of the scene that it goes on from. Expected: `to`
+    (state), `calls` (1), `kept` (JSON), `absent`, `refused` (keys), `text` and `lacks` (words,
+    parted by |), `ended`.
     """
 
     blocks: Sequence[Block]

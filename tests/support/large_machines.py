@@ -49,7 +49,11 @@ def guarded() -> dict[str, Document]:
             "required_context_keys": [key],
             "transitions": [
                 {"target_state": after, "description": "one", "conditions": _known(key, one)},
-                {"target_state": f"s{(number + 5) % 48}", "description": "other", "conditions": _known(key, other)},
+                {
+                    "target_state": f"s{(number + 5) % 48}",
+                    "description": "other",
+                    "conditions": _known(key, other),
+                },
             ],
         }
     states |= {"end": {"reply": "Done, {{ k0 }}."}, "quit": {"reply": "Bye."}}
@@ -70,20 +74,36 @@ def deciding() -> dict[str, Document]:
     for number in range(16):
         key: Document = {"var": f"k{number}"}
         day = {"date": [key]}
-        keys[f"k{number}"] = {"type": "integer", "minimum": 0} if number % 2 else {"type": "string", "format": "date"}
+        keys[f"k{number}"] = (
+            {"type": "integer", "minimum": 0}
+            if number % 2
+            else {"type": "string", "format": "date"}
+        )
         soon = {"<": [day, {"+": [{"now": []}, 86400 * 3]}]}
-        first, second = ({"<": [key, 18]}, {"<": [key, 65]}) if number % 2 else ({"<": [day, {"now": []}]}, soon)
+        first, second = (
+            ({"<": [key, 18]}, {"<": [key, 65]})
+            if number % 2
+            else ({"<": [day, {"now": []}]}, soon)
+        )
         states[f"ask{number}"] = {
             "purpose": "Ask",
             "required_context_keys": [f"k{number}"],
             "transitions": [
-                {"target_state": f"sort{number}", "description": "known", "conditions": _known(f"k{number}")}
+                {
+                    "target_state": f"sort{number}",
+                    "description": "known",
+                    "conditions": _known(f"k{number}"),
+                }
             ],
         }
         states[f"sort{number}"] = {
             "kind": "decide",
             "transitions": [
-                {"target_state": f"ask{(number + 1) % 16}", "priority": 1, "conditions": [{"logic": first}]},
+                {
+                    "target_state": f"ask{(number + 1) % 16}",
+                    "priority": 1,
+                    "conditions": [{"logic": first}],
+                },
                 {"target_state": f"do{number}", "priority": 2, "conditions": [{"logic": second}]},
                 {"target_state": "late", "priority": 3},
             ],
@@ -93,7 +113,9 @@ def deciding() -> dict[str, Document]:
             "purpose": "Work",
             "on_exhausted": "late",
             "max_retries": 1,
-            "key_results": [{"name": "size", "check": {">": [{"len": [{"var": "output.items"}]}, number % 4]}}],
+            "key_results": [
+                {"name": "size", "check": {">": [{"len": [{"var": "output.items"}]}, number % 4]}}
+            ],
             "transitions": [
                 {"target_state": f"ask{(number + 3) % 16}", "on": "more"},
                 {"target_state": "done", "on": "ok"},
@@ -113,7 +135,10 @@ def deciding() -> dict[str, Document]:
 _PAYING: Document = {
     "name": "paying",
     "initial_state": "ask",
-    "context_schema": {"type": "object", "properties": {"way": {"type": "string", "enum": ["card", "cash"]}}},
+    "context_schema": {
+        "type": "object",
+        "properties": {"way": {"type": "string", "enum": ["card", "cash"]}},
+    },
     "states": {
         "ask": {
             "purpose": "How?",
@@ -126,7 +151,10 @@ _PAYING: Document = {
         "sort": {
             "kind": "decide",
             "transitions": [
-                {"target_state": "card", "conditions": [{"logic": {"==": [{"var": "way"}, "card"]}}]},
+                {
+                    "target_state": "card",
+                    "conditions": [{"logic": {"==": [{"var": "way"}, "card"]}}],
+                },
                 {"target_state": "cash"},
             ],
         },
@@ -143,7 +171,10 @@ def calling() -> dict[str, Document]:
     states: Document = {}
     for number in range(12):
         key, signed = f"k{number}", f"ok{number}"
-        keys |= {key: {"type": "string", "minLength": 2}, signed: {"type": "boolean", "x-source": "answer"}}
+        keys |= {
+            key: {"type": "string", "minLength": 2},
+            signed: {"type": "boolean", "x-source": "answer"},
+        }
         states[f"ask{number}"] = {
             "purpose": f"Ask {key}",
             "required_context_keys": [key],
@@ -164,7 +195,11 @@ def calling() -> dict[str, Document]:
         states[f"sign{number}"] = {
             "kind": "wait",
             "wait_for": "signature",
-            "answer_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+            "answer_schema": {
+                "type": "object",
+                "properties": {"ok": {"type": "boolean"}},
+                "required": ["ok"],
+            },
             "output": {signed: "ok"},
             "timeout": 3600,
             "on_timeout": "over",
@@ -182,7 +217,9 @@ def calling() -> dict[str, Document]:
             "purpose": "Work",
             "max_retries": 1,
             "on_exhausted": "over",
-            "key_results": [{"name": "said", "check": {"in": [{"var": "output.kind"}, ["a", "b"]]}}],
+            "key_results": [
+                {"name": "said", "check": {"in": [{"var": "output.kind"}, ["a", "b"]]}}
+            ],
             "transitions": [{"target_state": f"ask{(number + 1) % 12}"}],
         }
     states |= {"over": {"reply": "Over."}, "help": {"purpose": "Help"}}
@@ -192,6 +229,8 @@ def calling() -> dict[str, Document]:
         "patterns": ["correct", "cancel", "skip", "repeat", "restart", "silence"],
         "context_schema": {"type": "object", "properties": keys},
         "states": states,
-        "global_transitions": [{"target_state": "help", "description": "Asks for help", "return": True}],
+        "global_transitions": [
+            {"target_state": "help", "description": "Asks for help", "return": True}
+        ],
     }
     return {"calling.json": document, "paying.json": _PAYING}

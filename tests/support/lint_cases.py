@@ -20,16 +20,30 @@ def when(logic: Any = None, *keys: str) -> Written:
 
 def to(target: str, *conditions: Written, **more: Any) -> Written:
     """A transition."""
-    return {"target_state": target, "description": f"to {target}", "conditions": list(conditions), **more}
+    return {
+        "target_state": target,
+        "description": f"to {target}",
+        "conditions": list(conditions),
+        **more,
+    }
 
 
-def machine(states: Mapping[str, Any], schema: Mapping[str, Any] | None = None, **more: Any) -> Written:
+def machine(
+    states: Mapping[str, Any], schema: Mapping[str, Any] | None = None, **more: Any
+) -> Written:
     """A document that begins in its first state; targets that are not described are final states."""
     full = {name: dict(state) for name, state in states.items()}
-    targets = [move["target_state"] for state in states.values() for move in state.get("transitions", ())]
+    targets = [
+        move["target_state"] for state in states.values() for move in state.get("transitions", ())
+    ]
     for target in targets:
         full.setdefault(target, {"kind": "final", "purpose": "End"})
-    document: Written = {"name": "case", "initial_state": next(iter(states)), "states": full, **more}
+    document: Written = {
+        "name": "case",
+        "initial_state": next(iter(states)),
+        "states": full,
+        **more,
+    }
     if schema is not None:
         document["context_schema"] = {"type": "object", "properties": dict(schema)}
     return document

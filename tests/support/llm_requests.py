@@ -1,4 +1,6 @@
-"""Requests and views as the engine makes them, and a pacing without waits, for the tests of the adapters."""
+"""Requests and views as the engine makes them, and a pacing without waits, for the tests of the
+adapters.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import time
 from typing import Any
 
 from llm_fsm.llm.retry import Pacing
-from llm_fsm.session.messages import LLMMessage, LLMRequest, PlainTurn, ReplySchema, ToolSpec, TransitionView
+from llm_fsm.session.messages import (
+    LLMMessage,
+    LLMRequest,
+    PlainTurn,
+    ReplySchema,
+    ToolSpec,
+    TransitionView,
+)
 
 REPLY_SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -61,7 +61,9 @@ GREETER: dict[str, Any] = {
 
 
 def program(document: dict[str, Any], *, whole: bool = False, **changes: Any) -> CompiledMachine:
-    """A compiled machine; `changes` are further top-level keys; `whole`: its system message has every state."""
+    """A compiled machine; `changes` are further top-level keys; `whole`: its system message has
+    every state.
+    """
     flow = Flow(definition=Definition.model_validate({**document, **changes}))
     return compile_flows(Flows(root=flow), WHOLE if whole else PROMPTS, pattern_piece)
 
@@ -74,12 +76,16 @@ def nested(document: dict[str, Any], **flows: dict[str, Any]) -> CompiledMachine
 
 def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> CompiledMachine:
     """A machine of these states, the first one initial."""
-    return program({"name": "test", "initial_state": initial or next(iter(states)), "states": states}, **keys)
+    return program(
+        {"name": "test", "initial_state": initial or next(iter(states)), "states": states}, **keys
+    )
 
 
 def reply(target: str, message: str = "ok", **update: Any) -> str:
     """A model's reply as text."""
-    return json.dumps({"transition": {"target_state": target, "context_update": update}, "message": message})
+    return json.dumps(
+        {"transition": {"target_state": target, "context_update": update}, "message": message}
+    )
 
 
 Handler = Callable[[RunHandlers], HandlerResult | None]
@@ -115,7 +121,9 @@ def play(
     spare: bool = False,
     host: Worker | None = None,
 ) -> Played:
-    """Perform a turn's effects from a list of replies, all of them used unless `spare`, and one handler."""
+    """Perform a turn's effects from a list of replies, all of them used unless `spare`, and one
+    handler.
+    """
     answers = iter(replies)
     events = list(step.events)
     requests: list[LLMRequest] = []
@@ -125,7 +133,9 @@ def play(
             requests.append(step.effect.request)
             step.effect.view()
             answer = next(answers)
-            step = advance(step, answer if isinstance(answer, ModelReply) else ModelReply(text=answer))
+            step = advance(
+                step, answer if isinstance(answer, ModelReply) else ModelReply(text=answer)
+            )
         elif not isinstance(step.effect, RunHandlers):
             assert host is not None, f"nobody performs {step.effect}"
             step = advance(step, host.perform(step.effect))
@@ -184,7 +194,9 @@ def talk(made: CompiledMachine, text: str, *replies: str | ModelReply, **options
 
 
 def calls(*wanted: tuple[str, Any], text: str = "") -> ModelReply:
-    """A model's reply that calls tools: (name, arguments) each; arguments as text are sent as they stand."""
+    """A model's reply that calls tools: (name, arguments) each; arguments as text are sent as they
+    stand.
+    """
     return ModelReply(
         text=text,
         tool_calls=tuple(
@@ -213,7 +225,9 @@ def kit_of(made: CompiledMachine, **attributes: dict[str, Any]) -> AvailableTool
         )
         for name, ref in made.definition.tools.items()
     }
-    return AvailableTools(terms, {name: tuple(plan.definition.tools) for name, plan in made.states.items()})
+    return AvailableTools(
+        terms, {name: tuple(plan.definition.tools) for name, plan in made.states.items()}
+    )
 
 
 @dataclass
@@ -237,7 +251,9 @@ class Worker:
         if isinstance(effect, CallTools):
             return ToolResults(results=tuple(self._call(call) for call in effect.calls))
         if isinstance(effect, CheckKeyResults):
-            verdicts = {name: self.functions[function](effect.data) for name, function in effect.checks}
+            verdicts = {
+                name: self.functions[function](effect.data) for name, function in effect.checks
+            }
             return Verdicts(verdicts=verdicts)
         assert isinstance(effect, Execute)
         found = self.functions[effect.function](effect)
@@ -248,7 +264,11 @@ class Worker:
             found = self.tools[call.name](**call.arguments)
         except (ValueError, KeyError) as error:
             return ToolResult(id=call.id, name=call.name, error=str(error))
-        return found if isinstance(found, ToolResult) else ToolResult(id=call.id, name=call.name, value=found)
+        return (
+            found
+            if isinstance(found, ToolResult)
+            else ToolResult(id=call.id, name=call.name, value=found)
+        )
 
     # -- turns
 
@@ -260,28 +280,44 @@ class Worker:
             conversation_id="c1", time=1000.0, context=context, greet=False, input=input, hold=True
         )
         begun = begin(self.program, EMPTY, opening, self.capabilities)
-        done = play(begin(self.program, begun.session, Resume(time=1000.0), self.capabilities), replies, host=self)
+        done = play(
+            begin(self.program, begun.session, Resume(time=1000.0), self.capabilities),
+            replies,
+            host=self,
+        )
         return replace(done, events=[*begun.events, *done.events])
 
     def go_on(self, session: Session, *replies: str | ModelReply, time: float = 3000.0) -> Played:
         """Take up a run where its session left it."""
-        return play(begin(self.program, stored(session), Resume(time=time), self.capabilities), replies, host=self)
+        return play(
+            begin(self.program, stored(session), Resume(time=time), self.capabilities),
+            replies,
+            host=self,
+        )
 
     def say(self, session: Session, text: str, *replies: str | ModelReply) -> Played:
         """One message's turn."""
-        step = begin(self.program, stored(session), UserMessage(text=text, time=2000.0), self.capabilities)
+        step = begin(
+            self.program, stored(session), UserMessage(text=text, time=2000.0), self.capabilities
+        )
         return play(step, replies, host=self)
 
     def answer(
         self, session: Session, value: Any, *replies: str | ModelReply, time: float = 4000.0
     ) -> Played:
         """Answer what the session waits for."""
-        step = begin(self.program, stored(session), Answer(value=value, time=time), self.capabilities)
+        step = begin(
+            self.program, stored(session), Answer(value=value, time=time), self.capabilities
+        )
         return play(step, replies, host=self)
 
     def due(self, session: Session, time: float, *replies: str | ModelReply) -> Played:
         """Fire what is due."""
-        return play(begin(self.program, stored(session), Due(time=time), self.capabilities), replies, host=self)
+        return play(
+            begin(self.program, stored(session), Due(time=time), self.capabilities),
+            replies,
+            host=self,
+        )
 
 
 def stored(session: Session) -> Session:
@@ -290,8 +326,14 @@ def stored(session: Session) -> Session:
 
 
 def worker(states: dict[str, Any], **options: Any) -> Worker:
-    """A host of a machine of these states; `tools`, `functions`, `attributes`, `summaries`, else top-level keys."""
-    own = {name: options.pop(name) for name in ("functions", "attributes", "summaries") if name in options}
+    """A host of a machine of these states; `tools`, `functions`, `attributes`, `summaries`, else
+    top-level keys.
+    """
+    own = {
+        name: options.pop(name)
+        for name in ("functions", "attributes", "summaries")
+        if name in options
+    }
     tools = options.pop("tools", {})
     refs = options.pop("refs", {})
     if tools:

@@ -1,4 +1,5 @@
-"""A real MCP server in a process of its own, over stdio or HTTP: `python mcp_server.py stdio | http [PORT]`.
+"""A real MCP server in a process of its own, over stdio or HTTP: `python mcp_server.py stdio | http
+[PORT]`.
 
 Over HTTP it prints the port it listens on as its first line.
 """

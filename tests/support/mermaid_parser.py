@@ -1,4 +1,6 @@
-"""Mermaid's own parser, for tests: it is installed once into the user's cache and runs in one node process."""
+"""Mermaid's own parser, for tests: it is installed once into the user's cache and runs in one node
+process.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def _folder() -> Path:
 
 
 def _installed() -> Path:
-    """The folder with the packages. Several processes may ask at once: the one that is first ready counts."""
+    """The folder with the packages. Several processes may ask at once: the one that is first ready
+    counts.
+    """
     target = _folder()
     if (target / "parse.mjs").exists():
         return target
@@ -58,7 +62,9 @@ def _installed() -> Path:
         place.mkdir()
         (place / "package.json").write_text('{"private": true}')
         command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *PACKAGES]
-        done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            command, cwd=place, capture_output=True, text=True, timeout=100, check=False
+        )
         if done.returncode != 0:
             pytest.skip(f"npm cannot install Mermaid's parser: {done.stderr[-500:]}")
         (place / "parse.mjs").write_text(SCRIPT)

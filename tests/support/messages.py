@@ -1,4 +1,6 @@
-"""Find the texts of messages in the source: what a call gets as text, with one word for each inserted value."""
+"""Find the texts of messages in the source: what a call gets as text, with one word for each
+inserted value.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def text_of(node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values
+        )
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = text_of(node.left), text_of(node.right)
         return None if left is None and right is None else f"{left or 'X'}{right or 'X'}"

@@ -1,4 +1,6 @@
-"""Clients from the npm registry, for tests: installed once into the user's cache, each run in a node process."""
+"""Clients from the npm registry, for tests: installed once into the user's cache, each run in a
+node process.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,17 @@ from paths import SUPPORT
 
 
 def folder(*packages: str) -> Path:
-    """The folder with the packages. Several processes may ask at once: the one that is first ready counts."""
+    """The folder with the packages. Several processes may ask at once: the one that is first ready
+    counts.
+    """
     if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("this test runs an npm package, and node and npm are not installed: apt-get install nodejs npm")
+        pytest.skip(
+            "this test runs an npm package, and node and npm are not installed: apt-get install nodejs npm"
+        )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "llm-fsm-tests"
-    target = cache / "-".join(name.replace("@", "-").replace("/", "-").strip("-") for name in packages)
+    target = cache / "-".join(
+        name.replace("@", "-").replace("/", "-").strip("-") for name in packages
+    )
     if target.exists():
         return target
     cache.mkdir(parents=True, exist_ok=True)
@@ -41,7 +49,13 @@ def run(script: str, packages: Sequence[str], *arguments: str, given: str = "") 
     place = folder(*packages)
     shutil.copy(SUPPORT / script, place / script)
     done = subprocess.run(
-        ("node", script, *arguments), cwd=place, input=given, capture_output=True, text=True, timeout=100, check=False
+        ("node", script, *arguments),
+        cwd=place,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,7 +1,7 @@
 """Read the sentences and table cells of a Markdown page, as a reader sees them.
 
-Code blocks, headings, comments, HTML and the targets of links are no prose. A code span is one word.
-A list item, a paragraph and a table cell each end a sentence; a colon does not.
+Code blocks, headings, comments, HTML and the targets of links are no prose. A code span is one
+word. A list item, a paragraph and a table cell each end a sentence; a colon does not.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def _blocks(page: str) -> Iterator[str]:
             block.append(line.strip().lstrip("> "))
 
 
-def _kind(line: str, in_list: bool, in_block: bool) -> Literal["blank", "table", "code", "item", "text"]:
+def _kind(
+    line: str, in_list: bool, in_block: bool
+) -> Literal["blank", "table", "code", "item", "text"]:
     """Name what a line is. Indented lines are code unless they continue a paragraph or an item."""
     if not line.strip():
         return "blank"

@@ -19,7 +19,9 @@ _PATIENCE = 20.0
 
 
 class Terminal:
-    """The command on a pseudo-terminal. `screen` is everything shown so far, without escape sequences."""
+    """The command on a pseudo-terminal. `screen` is everything shown so far, without escape
+    sequences.
+    """
 
     def __init__(
         self,
@@ -28,7 +30,9 @@ class Terminal:
         job: bool = False,
         size: tuple[int, int] = (40, 200),
     ) -> None:
-        """`job`: it runs in a shell, which says when it is put into the background and takes it back."""
+        """`job`: it runs in a shell, which says when it is put into the background and takes it
+        back.
+        """
         command = [sys.executable, "-m", "llm_fsm", *arguments]
         if job:
             command = ["/bin/sh", "-c", f"set -m; {shlex.join(command)}; echo away; fg"]

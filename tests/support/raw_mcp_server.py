@@ -1,11 +1,12 @@
-"""An MCP server over stdio that says what its one argument scripts, without the SDK, so that it may be wrong.
+"""An MCP server over stdio that says what its one argument scripts, without the SDK, so that it may
+be wrong.
 
-The argument is JSON: `tools` (the list, or a list of lists, one for each time that it is asked for), `result` (of every
-call), `lines` (printed as they are in place of the answer to a call, with ID for its id and a lone surrogate
-for a byte that is no UTF-8), `banner` (printed first),
-`changes` (say before each answer that the tools have changed), `dies` (end the process after each call), `error` (of
-every call), `cursors` (one after each page of the list, the last one for ever), `pause` (seconds before each page). PID
-in the tools stands for the id of the process.
+The argument is JSON: `tools` (the list, or a list of lists, one for each time that it is asked
+for), `result` (of every call), `lines` (printed as they are in place of the answer to a call, with
+ID for its id and a lone surrogate for a byte that is no UTF-8), `banner` (printed first),
+`changes` (say before each answer that the tools have changed), `dies` (end the process after each
+call), `error` (of every call), `cursors` (one after each page of the list, the last one for ever),
+`pause` (seconds before each page). PID in the tools stands for the id of the process.
 """
 
 from __future__ import annotations
@@ -43,7 +44,14 @@ def serve() -> None:
             capabilities = {"tools": {"listChanged": True}}
             version = message["params"]["protocolVersion"]
             info = {"name": "raw", "version": "1"}
-            say(id=number, result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
+            say(
+                id=number,
+                result={
+                    "protocolVersion": version,
+                    "capabilities": capabilities,
+                    "serverInfo": info,
+                },
+            )
         elif method == "tools/list":
             tools = json.dumps(lists[min(asked, len(lists) - 1)]).replace("PID", str(os.getpid()))
             time.sleep(SCRIPT.get("pause", 0))
@@ -58,7 +66,10 @@ def serve() -> None:
             for text in SCRIPT.get("lines", ()):
                 print(text.replace("ID", json.dumps(number)), flush=True)
             if "lines" not in SCRIPT:
-                say(id=number, result=SCRIPT.get("result", {"content": [{"type": "text", "text": "fine"}]}))
+                say(
+                    id=number,
+                    result=SCRIPT.get("result", {"content": [{"type": "text", "text": "fine"}]}),
+                )
             if SCRIPT.get("dies"):
                 os._exit(1)
         elif number is not None:

@@ -14,10 +14,15 @@ from served import served
 
 
 @contextmanager
-def client_of(*machines: AsyncMachine, limits: Limits | None = None, **options: Any) -> Iterator[httpx.Client]:
+def client_of(
+    *machines: AsyncMachine, limits: Limits | None = None, **options: Any
+) -> Iterator[httpx.Client]:
     """A client of an application with these machines."""
     app = create_app(machines, closes=True, limits=limits, due_seconds=None, **options)
-    with served(app, limits) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with (
+        served(app, limits) as url,
+        httpx.Client(base_url=url, timeout=60, trust_env=False) as client,
+    ):
         yield client
 
 

@@ -1,8 +1,9 @@
-"""PostgreSQL and Redis for tests: real servers on free loopback ports, with their data in a temporary folder.
+"""PostgreSQL and Redis for tests: real servers on free loopback ports, with their data in a
+temporary folder.
 
 One server of each kind serves all workers of a test run. Who needs it first starts a keeper
-(`python tests/services.py KIND FOLDER PID`), which ends the server when the process PID has ended, however it ended.
-A `Server` belongs to one test, which may stop, freeze and kill it.
+(`python tests/services.py KIND FOLDER PID`), which ends the server when the process PID has ended,
+however it ended. A `Server` belongs to one test, which may stop, freeze and kill it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def free_port() -> int:
 
 def postgresql_program(name: str) -> str | None:
     """Where Debian keeps it is not on the path."""
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
+    places = sorted(
+        Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4])
+    )
     return shutil.which(name) or (str(places[-1]) if places else None)
 
 
@@ -84,8 +87,12 @@ class Server:
         """Until it takes connections and answers."""
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
-            if time.monotonic() > deadline or (self.process is not None and self.process.poll() is not None):
-                raise RuntimeError(f"{self.kind} did not start: {Path(f'{self.folder}.log').read_text()}")
+            if time.monotonic() > deadline or (
+                self.process is not None and self.process.poll() is not None
+            ):
+                raise RuntimeError(
+                    f"{self.kind} did not start: {Path(f'{self.folder}.log').read_text()}"
+                )
             time.sleep(0.02)
 
     def signal(self, number: int) -> None:
@@ -110,7 +117,9 @@ class Server:
             self.process.wait()
 
     def stop_hard(self) -> None:
-        """As `pg_ctl -m immediate` does: PostgreSQL writes nothing more, and recovers from its log at its start."""
+        """As `pg_ctl -m immediate` does: PostgreSQL writes nothing more, and recovers from its log
+        at its start.
+        """
         if self.process is not None:
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait(PATIENCE)
@@ -135,7 +144,15 @@ class Server:
 
     def _redis(self) -> Sequence[str]:
         return (
-            *("redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)),
+            *(
+                "redis-server",
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                str(self.port),
+                "--dir",
+                str(self.folder),
+            ),
             *("--save", "", "--daemonize", "no"),
             *(self.options or ("--appendonly", "yes", "--appendfsync", "always")),
         )
@@ -144,7 +161,15 @@ class Server:
         data = self.folder / "data"
         if not data.exists():
             make = (
-                *(str(postgresql_program("initdb")), "-D", str(data), "-U", "tester", "-A", "trust"),
+                *(
+                    str(postgresql_program("initdb")),
+                    "-D",
+                    str(data),
+                    "-U",
+                    "tester",
+                    "-A",
+                    "trust",
+                ),
                 *("-E", "UTF8", "--locale=C", "--no-sync"),
             )
             subprocess.run(make, check=True, user=user, cwd=self.folder, stdout=subprocess.DEVNULL)
@@ -166,7 +191,14 @@ class Server:
                     return probe.recv(16).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
-        ready = (str(postgresql_program("pg_isready")), "-q", "-h", "127.0.0.1", "-p", str(self.port))
+        ready = (
+            str(postgresql_program("pg_isready")),
+            "-q",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+        )
         return subprocess.run(ready, check=False).returncode == 0
 
 
@@ -193,7 +225,9 @@ def open_folder() -> Iterator[Path]:
 
 
 def shared_server(kind: str, place: Path, owner: int) -> str:
-    """The URL of the run's server, started if need be; `place` is a folder that all workers of the run share."""
+    """The URL of the run's server, started if need be; `place` is a folder that all workers of the
+    run share.
+    """
     address = place / f"{kind}.url"
     with open(place / f"{kind}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

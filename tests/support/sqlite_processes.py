@@ -1,4 +1,6 @@
-"""What other processes do in the tests of the SQLite store: `python sqlite_processes.py ROLE PATH …`."""
+"""What other processes do in the tests of the SQLite store: `python sqlite_processes.py ROLE PATH
+…`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def say(text):
 
 def turn(number, size=3000):
     body = json.dumps({"turn": number, "fill": str(number % 10) * size})
-    return Commit(conversation_id="c", expected=number - 1, session=body, record=body, request_id=f"r{number}")
+    return Commit(
+        conversation_id="c", expected=number - 1, session=body, record=body, request_id=f"r{number}"
+    )
 
 
 async def attempt(action, reports=say):
@@ -49,7 +53,9 @@ async def add(path, times):
         async with store.lock("c", timeout=60):
             loaded = await store.load("c")
             version, total = (0, 0) if loaded is None else (loaded.version, int(loaded.session))
-            await store.save(Commit(conversation_id="c", expected=version, session=str(total + 1), record=""))
+            await store.save(
+                Commit(conversation_id="c", expected=version, session=str(total + 1), record="")
+            )
     await store.close()
 
 
@@ -72,7 +78,9 @@ async def fill(path, limit):
     number, errors = 1, []
     while not errors and number < 1000:
         number += 1
-        await attempt(store.save(turn(number)), lambda text: errors.append(text) if text != "fine" else None)
+        await attempt(
+            store.save(turn(number)), lambda text: errors.append(text) if text != "fine" else None
+        )
     loaded = await store.load("c")
     say(errors[0])
     say(f"kept {loaded.version == number - 1}")
@@ -123,7 +131,9 @@ def in_child(store):
 
 
 async def fork_and_close(path):
-    """Fork, close the parent's store between two turns of the child's, and say what is in the file then."""
+    """Fork, close the parent's store between two turns of the child's, and say what is in the file
+    then.
+    """
     store = SQLiteStore(path)
     await store.save(turn(1))
     (child_reads, goes_on), (parent_reads, saved) = os.pipe(), os.pipe()

@@ -36,7 +36,9 @@ def forked(url: str) -> None:
 
     async def save(number: int) -> None:
         async with store.lock("c", timeout=10):
-            await store.save(Commit(conversation_id="c", expected=number - 1, session="{}", record="{}"))
+            await store.save(
+                Commit(conversation_id="c", expected=number - 1, session="{}", record="{}")
+            )
         say(number)
 
     with asyncio.Runner() as runner:

@@ -38,7 +38,9 @@ class Ledger:
     async def complete(self, request: LLMRequest) -> ModelReply:
         os.write(self._file, json.dumps(request.messages[-1].content).encode() + b"\n")
         await asyncio.sleep(0.001)
-        return ModelReply(text=json.dumps({"message": "I see.", "transition": {"target_state": "hear"}}))
+        return ModelReply(
+            text=json.dumps({"message": "I see.", "transition": {"target_state": "hear"}})
+        )
 
 
 async def talk(url: str, ledger: str, name: str, count: int) -> None:

@@ -25,7 +25,9 @@ def chromium(path: str) -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def opened(browser: Browser, address: str, file: str | None = None, **options: Any) -> Iterator[Page]:
+def opened(
+    browser: Browser, address: str, file: str | None = None, **options: Any
+) -> Iterator[Page]:
     """Open the page in a context of its own. A fault of its scripts fails the test.
 
     Args:

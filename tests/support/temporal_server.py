@@ -1,4 +1,6 @@
-"""Temporal's dev server for tests: on a free loopback port, with its database in a file that survives a kill."""
+"""Temporal's dev server for tests: on a free loopback port, with its database in a file that
+survives a kill.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,16 @@ class TemporalServer:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> TemporalServer:
-        command = [program(), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
+        command = [
+            program(),
+            "server",
+            "start-dev",
+            "--headless",
+            "--ip",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+        ]
         command += ["--db-filename", str(self.folder / "temporal.db"), "--log-level", "never"]
         with open(self.folder / "temporal.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
@@ -42,7 +53,9 @@ class TemporalServer:
         health = [program(), "operator", "cluster", "health", "--address", self.address]
         while subprocess.run(health, capture_output=True, check=False).returncode != 0:
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise RuntimeError(f"Temporal did not start: {(self.folder / 'temporal.log').read_text()}")
+                raise RuntimeError(
+                    f"Temporal did not start: {(self.folder / 'temporal.log').read_text()}"
+                )
             time.sleep(0.1)
         return self
 

@@ -1,4 +1,6 @@
-"""Users who talk through Temporal, and the time until their turns are done after something was killed."""
+"""Users who talk through Temporal, and the time until their turns are done after something was
+killed.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Talkers:
 
     async def _answer(self, name: str, number: int) -> temporal.Done:
         """Send a message until there is an answer, always with the same request id."""
-        ask = temporal.Ask(DEFINITION, name, "send", f"message {number}", f"r{number}", sha=self.sha)
+        ask = temporal.Ask(
+            DEFINITION, name, "send", f"message {number}", f"r{number}", sha=self.sha
+        )
         while True:
             try:
                 return await temporal.send(await temporal.connect(self.address), ask)

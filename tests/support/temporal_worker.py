@@ -42,7 +42,9 @@ WAITER: dict[str, Any] = {
         "said": {"kind": "final"},
     },
 }
-STAY = json.dumps({"transition": {"target_state": "hear", "context_update": {}}, "message": "I hear."})
+STAY = json.dumps(
+    {"transition": {"target_state": "hear", "context_update": {}}, "message": "I hear."}
+)
 
 
 class LedgerModel:
@@ -53,7 +55,10 @@ class LedgerModel:
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         await asyncio.sleep(0.05)
-        os.write(self._file, json.dumps([request.conversation_id, request.messages[-1].content]).encode() + b"\n")
+        os.write(
+            self._file,
+            json.dumps([request.conversation_id, request.messages[-1].content]).encode() + b"\n",
+        )
         return ModelReply(text=STAY)
 
 
@@ -61,7 +66,9 @@ def machines(store: Any, ledger: str, purpose: str = "Listen.") -> list[AsyncMac
     model = LedgerModel(ledger)
     hear = {**ECHO["states"]["hear"], "purpose": purpose}
     echo = {**ECHO, "states": {**ECHO["states"], "hear": hear}}
-    return [AsyncMachine.from_dict(document, model=model, store=store) for document in (echo, WAITER)]
+    return [
+        AsyncMachine.from_dict(document, model=model, store=store) for document in (echo, WAITER)
+    ]
 
 
 async def main(address: str, store: str, ledger: str, purpose: str = "Listen.") -> None:

@@ -11,7 +11,9 @@ from paths import SUPPORT
 from temporal_server import TemporalServer
 
 
-def begin(server: TemporalServer, store: str, ledger: Path, *purpose: str) -> subprocess.Popen[bytes]:
+def begin(
+    server: TemporalServer, store: str, ledger: Path, *purpose: str
+) -> subprocess.Popen[bytes]:
     """Start a process of `temporal_worker.py`."""
     script = [sys.executable, str(SUPPORT / "temporal_worker.py")]
     return subprocess.Popen([*script, server.address, store, str(ledger), *purpose])

@@ -21,7 +21,11 @@ def _state(number: int) -> dict[str, Any]:
             "kind": "wait", "wait_for": "signature", "answer_schema": schema, "output": {"signed_by": "by"},
             "transitions": onward,
         }  # fmt: skip
-    return {"purpose": f"Ask for k{number}", "required_context_keys": [f"k{number}"], "transitions": onward}
+    return {
+        "purpose": f"Ask for k{number}",
+        "required_context_keys": [f"k{number}"],
+        "transitions": onward,
+    }
 
 
 DEFINITION: dict[str, Any] = {
@@ -39,7 +43,9 @@ DEFINITION: dict[str, Any] = {
         f"s{COUNT}": {"kind": "final", "reply": "Done, {{ signed_by }}."},
     },
 }
-MESSAGES: list[Any] = [{"by": "Eve"} if number == PAUSED_AT else f"it is {number}" for number in range(COUNT)]
+MESSAGES: list[Any] = [
+    {"by": "Eve"} if number == PAUSED_AT else f"it is {number}" for number in range(COUNT)
+]
 
 
 def replies() -> list[Any]:
@@ -65,7 +71,9 @@ def reference() -> list[tuple[str, dict[str, Any]]]:
         async with machine() as made:
             chat = await made.start(greet=False)
             for message in MESSAGES:
-                turn = await (chat.send(message) if isinstance(message, str) else chat.answer(message))
+                turn = await (
+                    chat.send(message) if isinstance(message, str) else chat.answer(message)
+                )
                 found.append((turn.state, dict(turn.context)))
         return found
 

@@ -52,17 +52,30 @@ def test_a_collector_gets_the_spans_and_metrics_of_a_turn(monkeypatch: pytest.Mo
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         monkeypatch.setenv("OTEL_SERVICE_NAME", "front desk")
         end = export()
-        with Machine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")])) as machine:
+        with Machine.from_dict(
+            GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")])
+        ) as machine:
             assert machine.start(greet=False).send("I am Ada").state == "bye"
         end()
     traces = [ExportTraceServiceRequest.FromString(body) for body in received["/v1/traces"]]
     resources = [resource for trace in traces for resource in trace.resource_spans]
-    spans = [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
+    spans = [
+        span for resource in resources for scope in resource.scope_spans for span in scope.spans
+    ]
     assert {"invoke_agent greeter"} <= {span.name for span in spans}
-    assert {a.value.string_value for r in resources for a in r.resource.attributes if a.key == "service.name"} == {
-        "front desk"
-    }
+    assert {
+        a.value.string_value
+        for r in resources
+        for a in r.resource.attributes
+        if a.key == "service.name"
+    } == {"front desk"}
     assert all(b"Ada" not in body for bodies in received.values() for body in bodies)
     points = [ExportMetricsServiceRequest.FromString(body) for body in received["/v1/metrics"]]
-    names = {m.name for p in points for r in p.resource_metrics for s in r.scope_metrics for m in s.metrics}
+    names = {
+        m.name
+        for p in points
+        for r in p.resource_metrics
+        for s in r.scope_metrics
+        for m in s.metrics
+    }
     assert "gen_ai.client.operation.duration" in names

@@ -55,7 +55,9 @@ def collected() -> Iterator[Collected]:
 
 
 def talk(collected: Collected, machine: Machine, *messages: str, content: bool = False) -> None:
-    stop = instrument(tracer_provider=collected.tracers, meter_provider=collected.meters, content=content)
+    stop = instrument(
+        tracer_provider=collected.tracers, meter_provider=collected.meters, content=content
+    )
     try:
         with machine:
             chat = machine.start(greet=False)
@@ -83,10 +85,15 @@ def test_a_turn_is_a_span_with_its_model_call_and_its_transition(collected: Coll
     assert call.parent.span_id == turn.context.span_id
     assert turn.attributes[names.STATE] == "bye"
     assert turn.attributes[names.OPERATION] == "invoke_agent"
-    assert [(event.name, dict(event.attributes)[names.STATE]) for event in turn.events] == [(names.TRANSITION, "bye")]
+    assert [(event.name, dict(event.attributes)[names.STATE]) for event in turn.events] == [
+        (names.TRANSITION, "bye")
+    ]
     assert (call.attributes[names.INPUT_TOKENS], call.attributes["gen_ai.system"]) == (50, "openai")
     assert call.end_time - call.start_time >= 500_000_000
-    tokens = {point.attributes[names.TOKEN_TYPE]: point.sum for point in collected.metric(names.TOKEN_USAGE)}
+    tokens = {
+        point.attributes[names.TOKEN_TYPE]: point.sum
+        for point in collected.metric(names.TOKEN_USAGE)
+    }
     assert tokens == {"input": 50, "output": 7}
     (cost,) = collected.metric(names.TURN_COST)
     assert cost.value == pytest.approx(0.01)
@@ -94,7 +101,11 @@ def test_a_turn_is_a_span_with_its_model_call_and_its_transition(collected: Coll
 
 
 def test_words_are_left_out_unless_they_are_asked_for(collected: Collected) -> None:
-    talk(collected, Machine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye Ada.", name="Ada")])), "I am Ada")
+    talk(
+        collected,
+        Machine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye Ada.", name="Ada")])),
+        "I am Ada",
+    )
     assert "Ada" not in str([dict(span.attributes) for span in collected.spans.values()])
     collected.spans_kept.clear()
     model = ScriptedLLM([reply("bye", "Bye Ada.", name="Ada")])
@@ -108,7 +119,11 @@ KEPT: dict[str, Any] = {
     "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
     "tools": {"look": {"registered": "look"}},
     "states": {
-        "ask": {"purpose": "Ask", "tools": ["look"], "transitions": [{"target_state": "bye", "description": "Done"}]},
+        "ask": {
+            "purpose": "Ask",
+            "tools": ["look"],
+            "transitions": [{"target_state": "bye", "description": "Done"}],
+        },
         "bye": {"kind": "final", "reply": "Bye."},
     },
 }
@@ -137,10 +152,14 @@ def test_no_span_holds_a_value_that_was_ever_given_for_a_secret_key(collected: C
     assert "My PIN is •••" in text
     assert "Thanks for •••." in text
     assert "cannot use •••" in text
-    assert not [secret for secret in ("98765", "98 765", "9 8765", "9 8 7 6 5", "43210") if secret in text]
+    assert not [
+        secret for secret in ("98765", "98 765", "9 8765", "9 8 7 6 5", "43210") if secret in text
+    ]
 
 
-def test_the_newest_convention_is_behind_the_switch(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_convention_is_behind_the_switch(
+    collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(names.SWITCH, names.NEWEST)
     talk(collected, Machine.from_dict(GREETER, model=Model(model="openai/gpt-x")), "I am Ada")
     assert collected.spans["chat gpt-x"].attributes["gen_ai.provider.name"] == "openai"
@@ -163,15 +182,22 @@ def test_a_turn_that_fails_is_a_span_with_an_error(collected: Collected) -> None
     with pytest.raises(ModelError):
         talk(collected, Machine.from_dict(GREETER, model=ScriptedLLM([ModelError("down")])), "x")
     span = collected.spans["invoke_agent greeter"]
-    failed = [one for one in collected.spans_kept.get_finished_spans() if one.status.status_code.name == "ERROR"]
-    assert [one.attributes[names.ERROR_TYPE] for one in failed] == ["ModelError"] * 2  # the call and its turn
+    failed = [
+        one
+        for one in collected.spans_kept.get_finished_spans()
+        if one.status.status_code.name == "ERROR"
+    ]
+    # the call and its turn
+    assert [one.attributes[names.ERROR_TYPE] for one in failed] == ["ModelError"] * 2
     assert span is not None
 
 
 def test_time_to_the_first_words_of_a_stream(collected: Collected) -> None:
     stop = instrument(tracer_provider=collected.tracers, meter_provider=collected.meters)
     try:
-        with Machine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")])) as machine:
+        with Machine.from_dict(
+            GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")])
+        ) as machine:
             list(machine.start(greet=False).stream("Ada"))
     finally:
         stop()
@@ -219,7 +245,11 @@ def test_spans_of_the_hosts_code_lie_in_the_span_of_what_runs_it(collected: Coll
 
         def __init__(self) -> None:
             self.replies = ScriptedLLM(
-                [calls(("stock", {"item": "lamp"})), calls(("both", {})), reply("bye", "Three.", seen=True)]
+                [
+                    calls(("stock", {"item": "lamp"})),
+                    calls(("both", {})),
+                    reply("bye", "Three.", seen=True),
+                ]
             )
 
         async def complete(self, request: Any) -> ModelReply:
@@ -227,11 +257,21 @@ def test_spans_of_the_hosts_code_lie_in_the_span_of_what_runs_it(collected: Coll
                 return await self.replies.complete(request)
 
     keys = {"properties": {"seen": {"type": "boolean", "description": "Seen"}}}
-    machine = Machine.from_dict({**SHOP, "context_schema": keys}, model=Asked(), tools=[stock, both])
-    points = ("pre_processing", "post_transition", "context_update", "post_processing", "end_conversation")
+    machine = Machine.from_dict(
+        {**SHOP, "context_schema": keys}, model=Asked(), tools=[stock, both]
+    )
+    points = (
+        "pre_processing",
+        "post_transition",
+        "context_update",
+        "post_processing",
+        "end_conversation",
+    )
     for point in points:
         machine.add_handler(
-            create_handler(point).at(point).do(lambda _, name=point: mine.start_span(f"at {name}").end())
+            create_handler(point)
+            .at(point)
+            .do(lambda _, name=point: mine.start_span(f"at {name}").end())
         )
     talk(collected, machine, "lamps?")
     found = parents(collected)
@@ -259,14 +299,20 @@ def test_spans_of_tasks_checks_and_routes_lie_in_the_turn(collected: Collected) 
         "transitions": [{"target_state": "bye", "on": "on"}],
     }
     end = {"kind": "final"}
-    document = {**SHOP, "tools": {"stock": {"registered": "stock"}}, "states": {"help": task, "bye": end}}
+    document = {
+        **SHOP,
+        "tools": {"stock": {"registered": "stock"}},
+        "states": {"help": task, "bye": end},
+    }
 
     def stock() -> int:
         """How many there are."""
         mine.start_span("in the tool").end()
         return 3
 
-    machine = Machine.from_dict(document, model=ScriptedLLM([calls(("stock", {})), "Three."]), tools=[stock])
+    machine = Machine.from_dict(
+        document, model=ScriptedLLM([calls(("stock", {})), "Three."]), tools=[stock]
+    )
 
     @machine.function
     def work(ctx: Any) -> Any:
@@ -323,7 +369,9 @@ def test_instrumenting_twice_counts_nothing_twice(collected: Collected, times: i
     stops = [instrument(**providers) for _ in range(times)]
     with Machine.from_dict(GREETER, model=Model()) as machine:
         machine.start(greet=False).send("Ada")
-        assert [span.name for span in collected.spans_kept.get_finished_spans()].count("invoke_agent greeter") == 2
+        assert [span.name for span in collected.spans_kept.get_finished_spans()].count(
+            "invoke_agent greeter"
+        ) == 2
         stops[0]()  # its place was taken
         machine.start(greet=False)
         assert len(collected.spans_kept.get_finished_spans()) == 4

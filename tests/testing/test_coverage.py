@@ -87,7 +87,11 @@ def test_what_was_not_touched_is_listed_with_the_shortest_way_there(tmp_path: Pa
     found = covered(tmp_path, SHOP, age(20))
     assert missing(found.coverage) == {
         "states": ["/states/milk", "/states/left"],
-        "transitions": ["/states/ask/transitions/1", "/states/sort/transitions/1", "/global_transitions/0"],
+        "transitions": [
+            "/states/ask/transitions/1",
+            "/states/sort/transitions/1",
+            "/global_transitions/0",
+        ],
         "conditions": [
             "/states/ask/transitions/0/conditions/0=false",
             "/states/sort/transitions/0/conditions/0=false",
@@ -105,22 +109,34 @@ def test_what_was_not_touched_is_listed_with_the_shortest_way_there(tmp_path: Pa
 
 
 def test_a_condition_is_false_only_where_it_stopped_a_move(tmp_path: Path) -> None:
-    """That a menu shows it as closed is not enough: the reply picks the move, or the machine would make it."""
+    """That a menu shows it as closed is not enough: the reply picks the move, or the machine would
+    make it.
+    """
     false = "/states/ask/transitions/0/conditions/0=false"
     stays = {"name": "stays", "steps": [{"say": "x", "reply": {"message": "Hm."}}]}
     assert false in covered(tmp_path, SHOP, stays).coverage.missing("conditions")
     replies = [{"to": "sort", "message": ""}, {"message": "Hm."}]
-    picks = {"name": "picks", "steps": [{"say": "x", "replies": replies, "expect": {"events": ["MoveRefused"]}}]}
+    picks = {
+        "name": "picks",
+        "steps": [{"say": "x", "replies": replies, "expect": {"events": ["MoveRefused"]}}],
+    }
     assert false not in covered(tmp_path, SHOP, picks).coverage.missing("conditions")
     ask = SHOP["states"]["ask"]
-    auto = {**ask, "transitions": [{**ask["transitions"][0], "auto": True}, *ask["transitions"][1:]]}
+    auto = {
+        **ask,
+        "transitions": [{**ask["transitions"][0], "auto": True}, *ask["transitions"][1:]],
+    }
     by_itself = {**SHOP, "states": {**SHOP["states"], "ask": auto}}
     assert false not in covered(tmp_path, by_itself, stays).coverage.missing("conditions")
 
 
 def test_a_transition_to_the_state_itself_cannot_be_missed(tmp_path: Path) -> None:
     ask = SHOP["states"]["ask"]
-    again = {"target_state": "ask", "description": "Unsure", "conditions": [{"logic": {"<": [{"var": "age"}, 1]}}]}
+    again = {
+        "target_state": "ask",
+        "description": "Unsure",
+        "conditions": [{"logic": {"<": [{"var": "age"}, 1]}}],
+    }
     states = {**SHOP["states"], "ask": {**ask, "transitions": [again, *ask["transitions"]]}}
     found = covered(tmp_path, {**SHOP, "states": states}, age(20), age(3))
     assert missing(found.coverage) == {
@@ -174,27 +190,42 @@ TALK: dict[str, Any] = {
         "helped": {"reply": "Helped."},
         "end": {"reply": "Bye."},
     },
-    "global_transitions": [{"target_state": "help", "description": "Asks for help", "return": True}],
+    "global_transitions": [
+        {"target_state": "help", "description": "Asks for help", "return": True}
+    ],
 }
 
 
 def test_patterns_and_digressions_are_covered(tmp_path: Path) -> None:
     steps: list[dict[str, Any]] = [
         {"say": "Bob", "reply": {"to": "ask", "set": {"name": "Bob"}, "message": "Hm?"}},
-        {"say": "what?", "reply": {"to": "repeat", "message": ""}, "expect": {"events": ["Repaired"]}},
+        {
+            "say": "what?",
+            "reply": {"to": "repeat", "message": ""},
+            "expect": {"events": ["Repaired"]},
+        },
         {
             "say": "Ada!",
             "reply": {"set": {"name": "Ada"}, "message": "Ah."},
             "expect": {"events": ["Corrected"]},
         },
         {"say": "help", "reply": {"to": "help", "message": "Ok"}, "expect": "help"},
-        {"say": "ok", "reply": {"to": "helped"}, "expect": {"state": "ask", "events": ["FlowReturned"]}},
+        {
+            "say": "ok",
+            "reply": {"to": "helped"},
+            "expect": {"state": "ask", "events": ["FlowReturned"]},
+        },
     ]
     missed = missing(covered(tmp_path, TALK, {"name": "c", "steps": steps}).coverage)
     assert missed["patterns"] == ["/patterns/cancel", "/patterns/silence"]
     assert missed["transitions"] == ["/states/ask/transitions/0"]
-    silent = {"name": "silent", "steps": [steps[0], {"wait": 300}, {"say": "x", "reply": {"to": "cancel"}}]}
-    assert "patterns" not in missing(covered(tmp_path, TALK, {"name": "c", "steps": steps}, silent).coverage)
+    silent = {
+        "name": "silent",
+        "steps": [steps[0], {"wait": 300}, {"say": "x", "reply": {"to": "cancel"}}],
+    }
+    assert "patterns" not in missing(
+        covered(tmp_path, TALK, {"name": "c", "steps": steps}, silent).coverage
+    )
 
 
 def test_what_is_called_is_covered_by_its_name(tmp_path: Path) -> None:
@@ -203,7 +234,11 @@ def test_what_is_called_is_covered_by_its_name(tmp_path: Path) -> None:
         "name": "caller",
         "initial_state": "pay",
         "states": {
-            "pay": {"kind": "subflow", "flow": "pay.json", "transitions": [{"target_state": "done"}]},
+            "pay": {
+                "kind": "subflow",
+                "flow": "pay.json",
+                "transitions": [{"target_state": "done"}],
+            },
             "done": {"reply": "Done."},
         },
     }
@@ -221,9 +256,10 @@ def test_parts_of_one_file_are_put_together(tmp_path: Path) -> None:
     one, other = (play_file(file, options, names=(name,)).covered for name in ("age 20", "age 3"))
     assert one is not None
     assert other is not None
-    assert one.plus(Covered.from_dict(json.loads(json.dumps(other.to_dict())))).coverage == covered(
-        tmp_path, SHOP, age(20), age(3)
-    ).coverage
+    assert (
+        one.plus(Covered.from_dict(json.loads(json.dumps(other.to_dict())))).coverage
+        == covered(tmp_path, SHOP, age(20), age(3)).coverage
+    )
 
 
 @pytest.fixture
@@ -247,7 +283,9 @@ def test_the_table_and_the_file(shop: Desk) -> None:
         1,
         100.0,
     )
-    assert {"kind": "states", "name": "/states/left", "line": left, "way": ["ask", "left"]} in one["missing"]
+    assert {"kind": "states", "name": "/states/left", "line": left, "way": ["ask", "left"]} in one[
+        "missing"
+    ]
 
 
 def test_conversations_that_reach_what_is_missing_are_shown_and_written(shop: Desk) -> None:
@@ -262,7 +300,9 @@ def test_conversations_that_reach_what_is_missing_are_shown_and_written(shop: De
     whole = shop.run("test", "--fail-under", "90")
     assert (whole.code, "reached by" in whole.out) == (0, False)
     again = shop.run("test", "--generate", "a.test.json", "a.missing.test.json")
-    assert again.err == "llm-fsm: nothing to add for shop.json; not reached: /global_transitions/0\n"
+    assert (
+        again.err == "llm-fsm: nothing to add for shop.json; not reached: /global_transitions/0\n"
+    )
 
 
 def test_what_no_conversation_reaches_is_said(desk: Desk) -> None:
@@ -278,7 +318,11 @@ def test_what_happens_on_the_way_is_told_in_one_line() -> None:
         "state": "sign",
         "context": {"age": 3},
         "start": {"reply": {"raw": "[]"}},
-        "steps": [{"answer": True}, {"wait": 61.0}, {"say": "x", "replies": [{"raw": "{"}, {"message": "y"}]}],
+        "steps": [
+            {"answer": True},
+            {"wait": 61.0},
+            {"say": "x", "replies": [{"raw": "{"}, {"message": "y"}]},
+        ],
     }
     told = KeptConversation(case=case, reaches=()).summary()
     assert told == 'in sign; with {"age": 3}; "[]"; answer true; wait 61 s; say → "{", stays'
@@ -311,7 +355,8 @@ def test_a_picture_shows_what_was_touched(shop: Desk) -> None:
         in shop.run("show", "shop.json", "--coverage", "cov.json", "--format", "dot").out
     )
     assert (
-        "milk (final) (✗)" in shop.run("show", "shop.json", "--coverage", "cov.json", "--format", "boxes").out
+        "milk (final) (✗)"
+        in shop.run("show", "shop.json", "--coverage", "cov.json", "--format", "boxes").out
     )
 
 

@@ -14,7 +14,10 @@ from paths import ROOT
 
 CASES = [
     {"name": "good", "steps": [{"say": "x", "reply": {"to": "done"}, "expect": "done"}]},
-    {"name": "bad one", "steps": [{"say": "x", "reply": {"to": "done"}, "expect": {"ended": False}}]},
+    {
+        "name": "bad one",
+        "steps": [{"say": "x", "reply": {"to": "done"}, "expect": {"ended": False}}],
+    },
     {"name": "later", "skip": "not yet", "steps": []},
 ]
 DEFINITION = {
@@ -40,7 +43,9 @@ def test_cases_are_tests_and_failures_have_their_line(tmp_path: Path) -> None:
     column = 16
     line = text.splitlines().index('      "ended": false') + 1
     assert done.returncode == 1
-    assert f"a.test.json:{line}:{column}: step 1: expected ended false, but it is true" in done.stdout
+    assert (
+        f"a.test.json:{line}:{column}: step 1: expected ended false, but it is true" in done.stdout
+    )
     assert "1 failed, 1 passed, 1 skipped" in done.stdout
     assert "not yet" in done.stdout
     assert "Traceback" not in done.stdout
@@ -70,7 +75,10 @@ ASKS_THE_STOCK = {
     "steps": [
         {
             "say": "mugs?",
-            "replies": [{"calls": [{"name": "stock", "arguments": {"item": "mug"}}]}, {"to": "bye"}],
+            "replies": [
+                {"calls": [{"name": "stock", "arguments": {"item": "mug"}}]},
+                {"to": "bye"},
+            ],
             "expect": {"tools": [{"name": "stock", "error": False}]},
         }
     ],
@@ -80,7 +88,9 @@ STOCK = "def stock(item: str) -> int:\n    return 7\n\n\nTOOLS = [stock]\n"
 
 def shop(folder: Path, settings: str) -> Path:
     """Write a test whose tool the case does not play, and the settings of pytest."""
-    (folder / "shop.test.json").write_text(json.dumps({"definition": SHOP, "cases": [ASKS_THE_STOCK]}))
+    (folder / "shop.test.json").write_text(
+        json.dumps({"definition": SHOP, "cases": [ASKS_THE_STOCK]})
+    )
     (folder / "pytest.ini").write_text(f"[pytest]\n{settings}\n")
     return folder
 
@@ -126,7 +136,9 @@ def test_a_file_of_the_setting_that_cannot_be_used_is_named(tmp_path: Path) -> N
 def test_nothing_is_loaded_before_there_is_such_a_file() -> None:
     loaded = "print([m for m in sys.modules if m.startswith('llm_fsm.')])"
     program = f"import sys; import llm_fsm.testing.pytest_plugin; {loaded}"
-    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        (sys.executable, "-c", program), capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "['llm_fsm.testing', 'llm_fsm.testing.pytest_plugin']"
 
 
@@ -165,7 +177,9 @@ def test_files_of_other_programs_are_passed_over_in_plain_pytest(tmp_path: Path)
     for name, text in FOREIGN.items():
         (tmp_path / f"{name}.test.json").write_text(text, encoding="utf-8")
     (tmp_path / "latin.test.json").write_bytes(b'{"a": "\xe9"}')
-    (tmp_path / "ours.test.json").write_text(json.dumps({"definition": DEFINITION, "cases": CASES[:1], "x-by": "me"}))
+    (tmp_path / "ours.test.json").write_text(
+        json.dumps({"definition": DEFINITION, "cases": CASES[:1], "x-by": "me"})
+    )
     (tmp_path / "test_mine.py").write_text("def test_mine(): pass\n")
     done = run(tmp_path)
     assert done.returncode == 0

@@ -41,15 +41,22 @@ class Both:
             return self.human[min(said, len(self.human) - 1)]
         last = body["messages"][-1]["content"]
         to, update = (
-            ("bye", {"name": "Ada"}) if "Ada" in last.rsplit("<user_input>", 1)[-1] else ("hello", {})
+            ("bye", {"name": "Ada"})
+            if "Ada" in last.rsplit("<user_input>", 1)[-1]
+            else ("hello", {})
         )
-        return {"transition": {"target_state": to, "context_update": update}, "message": "Your name?"}
+        return {
+            "transition": {"target_state": to, "context_update": update},
+            "message": "Your name?",
+        }
 
 
 def simulated(desk: Desk, policy: Any, user: Any, *options: str) -> tuple[int, str]:
     desk.write("u.test.json", {"definition": "greeter.json", "users": [user]})
     with serve_scripted(policy) as server:
-        done = desk.run("test", "--simulate", "--model", "m", "--base-url", server.base_url, *options)
+        done = desk.run(
+            "test", "--simulate", "--model", "m", "--base-url", server.base_url, *options
+        )
     return done.code, done.out + done.err
 
 
@@ -69,15 +76,27 @@ def test_a_goal_that_is_reached_is_counted(desk: Desk) -> None:
             USER,
             "in hello, after 4 turns: the success rule does not hold; the user gave up after max_turns, 4",
         ),
-        (Both("[END]"), USER, "in hello, after 0 turns: the success rule does not hold; the user left"),
-        (Both(" "), USER, "in hello, after 0 turns: the success rule does not hold; the user said nothing"),
+        (
+            Both("[END]"),
+            USER,
+            "in hello, after 0 turns: the success rule does not hold; the user left",
+        ),
+        (
+            Both(" "),
+            USER,
+            "in hello, after 0 turns: the success rule does not hold; the user said nothing",
+        ),
         (Both("hi"), {**USER, "success": {"date": ["x"]}}, "the success rule cannot be evaluated"),
         (
             Both("I am Ada", verdict='{"passed": false, "reason": "rude"}'),
             {**USER, "judge": "It was polite"},
             "after 1 turn: rude",
         ),
-        (Both("I am Ada", verdict="hm"), {**USER, "judge": "It was polite"}, "the judge gave no verdict"),
+        (
+            Both("I am Ada", verdict="hm"),
+            {**USER, "judge": "It was polite"},
+            "the judge gave no verdict",
+        ),
         (Both("hi"), {"persona": "p", "goal": "g", "max_turns": 1}, "the conversation did not end"),
     ],
 )
@@ -88,7 +107,9 @@ def test_a_goal_that_is_not_reached_is_told_and_fails_nothing(
     assert (code, told in out) == (0, True), out
 
 
-def test_where_an_error_ended_every_conversation_nothing_was_measured_and_that_fails(desk: Desk) -> None:
+def test_where_an_error_ended_every_conversation_nothing_was_measured_and_that_fails(
+    desk: Desk,
+) -> None:
     broken = [HttpReply(status=400)] * 4
     code, out = simulated(desk, broken, USER)
     assert (code, "ModelError" in out) == (1, True), out
@@ -115,12 +136,17 @@ def test_a_threshold_makes_a_gate_of_it(desk: Desk) -> None:
 def test_a_judge_may_say_so_and_a_rate_stands_in_the_xml_for_programs(desk: Desk) -> None:
     policy = Both("I am Ada", verdict='Well: {"passed": true, "reason": "kind"}')
     assert simulated(desk, policy, {**USER, "judge": "It was polite"}, "--junitxml=r.xml")[0] == 0
-    found = {one.get("name"): one.get("value") for one in ET.parse(desk.folder / "r.xml").iter("property")}
+    found = {
+        one.get("name"): one.get("value")
+        for one in ET.parse(desk.folder / "r.xml").iter("property")
+    }
     assert found == {"runs passed": "1 of 1", "turns on average": "1.0"}
 
 
 def test_there_may_be_nobody(desk: Desk) -> None:
-    desk.write("a.test.json", {"definition": "greeter.json", "steps": [{"say": "x", "expect": "hello"}]})
+    desk.write(
+        "a.test.json", {"definition": "greeter.json", "steps": [{"say": "x", "expect": "hello"}]}
+    )
     desk.replies()
     done = desk.run("test", "--simulate", "--model", "offline")
     assert (done.code, "name another one with --user-model" in done.err) == (4, True)
@@ -128,9 +154,10 @@ def test_there_may_be_nobody(desk: Desk) -> None:
     assert (done.code, "no tests ran" in done.out) == (5, True)
     desk.write("b.test.json", {"definition": "greeter.json", "users": [{"persona": "p"}]})
     done = desk.run("test", "--simulate", "--model", "scripted:replies.json")
-    assert (done.code, 'b.test.json:1:42: error: the key "goal" is missing' in done.out) == (1, True), (
-        done.out
-    )
+    assert (done.code, 'b.test.json:1:42: error: the key "goal" is missing' in done.out) == (
+        1,
+        True,
+    ), done.out
 
 
 def test_users_alone_are_no_cases(desk: Desk, tmp_path: Path) -> None:
@@ -138,9 +165,14 @@ def test_users_alone_are_no_cases(desk: Desk, tmp_path: Path) -> None:
     assert desk.run("test").code == 5
 
 
-def test_a_user_finds_tools_and_context_as_the_file_sets_them_and_no_secret_is_reported(desk: Desk) -> None:
+def test_a_user_finds_tools_and_context_as_the_file_sets_them_and_no_secret_is_reported(
+    desk: Desk,
+) -> None:
     greeter = {**GREETER, "tools": {"find": {"registered": "find"}}}
-    greeter["states"] = {**GREETER["states"], "hello": {**GREETER["states"]["hello"], "tools": ["find"]}}
+    greeter["states"] = {
+        **GREETER["states"],
+        "hello": {**GREETER["states"]["hello"], "tools": ["find"]},
+    }
     desk.write("greeter.json", greeter)
     both, called = Both("My pin is 4711"), list[str]()
 
@@ -152,10 +184,17 @@ def test_a_user_finds_tools_and_context_as_the_file_sets_them_and_no_secret_is_r
             return calls(("find", {"id": 7}))
         called.append(last["content"])
         update = {"name": "Ada", "pin": "4711"}
-        return {"transition": {"target_state": "bye", "context_update": update}, "message": "I noted 4711"}
+        return {
+            "transition": {"target_state": "bye", "context_update": update},
+            "message": "I noted 4711",
+        }
 
     user = {**USER, "success": {"==": [{"var": "age"}, 7]}, "context": {"age": 7}}
-    file = {"definition": "greeter.json", "tools": {"find": {"result": "table 4"}}, "context": {"age": 5}}
+    file = {
+        "definition": "greeter.json",
+        "tools": {"find": {"result": "table 4"}},
+        "context": {"age": 5},
+    }
     desk.write("u.test.json", {**file, "users": [user]})
     with serve_scripted(answer) as server:
         options = ("--model", "m", "--base-url", server.base_url, "--threshold", "1", "-rA")

@@ -16,7 +16,9 @@ def call(name: str, **changes: Any) -> PlannedCall:
 
 
 class Log:
-    """Performs calls and notes when each begins and ends; a call waits once for each of its letters."""
+    """Performs calls and notes when each begins and ends; a call waits once for each of its
+    letters.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -54,7 +56,8 @@ async def test_results_stand_in_the_order_of_the_calls_whoever_ends_first():
 
 
 @pytest.mark.parametrize(
-    ("own", "left", "limit"), [(None, None, 60.0), (5.0, None, 5.0), (90.0, 30.0, 30.0), (None, 2.0, 2.0)]
+    ("own", "left", "limit"),
+    [(None, None, 60.0), (5.0, None, 5.0), (90.0, 30.0, 30.0), (None, 2.0, 2.0)],
 )
 async def test_a_call_may_take_what_is_said_of_it_and_never_more_than_is_left(own, left, limit):
     seen = []

@@ -50,19 +50,26 @@ from llm_fsm.tools.formats import formatted, google_schema
         ({"type": "object", "required": ["a"]}, {"type": "OBJECT"}),
     ],
 )
-def test_a_schema_is_said_in_the_words_that_google_knows(schema: dict[str, Any], google: dict[str, Any]):
+def test_a_schema_is_said_in_the_words_that_google_knows(
+    schema: dict[str, Any], google: dict[str, Any]
+):
     assert google_schema(schema) == google
 
 
 def test_a_tool_without_parameters_has_none_for_google():
     spec = ToolSpec(name="now", description="d", parameters={"type": "object", "properties": {}})
-    assert formatted([spec], "google") == [{"function_declarations": [{"name": "now", "description": "d"}]}]
+    assert formatted([spec], "google") == [
+        {"function_declarations": [{"name": "now", "description": "d"}]}
+    ]
     assert formatted([], "google") == []
     assert json.dumps(formatted([spec], "openai"))
 
 
 def test_the_text_of_a_tool_is_written_once_however_many_tools_there_are():
-    specs = [ToolSpec(name=f"tool_{at}", description="é", parameters={"type": "object"}) for at in range(300)]
+    specs = [
+        ToolSpec(name=f"tool_{at}", description="é", parameters={"type": "object"})
+        for at in range(300)
+    ]
     texts = [spec.text for spec in specs]
     assert json.loads(texts[0]) == formatted(specs, "openai")[0]
     assert all(spec.text is text for spec, text in zip(specs, texts, strict=True))

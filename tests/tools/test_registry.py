@@ -34,10 +34,14 @@ class Pair:
 
 
 def planned(name: str, arguments: dict[str, Any] | None = None, **changes: Any) -> PlannedCall:
-    return PlannedCall(**{"id": name, "name": name, "arguments": arguments or {}, "key": "k", **changes})
+    return PlannedCall(
+        **{"id": name, "name": name, "arguments": arguments or {}, "key": "k", **changes}
+    )
 
 
-async def outcome(function: Any, arguments: dict[str, Any] | None = None, **options: Any) -> ToolResult:
+async def outcome(
+    function: Any, arguments: dict[str, Any] | None = None, **options: Any
+) -> ToolResult:
     """The result of one call of a function in state `s`."""
     registry = ToolRegistry()
     registry.register(function, name="f", **options)
@@ -165,10 +169,19 @@ async def test_what_has_an_evident_form_is_a_result(value, taken):
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (object(), "the tool has run to its end; its result has no JSON form: a object has no JSON form"),
-        (b"\xff\xfe", "the tool has run to its end; its result has no JSON form: a bytes has no JSON form"),
+        (
+            object(),
+            "the tool has run to its end; its result has no JSON form: a object has no JSON form",
+        ),
+        (
+            b"\xff\xfe",
+            "the tool has run to its end; its result has no JSON form: a bytes has no JSON form",
+        ),
         (float("nan"), "numbers must be finite, and whole ones fit in 64 bits"),
-        ("x" * 10_000_000, "the tool has run to its end, but its result is lost: the result is too large"),
+        (
+            "x" * 10_000_000,
+            "the tool has run to its end, but its result is lost: the result is too large",
+        ),
         ([0] * 3_000_000, "too large"),
         ({"a": ["y" * 600_000, "z" * 600_000]}, "too large"),
         (circle(), "it has more, or contains itself"),
@@ -191,7 +204,12 @@ async def test_a_tool_that_has_acted_is_never_told_to_have_failed_for_its_result
 
 
 async def test_parts_without_a_form_leave_the_rest_of_a_result():
-    made = {"order": 7, "lock": object(), "lines": [{"n": 1, "at": Pair(object(), 2)}], "sum": float("inf")}
+    made = {
+        "order": 7,
+        "lock": object(),
+        "lines": [{"n": 1, "at": Pair(object(), 2)}],
+        "sum": float("inf"),
+    }
     value = (await outcome(lambda: made)).value
     assert value["order"] == 7
     assert "a object has no JSON form" in value["lock"]
@@ -265,7 +283,9 @@ async def test_an_interrupt_is_no_result():
 
 
 @pytest.mark.parametrize("at_most_once", [False, True])
-async def test_a_call_that_was_given_up_is_of_unknown_outcome_where_it_must_not_be_repeated(at_most_once):
+async def test_a_call_that_was_given_up_is_of_unknown_outcome_where_it_must_not_be_repeated(
+    at_most_once,
+):
     release = threading.Event()
 
     def plain() -> None:
@@ -279,7 +299,10 @@ async def test_a_call_that_was_given_up_is_of_unknown_outcome_where_it_must_not_
         registry.register(function, name="f")
         call = planned("f", timeout=0.01, at_most_once=at_most_once)
         (result,) = (await Toolbox(registry).run([call], "s")).results
-        assert (result.unknown, "did not finish within" in str(result.error)) == (at_most_once, True)
+        assert (result.unknown, "did not finish within" in str(result.error)) == (
+            at_most_once,
+            True,
+        )
     release.set()
 
 
@@ -314,7 +337,9 @@ async def test_a_coroutine_that_will_not_be_cancelled_is_left_to_itself(monkeypa
     results = [await outcome(function, timeout=0.05) for function in (stubborn, wrapped)]
     release.set()
     await asyncio.sleep(0.01)
-    assert {result.error for result in results} == {"it did not finish within 0.05 seconds, and was given up"}
+    assert {result.error for result in results} == {
+        "it did not finish within 0.05 seconds, and was given up"
+    }
 
 
 async def test_what_a_coroutine_gives_when_it_is_told_to_stop_counts():
@@ -351,7 +376,10 @@ async def test_who_cancels_the_run_cancels_the_tools():
         ({"a": "x"}, "a: Input should be a valid integer"),
         ({"a": 1, "bb": 2}, "bb: there is no such argument; did you mean 'b'?"),
         ({"a": 1, "zzz": 2}, "zzz: there is no such argument; there are a, b"),
-        ({"a": None, "b": []}, "a: Input should be a valid integer; b: Input should be a valid integer"),
+        (
+            {"a": None, "b": []},
+            "a: Input should be a valid integer; b: Input should be a valid integer",
+        ),
     ],
 )
 async def test_wrong_arguments_are_named_and_nothing_is_called(arguments, says):
@@ -419,7 +447,12 @@ def test_a_registered_function_stays_a_function():
         ("zwei", "Second."),
     ]
     policy = registry.get("zwei").policy
-    assert (policy.parallel, policy.scope, policy.timeout, policy.breaking) == (True, ("a",), 3, False)
+    assert (policy.parallel, policy.scope, policy.timeout, policy.breaking) == (
+        True,
+        ("a",),
+        3,
+        False,
+    )
     assert ("one" in registry, "two" in registry, registry.get("two")) == (True, False, None)
     assert [spec.name for spec in registry.specs("b")] == ["one"]
     assert [spec.name for spec in registry.specs("a")] == ["one", "zwei"]
@@ -462,14 +495,21 @@ def test_the_schemas_are_those_of_the_providers():
     assert registry.schemas("openai") == [
         {
             "type": "function",
-            "function": {"name": "add", "description": "Add two numbers.", "parameters": parameters},
+            "function": {
+                "name": "add",
+                "description": "Add two numbers.",
+                "parameters": parameters,
+            },
         }
     ]
     assert registry.schemas("anthropic") == [
         {"name": "add", "description": "Add two numbers.", "input_schema": parameters}
     ]
     (google,) = registry.schemas("google")[0]["function_declarations"]
-    assert google["parameters"]["properties"] == {"a": {"type": "INTEGER"}, "b": {"type": "INTEGER"}}
+    assert google["parameters"]["properties"] == {
+        "a": {"type": "INTEGER"},
+        "b": {"type": "INTEGER"},
+    }
     json.dumps(registry.schemas("google"))
     with pytest.raises(ValueError, match="the formats are openai, anthropic and google"):
         registry.schemas("cohere")

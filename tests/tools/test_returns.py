@@ -1,4 +1,6 @@
-"""What a function gives is known when it is registered, or said when it is called: never a success of nothing."""
+"""What a function gives is known when it is registered, or said when it is called: never a success
+of nothing.
+"""
 
 import array
 import dataclasses
@@ -84,7 +86,9 @@ DOORS = {
     "what follows in a workflow": lambda f: workflow(ways={"a": f}),
     "a validator of a workflow": lambda f: workflow(validator=Judge(f)),
     "a tool of a workflow": lambda f: (
-        Workflow("w", [StateSpec("a", tools=[ToolSpec("t", "T", {}, f)])], {"a": None}, None).definition
+        Workflow(
+            "w", [StateSpec("a", tools=[ToolSpec("t", "T", {}, f)])], {"a": None}, None
+        ).definition
     ),
     "a state of a state machine": chart,
 }
@@ -93,7 +97,9 @@ DOORS = {
 @pytest.mark.parametrize("function", [plain, awaited, partial(plain), Called()])
 @pytest.mark.parametrize("door", DOORS)
 def test_no_door_takes_a_function_whose_call_runs_nothing(door, function):
-    with pytest.raises((ValueError, TypeError, InvalidDefinition, Exception), match="is a generator function"):
+    with pytest.raises(
+        (ValueError, TypeError, InvalidDefinition, Exception), match="is a generator function"
+    ):
         DOORS[door](function)
 
 
@@ -117,8 +123,12 @@ def gives_complex() -> complex:
     return 1j
 
 
-@pytest.mark.parametrize("function", [gives_iterator, gives_generator, gives_async, gives_bytes, gives_complex])
-@pytest.mark.parametrize("door", ["a tool", "a function", "a state of a workflow", "a tool of a workflow"])
+@pytest.mark.parametrize(
+    "function", [gives_iterator, gives_generator, gives_async, gives_bytes, gives_complex]
+)
+@pytest.mark.parametrize(
+    "door", ["a tool", "a function", "a state of a workflow", "a tool of a workflow"]
+)
 def test_a_return_type_without_a_json_form_is_said_when_the_function_is_registered(door, function):
     with pytest.raises(Exception, match=r"returns .*, which has no JSON form"):
         DOORS[door](function)
@@ -139,7 +149,12 @@ WORK = {
     "initial_state": "work",
     "tools": {"order": {"registered": "order"}},
     "states": {
-        "work": {"kind": "task", "purpose": "Order.", "tools": ["order"], "transitions": [{"target_state": "end"}]},
+        "work": {
+            "kind": "task",
+            "purpose": "Order.",
+            "tools": ["order"],
+            "transitions": [{"target_state": "end"}],
+        },
         "end": {"kind": "final"},
     },
 }
@@ -150,7 +165,9 @@ def returned(function: Any) -> list[tuple[Any, str | None]]:
     with Machine.from_dict(WORK, model=ScriptedLLM([calls(("order", {})), "Done."])) as machine:
         machine.tool(function, name="order", description="Order")
         events = machine.run().events
-    return [(event.result, event.error) for event in events if type(event).__name__ == "ToolReturned"]
+    return [
+        (event.result, event.error) for event in events if type(event).__name__ == "ToolReturned"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +254,9 @@ def test_what_a_tool_gives_is_kept_and_said_at_the_place_of_what_cannot_be(made,
     assert returned(lambda: made) == [(kept, None)]
 
 
-@pytest.mark.parametrize(("made", "kept"), [form for form in FORMS if not isinstance(form[0], Refusing)])
+@pytest.mark.parametrize(
+    ("made", "kept"), [form for form in FORMS if not isinstance(form[0], Refusing)]
+)
 def test_the_output_of_a_task_and_of_a_workflow_is_kept_alike(made, kept):
     ran = []
 

@@ -57,12 +57,17 @@ def properties(function: Any) -> dict[str, Any]:
 
 
 def plain(a: str, b: int, c: float, d: bool, e: list[str], f: dict[str, int]) -> None: ...  # noqa: PLR0917
-def defaults(a: int = 3, b: str | None = None, c: tuple[int, ...] = (1, 2), d: object = object) -> None: ...
+def defaults(
+    a: int = 3, b: str | None = None, c: tuple[int, ...] = (1, 2), d: object = object
+) -> None: ...
 def choices(a: Literal["x", "y"], b: Colour = Colour.red, c: Level = Level.low) -> None: ...
 def described(
     a: Annotated[str, "An id"], b: Annotated[int, Field(description="How many", ge=1)] = 1
 ) -> None: ...
-def fields(a: int = Field(3, description="Count"), b: list[str] = Field(default_factory=list)) -> None: ...  # noqa: B008
+def fields(
+    a: int = Field(3, description="Count"),
+    b: list[str] = Field(default_factory=list),  # noqa: B008
+) -> None: ...
 def nothing() -> None: ...
 def untyped(a, b=1) -> None: ...
 
@@ -166,7 +171,11 @@ def test_types_of_the_place_where_a_tool_is_made_are_found():
 @pytest.mark.parametrize(
     ("function", "arguments", "given"),
     [
-        (plain, {"a": 7, "b": "3", "c": 1, "d": "yes", "e": [], "f": {}}, {"a": "7", "b": 3, "d": True}),
+        (
+            plain,
+            {"a": 7, "b": "3", "c": 1, "d": "yes", "e": [], "f": {}},
+            {"a": "7", "b": 3, "d": True},
+        ),
         (defaults, {}, {}),
         (choices, {"a": "x", "b": "b", "c": 2}, {"a": "x", "b": Colour.blue, "c": Level.high}),
         (fields, {}, {"a": 3, "b": []}),
@@ -228,7 +237,10 @@ def opaque(a: Opaque) -> None: ...
     [
         (stars, r"tool 'stars': \*numbers tells a model nothing; name every parameter"),
         (more_stars, r"tool 'more_stars': \*\*options tells a model nothing"),
-        (unknown, "tool 'unknown': a type hint cannot be resolved: name 'NoSuchType' is not defined"),
+        (
+            unknown,
+            "tool 'unknown': a type hint cannot be resolved: name 'NoSuchType' is not defined",
+        ),
         (opaque, "tool 'opaque': no JSON can be made of a parameter's type"),
     ],
 )
@@ -276,7 +288,8 @@ def test_references_are_replaced_by_what_they_refer_to(schema, flat):
 
 def test_a_schema_that_would_explode_stays_as_it_is():
     defs: dict[str, Any] = {
-        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": f"#/$defs/D{n + 1}"}]} for n in range(30)
+        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": f"#/$defs/D{n + 1}"}]}
+        for n in range(30)
     }
     schema = {"items": {"$ref": "#/$defs/D0"}, "$defs": {**defs, "D30": {"type": "null"}}}
     assert flattened(schema) == schema

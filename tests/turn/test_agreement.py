@@ -1,4 +1,6 @@
-"""`confirms` and `agrees`: a yes counts only for the values that the user was shown, and acts are held to it."""
+"""`confirms` and `agrees`: a yes counts only for the values that the user was shown, and acts are
+held to it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SCHEMA: dict[str, Any] = {
 COLLECT: dict[str, Any] = {
     "purpose": "How many guests, and when?",
     "required_context_keys": ["guests", "day"],
-    "transitions": [{"target_state": "confirm", "conditions": [{"requires_context_keys": ["guests", "day"]}]}],
+    "transitions": [
+        {"target_state": "confirm", "conditions": [{"requires_context_keys": ["guests", "day"]}]}
+    ],
 }
 CONFIRM: dict[str, Any] = {
     "purpose": "Shall I book it?",
@@ -33,18 +37,29 @@ CONFIRM: dict[str, Any] = {
     "confirms": ["guests", "day"],
     "transitions": [{"target_state": "booked", "description": "The user says yes", "agrees": True}],
 }
-STATES: dict[str, Any] = {"collect": COLLECT, "confirm": CONFIRM, "booked": {"reply": "Booked for {{ guests }}."}}
+STATES: dict[str, Any] = {
+    "collect": COLLECT,
+    "confirm": CONFIRM,
+    "booked": {"reply": "Booked for {{ guests }}."},
+}
 
 SURE: dict[str, Any] = {
     "required_context_keys": ["sure"],
     "transitions": [
-        {"target_state": "booked", "agrees": True, "conditions": [{"logic": {"==": [{"var": "sure"}, True]}}]}
+        {
+            "target_state": "booked",
+            "agrees": True,
+            "conditions": [{"logic": {"==": [{"var": "sure"}, True]}}],
+        }
     ],
 }
 
 
 def states(**changes: Any) -> dict[str, Any]:
-    return {**STATES, **{name: {**STATES.get(name, {}), **change} for name, change in changes.items()}}
+    return {
+        **STATES,
+        **{name: {**STATES.get(name, {}), **change} for name, change in changes.items()},
+    }
 
 
 def bot(made_states: Any = STATES, **more: Any) -> Any:
@@ -60,7 +75,9 @@ def at_confirm(made: Any, **options: Any) -> Session:
 def test_a_yes_to_what_was_read_back_is_taken_and_recorded() -> None:
     done = say(bot(), at_confirm(bot()), "yes", reply("booked", ""))
     assert (done.session.state, done.text) == ("booked", "Booked for 4.")
-    assert done.of(ev.Agreed) == [ev.Agreed(keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2)]
+    assert done.of(ev.Agreed) == [
+        ev.Agreed(keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2)
+    ]
     expected = Agreement(keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2)
     assert done.session.agreement == expected
 
@@ -68,18 +85,31 @@ def test_a_yes_to_what_was_read_back_is_taken_and_recorded() -> None:
 @pytest.mark.parametrize("patterns", [[], ["correct"]])
 def test_yes_but_changes_the_value_stays_and_reads_back_anew(patterns: list[str]) -> None:
     made = bot(patterns=patterns)
-    but = say(made, at_confirm(made), "yes, but for five", reply("booked", "Booked for five!", guests=5))
+    but = say(
+        made, at_confirm(made), "yes, but for five", reply("booked", "Booked for five!", guests=5)
+    )
     assert (but.session.state, but.session.context["guests"]) == ("confirm", 5)
     assert but.text == "A table for 5 on Friday. Shall I book it?"
     assert [event.by for event in but.of(ev.MoveRefused)] == ["agrees"]
     done = say(made, but.session, "yes", reply("booked", ""))
-    assert (done.session.state, done.session.agreement and done.session.agreement.values["guests"]) == ("booked", 5)
+    assert (
+        done.session.state,
+        done.session.agreement and done.session.agreement.values["guests"],
+    ) == ("booked", 5)
 
 
 def test_without_a_fixed_reply_the_model_reads_the_new_values_back() -> None:
     made = bot(states(confirm={"reply": None}))
-    shown = talk(made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")).session
-    but = say(made, shown, "yes, for five", reply("booked", "Done!", guests=5), reply("confirm", "Five on Friday?"))
+    shown = talk(
+        made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")
+    ).session
+    but = say(
+        made,
+        shown,
+        "yes, for five",
+        reply("booked", "Done!", guests=5),
+        reply("confirm", "Five on Friday?"),
+    )
     assert (but.session.state, but.text) == ("confirm", "Five on Friday?")
     assert "<reads_back>guests, day</reads_back>" in but.requests[-1].messages[-1].content
     assert say(made, but.session, "yes", reply("booked", "Done!")).session.state == "booked"
@@ -87,15 +117,28 @@ def test_without_a_fixed_reply_the_model_reads_the_new_values_back() -> None:
 
 def test_an_old_question_is_not_asked_again_about_new_values() -> None:
     made = bot(states(confirm={"reply": None}), patterns=["correct"])
-    shown = talk(made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")).session
-    done = say(made, shown, "make it five", reply("confirm", "Noted.", guests=5), reply("confirm", "Five on Friday?"))
+    shown = talk(
+        made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")
+    ).session
+    done = say(
+        made,
+        shown,
+        "make it five",
+        reply("confirm", "Noted.", guests=5),
+        reply("confirm", "Five on Friday?"),
+    )
     assert done.text == "Noted.\n\nFive on Friday?"
 
 
 def test_an_early_yes_is_no_yes() -> None:
     made = bot(states(confirm=SURE))
-    early = talk(made, "four on Friday, and yes", reply("confirm", "", guests=4, day="Friday", sure=True))
-    assert (early.session.state, early.text) == ("confirm", "A table for 4 on Friday. Shall I book it?")
+    early = talk(
+        made, "four on Friday, and yes", reply("confirm", "", guests=4, day="Friday", sure=True)
+    )
+    assert (early.session.state, early.text) == (
+        "confirm",
+        "A table for 4 on Friday. Shall I book it?",
+    )
     assert say(made, early.session, "yes", reply("booked", "")).session.state == "booked"
 
 
@@ -103,7 +146,10 @@ def test_a_state_that_has_not_spoken_takes_no_yes() -> None:
     made = bot()
     begun = start(made, context={"guests": 4, "day": "Friday"}, state="confirm").session
     done = say(made, begun, "yes", reply("booked", ""))
-    assert (done.session.state, done.text) == ("confirm", "A table for 4 on Friday. Shall I book it?")
+    assert (done.session.state, done.text) == (
+        "confirm",
+        "A table for 4 on Friday. Shall I book it?",
+    )
     assert say(made, done.session, "yes", reply("booked", "")).session.state == "booked"
 
 
@@ -117,7 +163,9 @@ def test_a_change_that_is_refused_is_no_yes_to_the_old_value() -> None:
 
 def test_a_value_that_no_reply_may_write_is_not_agreed_to_when_the_user_wants_another() -> None:
     made = bot(states(confirm={"confirms": ["price"], "reply": "{{ price }} euros?"}))
-    shown = talk(made, "four", reply("confirm", "", guests=4, day="Friday"), context={"price": 20}).session
+    shown = talk(
+        made, "four", reply("confirm", "", guests=4, day="Friday"), context={"price": 20}
+    ).session
     done = say(made, shown, "yes, for 5 euros", reply("booked", "Done!", price=5))
     assert (done.session.state, done.session.context["price"]) == ("confirm", 20)
 
@@ -129,18 +177,26 @@ def test_a_fast_yes_counts_as_one_and_only_for_what_was_read_back() -> None:
     assert (done.session.state, done.usage.calls, len(done.of(ev.Agreed))) == ("booked", 0, 1)
     changed = fold(shown, [ev.ContextSet(source="host", values={"guests": 6})])
     again = say(made, changed, "yes", reply("booked", "", sure=True))
-    assert (again.session.state, again.text) == ("confirm", "A table for 6 on Friday. Shall I book it?")
+    assert (again.session.state, again.text) == (
+        "confirm",
+        "A table for 6 on Friday. Shall I book it?",
+    )
 
 
 def test_a_value_that_the_host_changes_is_read_back_before_a_yes_counts() -> None:
     made = bot()
     changed = fold(at_confirm(made), [ev.ContextSet(source="host", values={"guests": 6})])
     done = say(made, changed, "yes", reply("booked", ""))
-    assert (done.session.state, done.text) == ("confirm", "A table for 6 on Friday. Shall I book it?")
+    assert (done.session.state, done.text) == (
+        "confirm",
+        "A table for 6 on Friday. Shall I book it?",
+    )
     assert '"needs_yes":true' in done.prompt.replace(" ", "")
 
 
-@pytest.mark.parametrize("point", [Point.PRE_PROCESSING, Point.CONTEXT_UPDATE, Point.POST_PROCESSING])
+@pytest.mark.parametrize(
+    "point", [Point.PRE_PROCESSING, Point.CONTEXT_UPDATE, Point.POST_PROCESSING]
+)
 def test_a_handler_that_changes_a_value_asks_for_a_new_yes(point: Point) -> None:
     made = bot()
     shown = at_confirm(made)
@@ -151,7 +207,9 @@ def test_a_handler_that_changes_a_value_asks_for_a_new_yes(point: Point) -> None
             return None
         return HandlerResult(handler="h", changes={"guests": 7})
 
-    told = say(made, shown, "is there parking?", reply("confirm", "Yes.", day="Saturday"), handler=handler).session
+    told = say(
+        made, shown, "is there parking?", reply("confirm", "Yes.", day="Saturday"), handler=handler
+    ).session
     assert told.context["guests"] == 7
     done = say(made, told, "yes", reply("booked", ""))
     after_words = point is Point.POST_PROCESSING
@@ -161,19 +219,28 @@ def test_a_handler_that_changes_a_value_asks_for_a_new_yes(point: Point) -> None
 def test_a_digression_reads_back_anew_and_keeps_the_yes_open() -> None:
     aside = {"target_state": "hours", "return": True, "description": "Asks for the hours"}
     for change, guests in (({}, 4), ({"set": {"guests": 8}}, 8)):
-        made = bot({**STATES, "hours": {"reply": "Nine to five.", **change}}, global_transitions=[aside])
+        made = bot(
+            {**STATES, "hours": {"reply": "Nine to five.", **change}}, global_transitions=[aside]
+        )
         back = say(made, at_confirm(made), "when are you open?", reply("hours", ""))
         assert back.text == f"Nine to five.\n\nA table for {guests} on Friday. Shall I book it?"
         done = say(made, back.session, "yes", reply("booked", "")).session
-        assert (done.state, done.agreement and done.agreement.values["guests"]) == ("booked", guests)
+        assert (done.state, done.agreement and done.agreement.values["guests"]) == (
+            "booked",
+            guests,
+        )
 
 
 def test_an_aside_that_changes_a_value_makes_the_model_read_it_back() -> None:
     aside = {"target_state": "hours", "return": True, "description": "Asks for the hours"}
     hours = {"reply": "Nine to five.", "set": {"guests": 8}}
     made = bot({**states(confirm={"reply": None}), "hours": hours}, global_transitions=[aside])
-    shown = talk(made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")).session
-    back = say(made, shown, "when are you open?", reply("hours", ""), reply("confirm", "Eight on Friday?"))
+    shown = talk(
+        made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")
+    ).session
+    back = say(
+        made, shown, "when are you open?", reply("hours", ""), reply("confirm", "Eight on Friday?")
+    )
     assert back.text == "Nine to five.\n\nEight on Friday?"
     assert say(made, back.session, "yes", reply("booked", "Booked.")).session.state == "booked"
 
@@ -195,9 +262,14 @@ def _document(session: Session) -> dict[str, Any]:
 def test_migration_renames_what_was_read_back_and_agreed_and_forgets_what_it_loses() -> None:
     made = bot()
     shown = at_confirm(made)
-    moved = fold(shown, [ev.Migrated(definition="d", states={"confirm": "check"}, keys={"guests": "people"})])
+    moved = fold(
+        shown, [ev.Migrated(definition="d", states={"confirm": "check"}, keys={"guests": "people"})]
+    )
     assert moved.read_back is not None
-    assert (moved.read_back.state, moved.read_back.values) == ("check", {"people": 4, "day": "Friday"})
+    assert (moved.read_back.state, moved.read_back.values) == (
+        "check",
+        {"people": 4, "day": "Friday"},
+    )
     assert fold(shown, [ev.Migrated(definition="d", removed=("day",))]).read_back is None
     assert fold(shown, [ev.Migrated(definition="d", keys={"day": None})]).read_back is None
     agreed = say(made, shown, "yes", reply("booked", "")).session
@@ -211,7 +283,10 @@ def test_no_other_way_of_going_on_takes_a_yes() -> None:
     made = bot(states(confirm={"transitions": [auto]}))
     assert at_confirm(made).state == "confirm"
     skipping = bot(states(confirm={"required_context_keys": ["sure"]}), patterns=["skip"])
-    assert say(skipping, at_confirm(skipping), "skip that", reply("skip", "")).session.state == "confirm"
+    assert (
+        say(skipping, at_confirm(skipping), "skip that", reply("skip", "")).session.state
+        == "confirm"
+    )
 
 
 def test_an_answer_that_was_changed_after_the_yes_leads_back_to_what_confirms() -> None:
@@ -240,11 +315,17 @@ def test_a_secret_is_shown_as_dots_and_compared_by_its_value() -> None:
 
 
 def tool_bot() -> Any:
-    booking = {"purpose": "Book it", "tools": ["book", "look"], "transitions": [{"target_state": "booked"}]}
+    booking = {
+        "purpose": "Book it",
+        "tools": ["book", "look"],
+        "transitions": [{"target_state": "booked"}],
+    }
     agrees = {"target_state": "booking", "agrees": True}
     made_states = {**states(confirm={"transitions": [agrees]}), "booking": booking}
     tools = {"book": lambda **given: given, "look": lambda **given: given}
-    return worker(made_states, context_schema=SCHEMA, tools=tools, attributes={"book": {"acts": True}})
+    return worker(
+        made_states, context_schema=SCHEMA, tools=tools, attributes={"book": {"acts": True}}
+    )
 
 
 def at_booking(host: Any) -> Session:
@@ -272,7 +353,9 @@ def test_an_acting_call_keeps_to_what_was_agreed(arguments: dict[str, Any], ran:
 
 def test_a_call_that_only_looks_is_not_held_to_it() -> None:
     host = tool_bot()
-    done = host.say(at_booking(host), "go on", calls(("look", {"guests": 5})), reply("booking", "Hm."))
+    done = host.say(
+        at_booking(host), "go on", calls(("look", {"guests": 5})), reply("booking", "Hm.")
+    )
     assert [event.name for event in done.of(ev.ToolReturned)] == ["look"]
 
 
@@ -290,11 +373,19 @@ def test_tools_are_told_what_was_agreed() -> None:
     host = tool_bot()
     host.say(at_booking(host), "go on", calls(("book", {})), reply("booking", "Done."))
     [effect] = [effect for effect in host.asked if hasattr(effect, "calls")]
-    assert effect.agreed == Agreement(keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2)
+    assert effect.agreed == Agreement(
+        keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2
+    )
 
 
 def task_bot(task: dict[str, Any], **more: Any) -> Any:
-    booking = {"kind": "task", "execute": "book", "acts": True, "transitions": [{"target_state": "booked"}], **task}
+    booking = {
+        "kind": "task",
+        "execute": "book",
+        "acts": True,
+        "transitions": [{"target_state": "booked"}],
+        **task,
+    }
     agrees = {"target_state": "booking", "agrees": True, **more}
     made_states = {**states(confirm={"transitions": [agrees]}), "booking": booking}
     host = worker(made_states, context_schema=SCHEMA)
@@ -310,8 +401,12 @@ def test_an_acting_task_runs_on_what_was_agreed() -> None:
     assert done.session.state == "booked"
 
 
-@pytest.mark.parametrize(("then", "outcome"), [("raise", "exhausted"), ("continue", "exhausted"), ("collect", None)])
-def test_an_acting_task_is_refused_when_something_agreed_changed_on_the_way(then: str, outcome: str | None) -> None:
+@pytest.mark.parametrize(
+    ("then", "outcome"), [("raise", "exhausted"), ("continue", "exhausted"), ("collect", None)]
+)
+def test_an_acting_task_is_refused_when_something_agreed_changed_on_the_way(
+    then: str, outcome: str | None
+) -> None:
     host = task_bot({"on_exhausted": then}, set={"guests": 8})
     further = [reply("confirm", "Sorry, how many?")] if then == "collect" else []
     done = host.say(at_confirm(host.program), "yes", reply("booking", ""), *further)
@@ -341,5 +436,3 @@ def test_a_yes_in_a_flow_binds_the_act_that_follows_there_and_after_it() -> None
     assert but.state == "confirm"
     done = say(made, but, "yes", reply("booked", ""), reply("pay", "Which card?")).session
     assert (done.state, done.agreement and done.agreement.values["guests"]) == ("pay", 5)
-
-

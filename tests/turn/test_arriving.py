@@ -1,4 +1,6 @@
-"""Arriving in a state that talks: what is known is not asked again, and nothing goes on to an end by itself."""
+"""Arriving in a state that talks: what is known is not asked again, and nothing goes on to an end
+by itself.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from machines import Played, Worker, machine, nested, reply, say, start, talk, w
 
 def asks(key: str, question: str, target: str, **keys: Any) -> dict[str, Any]:
     """A state that collects one key, and goes on where it is known."""
-    ways = [{"target_state": target, "description": "Known", "conditions": [{"requires_context_keys": [key]}]}]
+    ways = [
+        {
+            "target_state": target,
+            "description": "Known",
+            "conditions": [{"requires_context_keys": [key]}],
+        }
+    ]
     return {"purpose": question, "required_context_keys": [key], "transitions": ways, **keys}
 
 
@@ -47,7 +55,11 @@ def came(done: Played) -> tuple[str, str, int]:
 
 
 def test_a_first_message_with_everything_goes_on_to_the_confirmation() -> None:
-    done = talk(TABLE, "x", reply("guests", "Welcome! How many guests?", name="Ada", guests="4", day="Monday"))
+    done = talk(
+        TABLE,
+        "x",
+        reply("guests", "Welcome! How many guests?", name="Ada", guests="4", day="Monday"),
+    )
     assert came(done) == ("check", "Welcome!\n\nAda, 4, Monday. Right?", 1)
     assert [event.by for event in done.of(ev.StateEntered)] == ["model", "known", "known"]
 
@@ -82,7 +94,10 @@ def test_a_condition_that_the_model_judges_is_not_taken_for_granted() -> None:
 
 def test_a_move_back_asks_unless_the_message_answers_it() -> None:
     begun = talk(TABLE, "x", reply("guests", "", name="Ada", guests="4", day="Monday")).session
-    assert came(say(TABLE, begun, "Another day", reply("day", "Which day?")))[:2] == ("day", "Which day?")
+    assert came(say(TABLE, begun, "Another day", reply("day", "Which day?")))[:2] == (
+        "day",
+        "Which day?",
+    )
     done = say(TABLE, begun, "On Friday", reply("day", "Friday?", day="Friday"))
     assert came(done) == ("check", "Ada, 4, Friday. Right?", 1)
 
@@ -90,17 +105,36 @@ def test_a_move_back_asks_unless_the_message_answers_it() -> None:
 @pytest.mark.parametrize("when", ["begins", "goes on", "ends", "is cancelled"])
 def test_what_is_answered_in_a_digression_is_not_asked_on_the_way_back(when: str) -> None:
     place = {"begins": 0, "goes on": 1}.get(when, 2)
-    given: list[dict[str, Any]] = [{"name": "Ada"} if number == place else {} for number in range(3)]
-    done = say(TABLE, start(TABLE, state="name").session, "the menu?", reply("menu", "Shall I?", **given[0]))
+    given: list[dict[str, Any]] = [
+        {"name": "Ada"} if number == place else {} for number in range(3)
+    ]
+    done = say(
+        TABLE,
+        start(TABLE, state="name").session,
+        "the menu?",
+        reply("menu", "Shall I?", **given[0]),
+    )
     done = say(TABLE, done.session, "hm", reply("menu", "Shall I?", **given[1]))
-    last = reply("cancel", "As you wish.", **given[2]) if when == "is cancelled" else reply("read", "Soup.", **given[2])
+    last = (
+        reply("cancel", "As you wish.", **given[2])
+        if when == "is cancelled"
+        else reply("read", "Soup.", **given[2])
+    )
     done = say(TABLE, done.session, "so", last)
-    assert came(done) == ("guests", f"{'As you wish.' if when == 'is cancelled' else 'Soup.'}\n\nHow many guests?", 1)
+    assert came(done) == (
+        "guests",
+        f"{'As you wish.' if when == 'is cancelled' else 'Soup.'}\n\nHow many guests?",
+        1,
+    )
 
 
 def test_what_is_not_answered_is_asked_again_on_the_way_back() -> None:
     done = say(TABLE, start(TABLE, state="name").session, "the menu?", reply("menu", "Shall I?"))
-    assert came(say(TABLE, done.session, "yes", reply("read", "Soup."))) == ("name", "Soup.\n\nWhat is your name?", 1)
+    assert came(say(TABLE, done.session, "yes", reply("read", "Soup."))) == (
+        "name",
+        "Soup.\n\nWhat is your name?",
+        1,
+    )
 
 
 @pytest.mark.parametrize("target", ["correct", "guests"])
@@ -126,7 +160,9 @@ def wishes(*declining: str) -> CompiledMachine:
     return machine({**WISHES, "wish": wish}, context_schema=KEYS, patterns=["correct", "skip"])
 
 
-@pytest.mark.parametrize("declined", [reply("day", "On which day?"), reply("skip", "Fine. On which day?")])
+@pytest.mark.parametrize(
+    "declined", [reply("day", "On which day?"), reply("skip", "Fine. On which day?")]
+)
 def test_what_was_declined_by_a_transition_is_on_record_as_what_was_skipped(declined: str) -> None:
     program = wishes("day")
     done = talk(program, "x", reply("wish", "Any wishes?", name="Ada"))
@@ -142,12 +178,18 @@ def test_a_move_that_needs_nothing_declines_nothing() -> None:
     assert say(program, done.session, "Go on", reply("day", "On which day?")).session.skipped == ()
 
 
-@pytest.mark.parametrize(("declining", "state"), [((), "wish"), (("day",), "check"), (("none",), "check")])
-def test_a_taking_back_leads_back_only_where_no_way_is_open_without(declining: tuple[str, ...], state: str) -> None:
+@pytest.mark.parametrize(
+    ("declining", "state"), [((), "wish"), (("day",), "check"), (("none",), "check")]
+)
+def test_a_taking_back_leads_back_only_where_no_way_is_open_without(
+    declining: tuple[str, ...], state: str
+) -> None:
     program = wishes(*declining)
     done = talk(program, "x", reply("wish", "Any?", name="Ada", wish="a window", day="Monday"))
     assert done.session.state == "check"
-    done = say(program, done.session, "no wish after all", reply("correct", "Gone.", _clear=["wish"]))
+    done = say(
+        program, done.session, "no wish after all", reply("correct", "Gone.", _clear=["wish"])
+    )
     assert (done.session.state, done.session.skipped) == (state, ("wish",) if declining else ())
 
 
@@ -174,8 +216,12 @@ SHOP = {
 
 
 def shopping(*replies: str, **pay: Any) -> Played:
-    program = nested({**SHOP, "states": {**SHOP["states"], "pay": {**SHOP["states"]["pay"], **pay}}}, pay=PAY)
-    done = talk(program, "small", reply("pay", "Good.", size="small"), reply("method", "Card or cash?"))
+    program = nested(
+        {**SHOP, "states": {**SHOP["states"], "pay": {**SHOP["states"]["pay"], **pay}}}, pay=PAY
+    )
+    done = talk(
+        program, "small", reply("pay", "Good.", size="small"), reply("method", "Card or cash?")
+    )
     for one in replies:
         done = say(program, done.session, "…", one)
     return done
@@ -189,7 +235,9 @@ def test_a_subflow_that_was_passed_is_passed_again_after_a_correction() -> None:
     paid, changed = reply("paid", "", method="card"), reply("correct", "Large.", size="large")
     done = shopping(paid, changed, reply("pay", ribbon="red"))
     assert came(done) == ("check", "ok\n\nlarge by card. Right?", 1)
-    done = shopping(reply("paid", "", method="card"), reply("correct", "Large.", size="large", ribbon="red"))
+    done = shopping(
+        reply("paid", "", method="card"), reply("correct", "Large.", size="large", ribbon="red")
+    )
     assert came(done) == ("check", "Large.\n\nlarge by card. Right?", 1)
 
 
@@ -202,7 +250,11 @@ def test_a_subflow_begins_again_where_its_input_changed() -> None:
 def test_the_last_answers_of_a_subflow_count_together_with_a_change_for_its_caller() -> None:
     last = reply("paid", "Large, by card.", method="card", size="large")
     done = shopping(last)
-    assert (done.session.flow, done.session.state, done.session.context["method"]) == ("", "ribbon", "card")
+    assert (done.session.flow, done.session.state, done.session.context["method"]) == (
+        "",
+        "ribbon",
+        "card",
+    )
     assert done.text.endswith("Which ribbon?")
     assert shopping(last, reply("pay", ribbon="red")).text.endswith("large by card. Right?")
 
@@ -226,14 +278,24 @@ def test_a_purpose_that_does_not_ask_is_not_said_after_a_pattern() -> None:
 def priced(task: dict[str, Any], states: dict[str, Any] | None = None, **options: Any) -> Worker:
     """The form with a task behind the day, which works out a price."""
     price = {"kind": "task", "execute": "price", "transitions": [{"target_state": "check"}], **task}
-    stale = {"target_state": "price", "auto": True, "conditions": [{"logic": {"!": [{"has_context": "price"}]}}]}
+    stale = {
+        "target_state": "price",
+        "auto": True,
+        "conditions": [{"logic": {"!": [{"has_context": "price"}]}}],
+    }
     check = {
         "reply": "{{ name }}, {{ guests }}, {{ day }}: {{ price }} euros. Right?",
         "transitions": [stale, *STATES["check"]["transitions"]],
     }
     price_key = {"type": "integer", "x-source": "host", "x-from": ["guests"]}
     keys = {"properties": {**KEYS["properties"], "price": price_key}}
-    every = {**STATES, "day": asks("day", "On which day?", "price"), "price": price, "check": check, **(states or {})}
+    every = {
+        **STATES,
+        "day": asks("day", "On which day?", "price"),
+        "price": price,
+        "check": check,
+        **(states or {}),
+    }
 
     def work(effect: Execute) -> Executed:
         guests = effect.session.context["guests"]
@@ -261,7 +323,16 @@ def test_known_answers_are_passed_into_a_task_that_computes() -> None:
         ({"execute": None, "purpose": "Work out the price"}, None, {}),
         ({"tools": ["till"]}, None, {"tools": {"till": print}}),
         ({"route": "way"}, None, {}),
-        ({"transitions": [{"target_state": "check", "on": "a"}, {"target_state": "menu", "on": "default"}]}, None, {}),
+        (
+            {
+                "transitions": [
+                    {"target_state": "check", "on": "a"},
+                    {"target_state": "menu", "on": "default"},
+                ]
+            },
+            None,
+            {},
+        ),
         ({"transitions": [{"target_state": "end"}]}, None, {}),
     ],
     ids=["a model works", "it has tools", "it is routed", "two ways", "an end follows"],

@@ -1,4 +1,6 @@
-"""Keys that a definition sets and clears itself: on a transition that is taken, and on a state that is entered."""
+"""Keys that a definition sets and clears itself: on a transition that is taken, and on a state that
+is entered.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,17 @@ KEYS = {
 PRICE = {"*": [{"var": "nights"}, {"if": [{"==": [{"var": "room"}, "double"]}, 90, 60]}]}
 
 
-def hotel(move: dict[str, Any] | None = None, state: dict[str, Any] | None = None, **more: Any) -> Any:
+def hotel(
+    move: dict[str, Any] | None = None, state: dict[str, Any] | None = None, **more: Any
+) -> Any:
     """A state that asks, one that confirms in fixed words, and an end."""
     states = {
         "ask": {"purpose": "Ask", "transitions": [{"target_state": "confirm", **(move or {})}]},
-        "confirm": {"reply": "{{ price }}", "transitions": [{"target_state": "done"}], **(state or {})},
+        "confirm": {
+            "reply": "{{ price }}",
+            "transitions": [{"target_state": "done"}],
+            **(state or {}),
+        },
         "done": {"purpose": "Done"},
         **more.pop("states", {}),
     }
@@ -38,7 +46,10 @@ def hotel(move: dict[str, Any] | None = None, state: dict[str, Any] | None = Non
 
 
 def moved(made: Any, **context: Any) -> Any:
-    return play(begin(made, start(made, context=context).session, UserMessage(text="x", time=2.0)), [reply("confirm")])
+    return play(
+        begin(made, start(made, context=context).session, UserMessage(text="x", time=2.0)),
+        [reply("confirm")],
+    )
 
 
 def test_a_transition_sets_keys_by_rules_and_the_reply_reads_them() -> None:
@@ -49,7 +60,9 @@ def test_a_transition_sets_keys_by_rules_and_the_reply_reads_them() -> None:
 
 
 def test_a_state_sets_keys_on_entering_after_the_transition() -> None:
-    made = hotel({"set": {"note": "way"}}, {"set": {"note": {"cat": [{"var": "note"}, " and state"]}}})
+    made = hotel(
+        {"set": {"note": "way"}}, {"set": {"note": {"cat": [{"var": "note"}, " and state"]}}}
+    )
     assert moved(made).session.context == {"note": "way and state"}
 
 
@@ -62,10 +75,14 @@ def test_all_rules_read_what_was_there_before_and_clearing_comes_first() -> None
 
 
 def test_null_clears_and_what_does_not_change_is_no_event() -> None:
-    done = moved(hotel({"set": {"note": {"var": "nobody"}, "room": "single"}}), room="single", note="old")
+    done = moved(
+        hotel({"set": {"note": {"var": "nobody"}, "room": "single"}}), room="single", note="old"
+    )
     [event] = [event for event in done.of(ev.ContextSet) if event.source == "definition"]
     assert (event.values, event.removed) == ({}, ("note",))
-    assert not [e for e in moved(hotel({"clear": ["note"]})).of(ev.ContextSet) if e.source == "definition"]
+    assert not [
+        e for e in moved(hotel({"clear": ["note"]})).of(ev.ContextSet) if e.source == "definition"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +93,9 @@ def test_null_clears_and_what_does_not_change_is_no_event() -> None:
         ({"note": {"cat": [{"var": "pin"}, "!"]}}, "secret"),
     ],
 )
-def test_what_a_key_cannot_have_is_refused_and_on_record(rules: dict[str, Any], reason: str) -> None:
+def test_what_a_key_cannot_have_is_refused_and_on_record(
+    rules: dict[str, Any], reason: str
+) -> None:
     done = moved(hotel({"set": rules}), pin="1234")
     [refused] = done.of(ev.ContextRefused)
     assert (refused.source, reason in refused.reason) == ("definition", True)
@@ -85,7 +104,10 @@ def test_what_a_key_cannot_have_is_refused_and_on_record(rules: dict[str, Any], 
 
 def test_a_test_of_a_secret_and_a_copy_to_a_secret_key_are_kept() -> None:
     same = {"kept": {"var": "pin"}}
-    assert moved(hotel({"set": same}), pin="1234").session.context == {"pin": "1234", "kept": "1234"}
+    assert moved(hotel({"set": same}), pin="1234").session.context == {
+        "pin": "1234",
+        "kept": "1234",
+    }
 
 
 def test_handlers_hear_of_keys_that_were_set() -> None:
@@ -104,7 +126,10 @@ def test_handlers_hear_of_keys_that_were_set() -> None:
 
 
 def test_the_initial_state_and_that_of_a_flow_set_keys_too() -> None:
-    first = {"a": {"set": {"n": 1}, "reply": "{{ n }}", "transitions": [{"target_state": "b"}]}, "b": {}}
+    first = {
+        "a": {"set": {"n": 1}, "reply": "{{ n }}", "transitions": [{"target_state": "b"}]},
+        "b": {},
+    }
     begun = start(machine(first), greet=True)
     assert (begun.session.context, begun.text) == ({"n": 1}, "1")
     inner = {"name": "inner", "initial_state": "i", "states": {"i": {"set": {"n": 2}, "reply": "{{ n }}",
@@ -138,10 +163,16 @@ def test_a_counter_ends_a_loop_of_deciding_states() -> None:
 def test_what_is_set_on_the_way_counts_where_a_move_comes_to_rest() -> None:
     late = [{"logic": {"==": [{"var": "late"}, True]}}]
     states = {
-        "ask": {"purpose": "Shall I cancel it?", "transitions": [{"target_state": "sort", "set": {"late": True}}]},
+        "ask": {
+            "purpose": "Shall I cancel it?",
+            "transitions": [{"target_state": "sort", "set": {"late": True}}],
+        },
         "sort": {
             "kind": "decide",
-            "transitions": [{"target_state": "gone", "conditions": late}, {"target_state": "ask", "priority": 200}],
+            "transitions": [
+                {"target_state": "gone", "conditions": late},
+                {"target_state": "ask", "priority": 200},
+            ],
         },
         "gone": {},
     }
@@ -161,11 +192,23 @@ def test_a_correction_that_leads_back_to_a_state_does_not_clear_what_was_correct
             "clear": ["room", "note"],
             "transitions": [
                 {"target_state": "big", "conditions": double},
-                {"target_state": "small", "priority": 200, "conditions": [{"requires_context_keys": ["room"]}]},
+                {
+                    "target_state": "small",
+                    "priority": 200,
+                    "conditions": [{"requires_context_keys": ["room"]}],
+                },
             ],
         },
-        "big": {"purpose": "Else?", "required_context_keys": ["note"], "transitions": [{"target_state": "end"}]},
-        "small": {"purpose": "What?", "required_context_keys": ["note"], "transitions": [{"target_state": "end"}]},
+        "big": {
+            "purpose": "Else?",
+            "required_context_keys": ["note"],
+            "transitions": [{"target_state": "end"}],
+        },
+        "small": {
+            "purpose": "What?",
+            "required_context_keys": ["note"],
+            "transitions": [{"target_state": "end"}],
+        },
         "end": {},
     }
     made = machine(states, context_schema={"properties": KEYS}, patterns=["correct"])

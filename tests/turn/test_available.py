@@ -1,4 +1,6 @@
-"""What is open in a state is computed once where it is always the same, and again where it depends on what is known."""
+"""What is open in a state is computed once where it is always the same, and again where it depends
+on what is known.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from machines import GREETER, machine, program, reply, talk
 
 _CONTEXTS: tuple[dict[str, Any], ...] = (
     {},
-    {"name": "Ada", "email": "a@b.c", "party_size": 4, "total": 10, "amount": 500, "confirmed": True},
+    {
+        "name": "Ada",
+        "email": "a@b.c",
+        "party_size": 4,
+        "total": 10,
+        "amount": 500,
+        "confirmed": True,
+    },
     {"name": "Bo", "party_size": 40, "total": 5000, "amount": 5, "confirmed": False},
 )
 ADULTS = machine(
@@ -41,7 +50,10 @@ ADULTS = machine(
 def looked(made: CompiledMachine, session: Session) -> tuple[AvailableMoves, list[dict[str, Any]]]:
     """What a reply may do there, and the entries of the prompt."""
     look = available_moves(made, session)
-    return look, [json.loads(item) for item in menu_items(made, made.states[session.state], look, session.data())]
+    return look, [
+        json.loads(item)
+        for item in menu_items(made, made.states[session.state], look, session.data())
+    ]
 
 
 FORM = machine(
@@ -50,7 +62,11 @@ FORM = machine(
             "purpose": "Who are you?",
             "required_context_keys": ["name"],
             "transitions": [
-                {"target_state": "day", "auto": True, "conditions": [{"requires_context_keys": ["name"]}]},
+                {
+                    "target_state": "day",
+                    "auto": True,
+                    "conditions": [{"requires_context_keys": ["name"]}],
+                },
                 {"target_state": "bye", "description": "the user leaves"},
             ],
         },
@@ -80,7 +96,13 @@ def test_no_state_is_asked_for_where_only_values_decide() -> None:
     form = {
         "purpose": "Who are you?",
         "required_context_keys": ["name"],
-        "transitions": [{"target_state": "day", "auto": True, "conditions": [{"requires_context_keys": ["name"]}]}],
+        "transitions": [
+            {
+                "target_state": "day",
+                "auto": True,
+                "conditions": [{"requires_context_keys": ["name"]}],
+            }
+        ],
     }
     done = talk(
         machine({"form": form, "day": {"purpose": "On which day?"}}),
@@ -97,7 +119,9 @@ def test_no_state_is_asked_for_where_only_values_decide() -> None:
 def test_a_digression_arrives_where_it_comes_back_to_unless_it_leads_on() -> None:
     aside = [{"target_state": name, "return": True} for name in ("hours", "help")]
     ways = {"hours": {"purpose": "From nine."}, "help": {"transitions": [{"target_state": "bye"}]}}
-    made = program({**GREETER, "states": {**GREETER["states"], **ways}, "global_transitions": aside})
+    made = program(
+        {**GREETER, "states": {**GREETER["states"], **ways}, "global_transitions": aside}
+    )
     session = Session(conversation_id="c", state="hello")
     look = available_moves(made, session)
     assert (look.arrivals["hours"], look.arrivals["help"]) == ({"hello"}, {"help"})
@@ -131,7 +155,9 @@ def test_a_menu_is_made_anew_where_a_condition_depends_on_what_no_reply_can_writ
 def test_a_state_that_was_left_open_is_on_the_menu_only_while_it_is() -> None:
     made = program(GREETER)
     plain = Session(conversation_id="c", state="bye")
-    frame = Frame(kind="digression", saved={"state": "hello", "previous_state": None, "turns_in_state": 0})
+    frame = Frame(
+        kind="digression", saved={"state": "hello", "previous_state": None, "turns_in_state": 0}
+    )
     assert "hello" not in available_moves(made, plain).valid
     assert "hello" in available_moves(made, structs.replace(plain, stack=(frame,))).valid
     assert "hello" not in available_moves(made, plain).valid
@@ -145,14 +171,23 @@ def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
 ) -> None:
     branches = [
         {"target_state": "lounge", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}]},
-        {"target_state": "desk", "priority": 200, "conditions": [{"requires_context_keys": ["name"]}]},
+        {
+            "target_state": "desk",
+            "priority": 200,
+            "conditions": [{"requires_context_keys": ["name"]}],
+        },
         {"target_state": "hall", "priority": 300},
         {"target_state": "yard", "priority": 400},
     ]
     ends = {state: {"purpose": state} for state in ("lounge", "desk", "hall", "yard")}
     ask = {"purpose": "Who?", "transitions": [{"target_state": "sort"}]}
-    schema = {"properties": {"name": {"type": "string"}, "vip": {"type": "boolean", "x-source": "host"}}}
-    made = machine({"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends}, context_schema=schema)
+    schema = {
+        "properties": {"name": {"type": "string"}, "vip": {"type": "boolean", "x-source": "host"}}
+    }
+    made = machine(
+        {"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends},
+        context_schema=schema,
+    )
     context = {"name": "Ada"} if vip is None else {"name": "Ada", "vip": vip}
     look, (item,) = looked(made, Session(conversation_id="c", state="ask", context=context))
     assert look.arrivals["sort"] == frozenset(shown)
@@ -161,19 +196,30 @@ def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
 
 
 def test_what_decides_behind_a_move_is_shown_where_no_description_says_it() -> None:
-    """Else nothing tells a model for which of the states it speaks. What is said in words alone decides nothing."""
+    """Else nothing tells a model for which of the states it speaks. What is said in words alone
+    decides nothing.
+    """
     many = {"description": "More than ten", "logic": {">": [{"var": "count"}, 10]}}
     some = {"requires_context_keys": ["count"]}
     branches = [
-        {"target_state": "hall", "description": "The guest has a reservation", "conditions": [some]},
+        {
+            "target_state": "hall",
+            "description": "The guest has a reservation",
+            "conditions": [some],
+        },
         {"target_state": "desk", "conditions": [many, {"description": "The guest is in a hurry"}]},
         {"target_state": "yard", "conditions": [some]},
         {"target_state": "lounge", "conditions": [{"logic": {"==": [{"var": "vip"}, False]}}]},
     ]
     ends = {state: {"purpose": state} for state in ("hall", "desk", "yard", "lounge")}
     ask = {"purpose": "How many?", "transitions": [{"target_state": "sort"}]}
-    schema = {"properties": {"count": {"type": "integer"}, "vip": {"type": "boolean", "x-source": "host"}}}
-    made = machine({"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends}, context_schema=schema)
+    schema = {
+        "properties": {"count": {"type": "integer"}, "vip": {"type": "boolean", "x-source": "host"}}
+    }
+    made = machine(
+        {"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends},
+        context_schema=schema,
+    )
     _, (item,) = looked(made, Session(conversation_id="c", state="ask", context={"vip": False}))
     assert item["there"]["leads_on_to"] == [
         {"to": "hall", "if": "The guest has a reservation"},
@@ -186,19 +232,41 @@ def test_what_decides_behind_a_move_is_shown_where_no_description_says_it() -> N
 def test_what_branches_far_away_have_in_common_is_said_once() -> None:
     style = "Ask politely, one thing at a time."
     branches = [
-        {"target_state": state, "description": when, "conditions": [{"logic": {"==": [{"var": "topic"}, when]}}]}
-        for state, when in (("bill", "bills"), ("card", "cards"), ("loan", "loans"), ("bill", "invoices"))
+        {
+            "target_state": state,
+            "description": when,
+            "conditions": [{"logic": {"==": [{"var": "topic"}, when]}}],
+        }
+        for state, when in (
+            ("bill", "bills"),
+            ("card", "cards"),
+            ("loan", "loans"),
+            ("bill", "invoices"),
+        )
     ]
     between = {
-        f"s{number}": {"purpose": "word " * 80, "transitions": [{"target_state": "bill"}]} for number in range(30)
+        f"s{number}": {"purpose": "word " * 80, "transitions": [{"target_state": "bill"}]}
+        for number in range(30)
     }
     states = {
         "ask": {"purpose": "What is it about?", "transitions": [{"target_state": "sort"}]},
         "sort": {"kind": "decide", "transitions": branches},
         **between,
-        "bill": {"purpose": "Which bill?", "instructions": style, "transitions": [{"target_state": "end"}]},
-        "card": {"purpose": "Which card?", "instructions": style, "transitions": [{"target_state": "end"}]},
-        "loan": {"purpose": "How much?", "instructions": "In euros.", "transitions": [{"target_state": "end"}]},
+        "bill": {
+            "purpose": "Which bill?",
+            "instructions": style,
+            "transitions": [{"target_state": "end"}],
+        },
+        "card": {
+            "purpose": "Which card?",
+            "instructions": style,
+            "transitions": [{"target_state": "end"}],
+        },
+        "loan": {
+            "purpose": "How much?",
+            "instructions": "In euros.",
+            "transitions": [{"target_state": "end"}],
+        },
         "end": {"purpose": "Goodbye"},
     }
     _, (item,) = looked(machine(states), Session(conversation_id="c", state="ask", context={}))
@@ -214,7 +282,12 @@ def test_what_branches_far_away_have_in_common_is_said_once() -> None:
     plain = {**states, "loan": {"purpose": "How much?", "transitions": [{"target_state": "end"}]}}
     _, (item,) = looked(machine(plain), Session(conversation_id="c", state="ask", context={}))
     assert "notes" not in item["there"]  # a loan has none
-    assert [branch.get("notes") for branch in item["there"]["leads_on_to"]] == [style, style, None, None]
+    assert [branch.get("notes") for branch in item["there"]["leads_on_to"]] == [
+        style,
+        style,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -227,15 +300,24 @@ def test_what_branches_far_away_have_in_common_is_said_once() -> None:
         ({"==": [{"var": "_current_state"}, "ask"]}, None),
     ],
 )
-def test_what_is_known_of_an_arrival_decides_what_is_foreseen_behind_it(rule: object, shown: list[str] | None) -> None:
+def test_what_is_known_of_an_arrival_decides_what_is_foreseen_behind_it(
+    rule: object, shown: list[str] | None
+) -> None:
     weary = {"target_state": "rest", "auto": True, "conditions": [{"logic": rule}]}
     riddle = {"purpose": "What is it?", "transitions": [weary, {"target_state": "rest"}]}
-    states = {"ask": {"purpose": "Ready?", "transitions": [{"target_state": "riddle"}]}, "riddle": riddle, "rest": {}}
-    look, (item,) = looked(machine(states), Session(conversation_id="c", state="ask", turns_in_state=5))
+    states = {
+        "ask": {"purpose": "Ready?", "transitions": [{"target_state": "riddle"}]},
+        "riddle": riddle,
+        "rest": {},
+    }
+    look, (item,) = looked(
+        machine(states), Session(conversation_id="c", state="ask", turns_in_state=5)
+    )
 
     leads_on = item.get("there", {}).get("leads_on_to")
     assert (leads_on and [branch["to"] for branch in leads_on]) == shown
-    assert look.arrivals["riddle"] == set(shown or ["riddle"])  # a way that is certain is gone, so nobody asks there
+    # a way that is certain is gone, so nobody asks there
+    assert look.arrivals["riddle"] == set(shown or ["riddle"])
 
 
 def test_where_a_way_may_arrive_depends_on_how_it_got_there() -> None:
@@ -248,7 +330,10 @@ def test_where_a_way_may_arrive_depends_on_how_it_got_there() -> None:
     states = {
         "ask": {"purpose": "Who?", "transitions": [{"target_state": "fork"}]},
         "fork": {"kind": "decide", "transitions": fork},
-        **{side: {"kind": "decide", "transitions": [{"target_state": "meet"}]} for side in ("left", "right")},
+        **{
+            side: {"kind": "decide", "transitions": [{"target_state": "meet"}]}
+            for side in ("left", "right")
+        },
         "meet": {"kind": "decide", "transitions": meet},
         **{end: {"purpose": end} for end in ("far", "near")},
     }

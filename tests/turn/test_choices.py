@@ -15,7 +15,9 @@ from machines import Played, machine, play, reply, start
 KNOWN = [{"requires_context_keys": ["size"]}]
 
 
-def shop(state: dict[str, Any] | None = None, schema: dict[str, Any] | None = None, **more: Any) -> Any:
+def shop(
+    state: dict[str, Any] | None = None, schema: dict[str, Any] | None = None, **more: Any
+) -> Any:
     """Asks for one key, `size`."""
     ask = {
         "purpose": "Which size?",
@@ -26,13 +28,19 @@ def shop(state: dict[str, Any] | None = None, schema: dict[str, Any] | None = No
         ],
         **(state or {}),
     }
-    states = {"ask": ask, "done": {"purpose": "Thank", "reply": "Size {{ size }}."}, "help": {"purpose": "Help"}}
+    states = {
+        "ask": ask,
+        "done": {"purpose": "Thank", "reply": "Size {{ size }}."},
+        "help": {"purpose": "Help"},
+    }
     schemas = {"size": {"enum": ["small", "large"]} if schema is None else schema}
     return machine(states, context_schema={"properties": schemas}, **more)
 
 
 def labels(made: Any, **context: Any) -> list[tuple[str, Any]]:
-    return [(one.label, one.value) for one in choices_of(made, start(made, context=context).session)]
+    return [
+        (one.label, one.value) for one in choices_of(made, start(made, context=context).session)
+    ]
 
 
 def picked(made: Any, label: str, *replies: str) -> Played:
@@ -46,10 +54,9 @@ def test_the_values_of_the_key_that_is_asked_for_can_be_chosen() -> None:
 
 
 def test_labels_of_values_are_shown() -> None:
-    assert labels(shop(schema={"enum": ["s", 2, None], "x-labels": {"s": "Small", "2": "Two"}})) == [
-        ("Small", "s"),
-        ("Two", 2),
-    ]
+    assert labels(
+        shop(schema={"enum": ["s", 2, None], "x-labels": {"s": "Small", "2": "Two"}})
+    ) == [("Small", "s"), ("Two", 2)]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +65,16 @@ def test_labels_of_values_are_shown() -> None:
         ("", {}, [("yes", True), ("no", False)]),
         ("de-AT", {}, [("ja", True), ("nein", False)]),
         ("tlh", {}, []),
-        ("tlh", {"x-labels": {"true": "HIja'", "false": "ghobe'"}}, [("HIja'", True), ("ghobe'", False)]),
+        (
+            "tlh",
+            {"x-labels": {"true": "HIja'", "false": "ghobe'"}},
+            [("HIja'", True), ("ghobe'", False)],
+        ),
     ],
 )
-def test_yes_and_no_can_be_chosen_in_the_definitions_language(language: str, schema: Any, found: Any) -> None:
+def test_yes_and_no_can_be_chosen_in_the_definitions_language(
+    language: str, schema: Any, found: Any
+) -> None:
     assert labels(shop(schema={"type": "boolean", **schema}, language=language)) == found
 
 
@@ -71,7 +84,9 @@ def test_free_text_and_secrets_give_no_choices(schema: dict[str, Any]) -> None:
 
 
 def test_several_open_keys_give_no_choices() -> None:
-    assert labels(shop({"required_context_keys": ["size", "other"]}, {"enum": ["a"]})) == [("a", "a")]
+    assert labels(shop({"required_context_keys": ["size", "other"]}, {"enum": ["a"]})) == [
+        ("a", "a")
+    ]
     two = machine(
         {"ask": {"purpose": "Ask", "required_context_keys": ["a", "b"], "transitions": [{"target_state": "end"}]},
          "end": {"purpose": "End"}},
@@ -101,7 +116,11 @@ def test_the_same_words_typed_are_read_by_the_model() -> None:
 
 
 def test_a_picked_state_is_moved_to() -> None:
-    done = picked(shop({"choices": [{"label": "Tell me more", "value": "help"}]}), "Tell me more", reply("help", "So."))
+    done = picked(
+        shop({"choices": [{"label": "Tell me more", "value": "help"}]}),
+        "Tell me more",
+        reply("help", "So."),
+    )
     assert (done.session.state, done.usage.calls, done.text) == ("help", 1, "So.")
 
 
@@ -113,17 +132,31 @@ def test_a_picked_text_is_read_by_the_model() -> None:
 def test_a_value_that_opens_no_move_by_itself_is_kept_and_the_model_goes_on() -> None:
     made = shop({"transitions": [{"target_state": "done", "description": "The size is known"}]})
     done = picked(made, "large", reply("done"))
-    assert (done.session.state, done.session.context, done.usage.calls) == ("done", {"size": "large"}, 1)
+    assert (done.session.state, done.session.context, done.usage.calls) == (
+        "done",
+        {"size": "large"},
+        1,
+    )
 
 
 def test_a_closed_state_that_was_picked_is_not_moved_to() -> None:
-    done = picked(shop({"choices": [{"label": "Done", "value": "done"}]}), "Done", reply("ask", "Which size?"))
+    done = picked(
+        shop({"choices": [{"label": "Done", "value": "done"}]}), "Done", reply("ask", "Which size?")
+    )
     assert done.session.state == "ask"
 
 
 @pytest.mark.parametrize(
     ("said", "value"),
-    [("2", "l"), ("2.", "l"), ("LARGE", "l"), (" small ", "s"), ("3", None), ("0", None), ("large one", None)],
+    [
+        ("2", "l"),
+        ("2.", "l"),
+        ("LARGE", "l"),
+        (" small ", "s"),
+        ("3", None),
+        ("0", None),
+        ("large one", None),
+    ],
 )
 def test_a_number_or_a_label_picks(said: str, value: str | None) -> None:
     found = pick([Choice("Small", "s"), Choice("large", "l")], said)

@@ -1,4 +1,6 @@
-"""The system names that count: messages in a state, messages that brought nothing, values that were refused."""
+"""The system names that count: messages in a state, messages that brought nothing, values that were
+refused.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,11 @@ def test_a_reply_that_cannot_be_read_is_counted_once() -> None:
 
 def test_refused_values_are_counted_by_key_until_one_is_kept() -> None:
     bad = reply("ask", "Again?", email="ada at example")
-    assert counts(desk(), bad, [reply("done", email="x"), reply("ask", "Again?", email="y")]) == (2, 2, {"email": 2})
+    assert counts(desk(), bad, [reply("done", email="x"), reply("ask", "Again?", email="y")]) == (
+        2,
+        2,
+        {"email": 2},
+    )
     good = reply("ask", "Good.", email="ada@example.org")
     assert counts(desk(), bad, good) == (2, 0, {})
 
@@ -72,11 +78,19 @@ def test_refused_values_are_counted_by_key_until_one_is_kept() -> None:
 def test_digressions_are_no_messages_of_the_state_and_no_misses() -> None:
     aside = reply("hours", "Nine to five.")
     assert counts(desk(), reply("ask"), aside, reply("ask")) == (2, 1, {})
-    assert counts(desk(patterns=("digress",)), reply("ask"), reply("digress", "Nine."), reply("ask")) == (2, 1, {})
+    assert counts(
+        desk(patterns=("digress",)), reply("ask"), reply("digress", "Nine."), reply("ask")
+    ) == (2, 1, {})
 
 
 def test_a_third_miss_leads_on_in_its_own_turn() -> None:
-    made = desk({"target_state": "person", "auto": True, "conditions": [{"logic": {">=": [{"var": "_misses"}, 3]}}]})
+    made = desk(
+        {
+            "target_state": "person",
+            "auto": True,
+            "conditions": [{"logic": {">=": [{"var": "_misses"}, 3]}}],
+        }
+    )
     nothing = reply("ask", "Hm?")
     assert said(made, nothing, nothing).session.state == "ask"
     done = said(made, nothing, nothing, nothing)
@@ -92,6 +106,10 @@ def test_a_third_refusal_of_a_key_opens_a_way() -> None:
 
 
 def test_fixed_words_and_the_next_state_see_the_counts() -> None:
-    made = desk(ask={"reply": "{% if _misses %}Miss {{ _misses }}. {% endif %}{{ _refusals.email }}E-mail?"})
-    assert said(made, reply("ask", ""), reply("ask", "", email="x")).text.endswith("Miss 2. 1E-mail?")
+    made = desk(
+        ask={"reply": "{% if _misses %}Miss {{ _misses }}. {% endif %}{{ _refusals.email }}E-mail?"}
+    )
+    assert said(made, reply("ask", ""), reply("ask", "", email="x")).text.endswith(
+        "Miss 2. 1E-mail?"
+    )
     assert counts(made, reply("ask"), reply("done", email="a@b.org"))[:2] == (0, 0)

@@ -18,7 +18,9 @@ STATES: dict[str, Any] = {
     "name": {
         "purpose": "Ask for the name",
         "required_context_keys": ["name"],
-        "transitions": [{"target_state": "size", "conditions": [{"requires_context_keys": ["name"]}]}],
+        "transitions": [
+            {"target_state": "size", "conditions": [{"requires_context_keys": ["name"]}]}
+        ],
     },
     "size": {"reply": "Which size, {{ name }}?", "transitions": [{"target_state": "done"}]},
     "done": {"reply": "Goodbye."},
@@ -29,7 +31,10 @@ STATES: dict[str, Any] = {
         "transitions": [{"target_state": "answered", "description": "The question is known"}],
     },
     "answered": {"purpose": "Answer the question"},
-    "other": {"purpose": "Ask about the other thing", "transitions": [{"target_state": "answered"}]},
+    "other": {
+        "purpose": "Ask about the other thing",
+        "transitions": [{"target_state": "answered"}],
+    },
 }
 ASIDE = [{"target_state": name, "return": True} for name in ("hours", "sign", "help", "other")]
 SHOP = machine(STATES, global_transitions=ASIDE)
@@ -55,18 +60,20 @@ def test_a_digression_that_leads_nowhere_answers_and_comes_back_in_the_same_turn
         type(event)
         for event in done.events
         if isinstance(event, ev.FlowPushed | ev.FlowReturned | ev.StateEntered)
-    ] == [
-        ev.FlowPushed,
-        ev.StateEntered,
-        ev.FlowReturned,
-    ]
+    ] == [ev.FlowPushed, ev.StateEntered, ev.FlowReturned]
     assert not done.session.ended
 
 
 def test_where_the_words_ask_nothing_the_open_question_is_asked_again() -> None:
-    assert asked(reply("hours", "From nine to five.")).text == "From nine to five.\n\nWhat is your name?"
+    assert (
+        asked(reply("hours", "From nine to five.")).text
+        == "From nine to five.\n\nWhat is your name?"
+    )
     done = say(
-        SHOP, talk(SHOP, "hello", reply("name", "Your name would help.")).session, "?", reply("hours", "Nine.")
+        SHOP,
+        talk(SHOP, "hello", reply("name", "Your name would help.")).session,
+        "?",
+        reply("hours", "Nine."),
     )
     assert done.text == "Nine.\n\nStill needed: name."
 
@@ -78,13 +85,17 @@ def test_where_the_words_ask_nothing_the_open_question_is_asked_again() -> None:
         ("Diga-nos seu telefone.", "Das 9 às 18. Diga-nos seu telefone."),
     ],
 )
-def test_words_that_end_in_the_open_request_are_not_followed_by_it(purpose: str, words: str) -> None:
+def test_words_that_end_in_the_open_request_are_not_followed_by_it(
+    purpose: str, words: str
+) -> None:
     program = machine(
         {**STATES, "name": {**STATES["name"], "purpose": purpose}},
         global_transitions=ASIDE,
         context_schema={"properties": {"name": {"type": "string", "title": "氏名"}}},
     )
-    done = say(program, talk(program, "hello", reply("name", purpose)).session, "?", reply("hours", words))
+    done = say(
+        program, talk(program, "hello", reply("name", purpose)).session, "?", reply("hours", words)
+    )
     assert done.text == words
 
 
@@ -92,7 +103,10 @@ def test_a_fixed_reply_of_the_state_left_asks_again() -> None:
     done = asked(reply("size", "Hello Ada.", name="Ada"), reply("hours", "From nine."))
     assert (done.session.state, done.text) == ("size", "From nine.\n\nWhich size, Ada?")
     done = asked(reply("size", "Hello Ada.", name="Ada"), reply("sign", "Look!"))
-    assert (done.session.state, done.text) == ("size", "Look!\n\nWe never sleep.\n\nWhich size, Ada?")
+    assert (done.session.state, done.text) == (
+        "size",
+        "Look!\n\nWe never sleep.\n\nWhich size, Ada?",
+    )
 
 
 def test_a_longer_digression_keeps_its_place_until_it_ends() -> None:
@@ -120,20 +134,33 @@ def test_what_only_answers_a_digression_is_said_once_to_come_back() -> None:
     assert "then_back_to" not in user
 
 
-def test_the_end_of_a_longer_digression_is_shown_as_an_end_only_where_the_way_leads_there_too() -> None:
+def test_the_end_of_a_longer_digression_is_shown_as_an_end_only_where_the_way_leads_there_too() -> (
+    None
+):
     system = asked(reply("name", "Hello.")).requests[0].messages[0].content
     assert "\nanswered (then back to what was asked): Answer the question." in system
     assert "\ndone (final)" in system
     leading = [{"target_state": "size"}, {"target_state": "answered"}]
-    both = machine({**STATES, "name": {**STATES["name"], "transitions": leading}}, global_transitions=ASIDE)
+    both = machine(
+        {**STATES, "name": {**STATES["name"], "transitions": leading}}, global_transitions=ASIDE
+    )
     assert "\nanswered (final): " in talk(both, "m", reply("name")).requests[0].messages[0].content
-    failed = {"kind": "task", "purpose": "Look it up", "on_exhausted": "answered", "transitions": []}
+    failed = {
+        "kind": "task",
+        "purpose": "Look it up",
+        "on_exhausted": "answered",
+        "transitions": [],
+    }
     worked = machine({**STATES, "size": failed}, global_transitions=ASIDE)
-    assert "\nanswered (final): " in talk(worked, "m", reply("name")).requests[0].messages[0].content
+    assert (
+        "\nanswered (final): " in talk(worked, "m", reply("name")).requests[0].messages[0].content
+    )
 
 
 def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() -> None:
-    shop = machine({**STATES, "name": {**STATES["name"], "summarize": True}}, global_transitions=ASIDE)
+    shop = machine(
+        {**STATES, "name": {**STATES["name"], "summarize": True}}, global_transitions=ASIDE
+    )
     summary = json.dumps({"summary": "Somebody came", "todo_list": []})
     hello = talk(shop, "hello", reply("name", "Welcome! What is your name?"))
     told = say(shop, hello.session, "hours?", reply("hours", "From nine."))
@@ -147,7 +174,9 @@ def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() ->
 BOTH = 'also with what a state tells that goes "then back"'
 
 
-def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_words_can_tell_what_was_asked() -> None:
+def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_words_can_tell_what_was_asked() -> (
+    None
+):
     def told(aside: list[dict[str, Any]]) -> bool:
         done = talk(machine(STATES, global_transitions=aside), "m", reply("name"))
         return BOTH in done.requests[0].messages[0].content
@@ -156,7 +185,11 @@ def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_word
     assert not told(ASIDE[:2])  # a fixed reply of a digression comes only where that is named
     assert not told(ASIDE[2:])  # nothing is told at once there
     assert not told([{"target_state": "hours"}])
-    done = talk(machine(STATES, global_transitions=ASIDE[:1]), "hello", reply("name", "Welcome! What is your name?"))
+    done = talk(
+        machine(STATES, global_transitions=ASIDE[:1]),
+        "hello",
+        reply("name", "Welcome! What is your name?"),
+    )
     done = say(
         machine(STATES, global_transitions=ASIDE[:1]), done.session, "Ada. When do you open?",
         reply("size", "At nine.", name="Ada"),
@@ -165,16 +198,32 @@ def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_word
 
 
 def test_a_flow_is_told_so_of_the_digressions_of_its_caller() -> None:
-    inner = {"name": "inner", "initial_state": "q", "states": {"q": {"transitions": [{"target_state": "e"}]}, "e": {}}}
-    states = STATES | {"name": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "size"}]}}
+    inner = {
+        "name": "inner",
+        "initial_state": "q",
+        "states": {"q": {"transitions": [{"target_state": "e"}]}, "e": {}},
+    }
+    states = STATES | {
+        "name": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "size"}]}
+    }
     for aside, told in ((ASIDE[:1], True), (ASIDE[:2], False), (ASIDE[2:], False), ([], False)):
-        document = {"name": "outer", "initial_state": "name", "states": states, "global_transitions": aside}
+        document = {
+            "name": "outer",
+            "initial_state": "name",
+            "states": states,
+            "global_transitions": aside,
+        }
         done = talk(nested(document, inner=inner), "m", reply("q"))
         assert (done.session.flow, BOTH in done.requests[0].messages[0].content) == ("inner", told)
 
 
 def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
-    states = {"name": STATES["name"], "size": {}, "clarify": {"purpose": "As in a shop."}, "restart": {}}
+    states = {
+        "name": STATES["name"],
+        "size": {},
+        "clarify": {"purpose": "As in a shop."},
+        "restart": {},
+    }
     done = talk(machine(states, patterns=["clarify", "restart"]), "m", reply("name"))
     system = done.requests[0].messages[0].content
     assert "\nclarify (then back to what was asked): As in a shop." in system
@@ -188,7 +237,11 @@ def test_the_prompt_asks_for_no_question_that_a_fixed_reply_asks_again() -> None
 
 
 def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_are_told() -> None:
-    inner = {"name": "inner", "initial_state": "q", "states": {"q": {"transitions": [{"target_state": "z"}]}, "z": {}}}
+    inner = {
+        "name": "inner",
+        "initial_state": "q",
+        "states": {"q": {"transitions": [{"target_state": "z"}]}, "z": {}},
+    }
     outer = {
         "name": "outer",
         "initial_state": "call",
@@ -196,21 +249,40 @@ def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_
                    "hours": STATES["hours"], "end": {}},
     }  # fmt: skip
     for returns in (True, False):
-        done = talk(nested(outer | {"global_transitions": ASIDE[:1] if returns else []}, inner=inner), "m", reply("q"))
+        done = talk(
+            nested(outer | {"global_transitions": ASIDE[:1] if returns else []}, inner=inner),
+            "m",
+            reply("q"),
+        )
         assert ('"there"' in done.prompt) is returns
         assert ('(and "there" in its entry)' in done.requests[0].messages[0].content) is returns
 
 
 @pytest.mark.parametrize(("number", "whole"), [(20, True), (2000, False)])
-def test_what_a_digression_of_the_caller_answers_from_is_told_at_length(number: int, whole: bool) -> None:
+def test_what_a_digression_of_the_caller_answers_from_is_told_at_length(
+    number: int, whole: bool
+) -> None:
     facts = " ".join(f"Shop {n} opens at nine." for n in range(number))
-    inner = {"name": "inner", "initial_state": "q", "states": {"q": {"transitions": [{"target_state": "z"}]}, "z": {}}}
+    inner = {
+        "name": "inner",
+        "initial_state": "q",
+        "states": {"q": {"transitions": [{"target_state": "z"}]}, "z": {}},
+    }
     states = {
         "call": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "end"}]},
-        "hours": {"purpose": "Hours", "extraction_instructions": "Ask which shop.", "instructions": facts},
+        "hours": {
+            "purpose": "Hours",
+            "extraction_instructions": "Ask which shop.",
+            "instructions": facts,
+        },
         "end": {},
     }
-    outer = {"name": "outer", "initial_state": "call", "states": states, "global_transitions": ASIDE[:1]}
+    outer = {
+        "name": "outer",
+        "initial_state": "call",
+        "states": states,
+        "global_transitions": ASIDE[:1],
+    }
     done = talk(nested(outer, inner=inner), "m", reply("q"))
     told = f'"there":{{"purpose":"Hours","notes":"{facts} Ask which shop.","then_back_to"'
     assert (told in done.prompt) is whole
@@ -261,12 +333,20 @@ def test_a_second_digression_stacks_and_both_come_back_in_turn() -> None:
 def test_open_states_are_resumed_in_the_order_that_the_user_chooses() -> None:
     both = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
     first = say(SHOP, both.session, "my name first", reply("name", "Sure: your name?"))
-    assert (first.session.state, open_states(first), first.text) == ("name", ["help"], "Sure: your name?")
+    assert (first.session.state, open_states(first), first.text) == (
+        "name",
+        ["help"],
+        "Sure: your name?",
+    )
     assert first.of(ev.FlowReturned)[0].how == "resumed"
     done = say(SHOP, first.session, "now the help", reply("help", "About what?"))
     assert (done.session.state, open_states(done)) == ("help", ["name"])
     done = say(SHOP, done.session, "that", reply("answered", "So it is."))
-    assert (done.session.state, done.session.ended, done.text) == ("name", False, "So it is.\n\nSure: your name?")
+    assert (done.session.state, done.session.ended, done.text) == (
+        "name",
+        False,
+        "So it is.\n\nSure: your name?",
+    )
 
 
 def test_a_digression_that_waits_for_another_is_come_back_to_first() -> None:
@@ -282,7 +362,9 @@ def test_a_digression_that_waits_for_another_is_come_back_to_first() -> None:
 
 
 def test_a_digression_that_is_left_for_the_way_itself_is_done_with() -> None:
-    done = asked(reply("help", "What about?"), reply("name", "Your name?"), reply("size", "Ok.", name="Ada"))
+    done = asked(
+        reply("help", "What about?"), reply("name", "Your name?"), reply("size", "Ok.", name="Ada")
+    )
     done = say(SHOP, done.session, "L", reply("done", "Ok."))
     assert (done.session.state, done.session.ended) == ("done", True)
 
@@ -293,7 +375,8 @@ def test_an_answer_is_corrected_on_the_way_while_a_digression_is_open() -> None:
             "purpose": "Which kind?",
             "required_context_keys": ["kind"],
             "transitions": [
-                {"target_state": kind, "conditions": [{"logic": {"==": [{"var": "kind"}, kind]}}]} for kind in "ab"
+                {"target_state": kind, "conditions": [{"logic": {"==": [{"var": "kind"}, kind]}}]}
+                for kind in "ab"
             ],
         },
         "a": {"purpose": "What of a?", "transitions": [{"target_state": "done"}]},
@@ -323,23 +406,24 @@ def test_what_is_still_open_is_come_back_to_before_the_end() -> None:
 
 
 def test_naming_what_was_left_open_is_no_transition_of_the_definition_and_still_stands() -> None:
-    done = say(SHOP, asked(reply("help", "What?")).session, "back", reply("name", "Your name, then?"))
+    done = say(
+        SHOP, asked(reply("help", "What?")).session, "back", reply("name", "Your name, then?")
+    )
     assert (done.session.state, done.session.stack, done.usage.calls) == ("name", (), 1)
     assert done.requests[0].schema is not None
-    assert (
-        "name"
-        in done.requests[0].schema.schema["properties"]["target_state"]["enum"]
-    )
+    assert "name" in done.requests[0].schema.schema["properties"]["target_state"]["enum"]
 
 
 def test_no_more_is_left_open_than_can_be_kept_in_mind() -> None:
     done = talk(SHOP, "hello", reply("name", "Your name?"))
     session = done.session
     states = {
-        f"s{n}": {"purpose": f"Topic {n}", "transitions": [{"target_state": "answered"}]} for n in range(12)
+        f"s{n}": {"purpose": f"Topic {n}", "transitions": [{"target_state": "answered"}]}
+        for n in range(12)
     }
     program = machine(
-        {**STATES, **states}, global_transitions=[{"target_state": name, "return": True} for name in states]
+        {**STATES, **states},
+        global_transitions=[{"target_state": name, "return": True} for name in states],
     )
     for number in range(MAX_DEPTH):
         session = say(program, session, "and", reply(f"s{number}", "And?")).session
@@ -447,26 +531,34 @@ def test_words_for_a_flow_are_asked_for_with_the_schema_of_the_turns_that_follow
     assert "Only your message is used" in words.messages[1].content
     assert words.schema == turn.schema
     assert turn.schema is not None
-    assert "\"bags\"" in turn.schema.text
+    assert '"bags"' in turn.schema.text
 
 
 def test_the_open_question_of_a_flow_is_chosen_from_a_digression_of_its_caller() -> None:
     done = travelled(("pets", "Dog or cat?"), ("passport", "The number, then?"))
-    assert (done.session.flow, done.session.state, open_states(done)) == ("person", "passport", ["who"])
+    assert (done.session.flow, done.session.state, open_states(done)) == (
+        "person",
+        "passport",
+        ["who"],
+    )
     assert done.text == "The number, then?"
     assert done.of(ev.FlowReturned)[0].how == "resumed"
 
 
 def test_an_end_of_a_digression_out_of_a_flow_is_said_to_come_back_to_the_flow() -> None:
     done = travelled(("pets", "Dog or cat?"), ("pets", "Hm?"))
-    assert '"there":{"then_back_to":{"state":"passport","ask_its_question_again":true}}' in done.prompt
+    assert (
+        '"there":{"then_back_to":{"state":"passport","ask_its_question_again":true}}' in done.prompt
+    )
     done = say(TRIP, done.session, "a cat", reply("pet_price", "Now, which number?"))
     assert (done.session.flow, done.session.state) == ("person", "passport")
     assert (done.text, done.usage.calls) == ("Now, which number?\n\nThirty euros.", 1)
 
 
 def test_what_else_was_left_open_in_the_caller_waits_until_the_flow_has_come_back() -> None:
-    done = travelled(("pets", "Dog or cat?"), ("bags", "How heavy?"), ("passport", "The number, then?"))
+    done = travelled(
+        ("pets", "Dog or cat?"), ("bags", "How heavy?"), ("passport", "The number, then?")
+    )
     assert (done.session.state, open_states(done)) == ("passport", ["pets", "who"])
     done = say(TRIP, done.session, "X1", reply("noted", "Thanks."), reply("meal", "Which meal?"))
     assert (done.session.flow, done.session.state, open_states(done)) == ("", "meal", ["pets"])
@@ -477,9 +569,16 @@ def test_what_else_was_left_open_in_the_caller_waits_until_the_flow_has_come_bac
 
 def test_a_digression_that_the_caller_left_open_is_taken_up_from_within_the_flow() -> None:
     done = travelled(
-        ("pets", "Dog or cat?"), ("bags", "How heavy?"), ("passport", "The number?"), ("pets", "So, which?")
+        ("pets", "Dog or cat?"),
+        ("bags", "How heavy?"),
+        ("passport", "The number?"),
+        ("pets", "So, which?"),
     )
-    assert (done.session.flow, done.session.state, open_states(done)) == ("", "pets", ["who", "passport"])
+    assert (done.session.flow, done.session.state, open_states(done)) == (
+        "",
+        "pets",
+        ["who", "passport"],
+    )
     done = say(TRIP, done.session, "a dog", reply("pet_price", ""))
     assert (done.session.state, open_states(done)) == ("passport", ["who"])
     assert done.text == "Thirty euros.\n\nThe number?"
@@ -520,13 +619,17 @@ def test_what_a_reply_says_about_the_definition_it_leads_into_is_kept_there() ->
     begun = talk(program, "in", reply("call", ""), reply("pin", "PIN?"))
     aside = say(program, begun.session, "do you have L?", reply("help", "L, then?", size="L"))
     assert (aside.session.state, aside.session.context) == ("help", {"size": "L"})
-    back = say(program, aside.session, "the PIN is 1234", reply("pin", "Thanks.", pin="1234", size="M"))
+    back = say(
+        program, aside.session, "the PIN is 1234", reply("pin", "Thanks.", pin="1234", size="M")
+    )
     assert (back.session.state, back.session.context) == ("pin", {"pin": "1234"})
     assert back.session.root_context() == {"size": "M"}
 
 
 def test_a_session_in_which_places_of_several_definitions_are_open_survives_its_json_form() -> None:
-    session = travelled(("pets", "Which?"), ("bags", "Heavy?"), ("passport", "So?"), ("bags", "Heavy?")).session
+    session = travelled(
+        ("pets", "Which?"), ("bags", "Heavy?"), ("passport", "So?"), ("bags", "Heavy?")
+    ).session
     assert parse_session(dump_session(session)) == session
     assert TRIP.knows(session)
 
@@ -542,7 +645,9 @@ def test_the_plain_view_offers_what_the_prompt_offers(replies: tuple[tuple[str, 
     session = travelled(*replies).session
     look = available_moves(TRIP.of(session), session, asides(TRIP, session))
     view = turn_view(TRIP, session, look, speak=False, refused=())
-    assert {choice.target_state for choice in view.choices if choice.open} == {*look.valid} - {session.state}
+    assert {choice.target_state for choice in view.choices if choice.open} == {*look.valid} - {
+        session.state
+    }
 
 
 CALLING = nested(
@@ -550,11 +655,21 @@ CALLING = nested(
         "name": "desk",
         "initial_state": "start",
         "context_schema": {"properties": {"topic": {"type": "string"}}},
-        "global_transitions": [{"target_state": "faq", "description": "A question", "return": True}],
+        "global_transitions": [
+            {"target_state": "faq", "description": "A question", "return": True}
+        ],
         "states": {
             "start": {"purpose": "Start?", "transitions": [{"target_state": "called"}]},
-            "called": {"kind": "subflow", "flow": "count", "transitions": [{"target_state": "end"}]},
-            "faq": {"purpose": "Answer", "required_context_keys": ["topic"], "transitions": [{"target_state": "end"}]},
+            "called": {
+                "kind": "subflow",
+                "flow": "count",
+                "transitions": [{"target_state": "end"}],
+            },
+            "faq": {
+                "purpose": "Answer",
+                "required_context_keys": ["topic"],
+                "transitions": [{"target_state": "end"}],
+            },
             "end": {"reply": "Bye."},
         },
     },
@@ -567,7 +682,11 @@ CALLING = nested(
                 "purpose": "How many?",
                 "required_context_keys": ["many"],
                 "transitions": [
-                    {"target_state": "which", "auto": True, "conditions": [{"requires_context_keys": ["many"]}]}
+                    {
+                        "target_state": "which",
+                        "auto": True,
+                        "conditions": [{"requires_context_keys": ["many"]}],
+                    }
                 ],
             },
             "which": {"purpose": "Which?", "transitions": [{"target_state": "counted"}]},
@@ -581,4 +700,7 @@ def test_what_is_said_about_a_digression_that_is_not_made_is_on_record() -> None
     begun = talk(CALLING, "go", reply("called", "How many?"), reply("many", "How many?"))
     said = reply("faq", "x!", many=3, topic="x"), reply("which", "Which?")
     done = say(CALLING, begun.session, "3, and about x", *said)
-    assert (done.session.state, done.session.context) == ("which", {"many": 3, "_extra": {"topic": "x"}})
+    assert (done.session.state, done.session.context) == (
+        "which",
+        {"many": 3, "_extra": {"topic": "x"}},
+    )

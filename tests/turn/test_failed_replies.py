@@ -19,20 +19,28 @@ SORRY = "Sorry, I cannot continue with this."
 def shop(kind: str, **options: Any) -> Any:
     """A machine that reads out a total in a state of this kind."""
     states = {
-        "ask": {"purpose": "What?", "required_context_keys": ["items"], "transitions": [{"target_state": "total"}]},
+        "ask": {
+            "purpose": "What?",
+            "required_context_keys": ["items"],
+            "transitions": [{"target_state": "total"}],
+        },
         "total": {"kind": kind, "purpose": "Is this right?", "reply": TOTAL, **options},
     }
     if kind == "decide":
         states["total"]["transitions"] = [{"target_state": "bye"}]
         states["bye"] = {"kind": "final", "purpose": "Bye", "reply": "Goodbye."}
     if kind == "converse":
-        states["total"]["transitions"] = [{"target_state": "ask", "description": "The user says no"}]
+        states["total"]["transitions"] = [
+            {"target_state": "ask", "description": "The user says no"}
+        ]
     return machine(states, context_schema={"properties": PRICES})
 
 
 @pytest.mark.parametrize("kind", ["converse", "decide", "final"])
 @pytest.mark.parametrize("message", ["", "Gladly."])
-def test_a_reply_that_cannot_be_rendered_is_an_apology_and_an_event(kind: str, message: str) -> None:
+def test_a_reply_that_cannot_be_rendered_is_an_apology_and_an_event(
+    kind: str, message: str
+) -> None:
     done = talk(shop(kind), "m", reply("total", message, items=[{"price": 2}, {"name": "table"}]))
     assert SORRY in done.text
     assert "euros" not in done.text
@@ -76,7 +84,11 @@ def order(**keys: Any) -> Any:
     """A machine that reads a total back, and takes a yes."""
     return machine(
         {
-            "ask": {"purpose": "What?", "required_context_keys": ["items"], "transitions": [{"target_state": "total"}]},
+            "ask": {
+                "purpose": "What?",
+                "required_context_keys": ["items"],
+                "transitions": [{"target_state": "total"}],
+            },
             "total": {
                 "purpose": "Is this right?",
                 "reply": TOTAL,

@@ -57,11 +57,20 @@ def test_a_certain_answer_takes_no_call_and_is_on_record() -> None:
     assert done.session.context == {"size": "large"}
     assert done.session.origins["size"] == (1, "user")
     kinds = [type(event).__name__ for event in done.events if not isinstance(event, ev.Started)]
-    assert kinds[-6:] == ["UserSaid", "Recognised", "ContextSet", "StateEntered", "BotSaid", "Ended"]
+    assert kinds[-6:] == [
+        "UserSaid",
+        "Recognised",
+        "ContextSet",
+        "StateEntered",
+        "BotSaid",
+        "Ended",
+    ]
     assert done.of(ev.StateEntered)[0].by == "user"
 
 
-ROUTED = {"transitions": [{"target_state": "sort", "conditions": [{"requires_context_keys": ["size"]}]}]}
+ROUTED = {
+    "transitions": [{"target_state": "sort", "conditions": [{"requires_context_keys": ["size"]}]}]
+}
 
 
 @pytest.mark.parametrize(("said", "state"), [("large", "done"), ("small", "help")])
@@ -88,13 +97,26 @@ def test_states_that_decide_are_passed_on_the_way(said: str, state: str) -> None
             }
         ),
     ],
-    ids=["off", "no-fixed-words", "two-questions", "words-needed", "more-wanted", "move-judged", "two-moves"],
+    ids=[
+        "off",
+        "no-fixed-words",
+        "two-questions",
+        "words-needed",
+        "more-wanted",
+        "move-judged",
+        "two-moves",
+    ],
 )
 def test_what_is_not_certain_goes_to_the_model(made: Any) -> None:
     words = made.states["ask"].definition.reply
-    greeted = start(made, *[] if words else [json.dumps({"message": "Hello! Which size?"})], greet=True).session
+    greeted = start(
+        made, *[] if words else [json.dumps({"message": "Hello! Which size?"})], greet=True
+    ).session
     done = say(made, greeted, "large", reply("ask", "Tell me more."))
-    assert (done.text, done.usage.calls) == (f"Tell me more.\n\n{words}" if words else "Tell me more.", 1)
+    assert (done.text, done.usage.calls) == (
+        f"Tell me more.\n\n{words}" if words else "Tell me more.",
+        1,
+    )
     assert not done.of(ev.Recognised)
 
 
@@ -106,7 +128,11 @@ def test_another_message_goes_to_the_model() -> None:
 
 def test_a_veto_gives_the_turn_to_the_model() -> None:
     def veto(effect: RunHandlers) -> HandlerResult | None:
-        return HandlerResult(handler="no", veto="closed") if effect.point is Point.PRE_TRANSITION else None
+        return (
+            HandlerResult(handler="no", veto="closed")
+            if effect.point is Point.PRE_TRANSITION
+            else None
+        )
 
     done = talk(shop(), "large", reply("ask", "We are closed."), handler=veto, greet=True)
     assert (done.text, done.usage.calls) == ("We are closed.\n\nWhich size?", 1)
@@ -121,7 +147,10 @@ STAY = {
         "required_context_keys": [name],
         "transitions": [{"target_state": after, "conditions": [{"requires_context_keys": [name]}]}],
     }
-    for name, question, after in (("since", "From when?", "until"), ("until", "Until when?", "done"))
+    for name, question, after in (
+        ("since", "From when?", "until"),
+        ("until", "Until when?", "done"),
+    )
 }
 
 
@@ -132,7 +161,9 @@ def test_a_value_answers_what_fixed_words_have_asked_alone() -> None:
     )
     first = talk(stay, "2030-01-02", greet=True)
     assert say(stay, first.session, "2030-01-05").session.state == "done"
-    asking = say(stay, first.session, "No, the first day is wrong", reply("until", "What is the right one?"))
+    asking = say(
+        stay, first.session, "No, the first day is wrong", reply("until", "What is the right one?")
+    )
     assert asking.text == "What is the right one?\n\nUntil when?"
     right = say(stay, asking.session, "2030-01-03", reply("until", "I see.", since="2030-01-03"))
     assert (right.usage.calls, right.session.context) == (1, {"since": "2030-01-03"})
@@ -143,13 +174,27 @@ def test_nothing_is_certain_before_anything_was_asked() -> None:
 
 
 def form(
-    *moves: dict[str, Any], reply: str = "Which one?", keys: dict[str, Any], wanted: list[str], **more: Any
+    *moves: dict[str, Any],
+    reply: str = "Which one?",
+    keys: dict[str, Any],
+    wanted: list[str],
+    **more: Any,
 ) -> Any:
     """Asks for keys; the moves lead to states with fixed words, named after their targets."""
     targets = {move["target_state"] for move in moves} | {"done"}
-    ends = {name: {"purpose": "End", "reply": name} for name in sorted(targets - {"ask", *more.get("states", {})})}
-    ask = {"purpose": "Ask", "reply": reply, "required_context_keys": wanted, "transitions": list(moves)}
-    return machine({"ask": ask, **ends, **more.pop("states", {})}, context_schema={"properties": keys}, **more)
+    ends = {
+        name: {"purpose": "End", "reply": name}
+        for name in sorted(targets - {"ask", *more.get("states", {})})
+    }
+    ask = {
+        "purpose": "Ask",
+        "reply": reply,
+        "required_context_keys": wanted,
+        "transitions": list(moves),
+    }
+    return machine(
+        {"ask": ask, **ends, **more.pop("states", {})}, context_schema={"properties": keys}, **more
+    )
 
 
 def to(target: str, *keys: str, **more: Any) -> dict[str, Any]:
@@ -161,9 +206,16 @@ COUNT = {"type": "integer", "x-fast": True}
 COLOUR = {"enum": ["red", "help"], "x-fast": True}
 
 
-def test_an_answer_to_what_was_asked_before_is_not_taken_for_the_state_that_the_turn_has_moved_on_to() -> None:
+def test_an_answer_to_what_was_asked_before_is_not_taken_for_the_state_that_the_turn_has_moved_on_to() -> (
+    None
+):
     on = to("late", "open", auto=True)
-    late = {"purpose": "Ask", "reply": "Late?", "required_context_keys": ["b"], "transitions": [to("done", "b")]}
+    late = {
+        "purpose": "Ask",
+        "reply": "Late?",
+        "required_context_keys": ["b"],
+        "transitions": [to("done", "b")],
+    }
     made = form(
         to("done", "a"),
         on,
@@ -173,19 +225,34 @@ def test_an_answer_to_what_was_asked_before_is_not_taken_for_the_state_that_the_
     )
 
     def opens(effect: RunHandlers) -> HandlerResult | None:
-        return HandlerResult(handler="h", changes={"open": 1}) if effect.point is Point.PRE_PROCESSING else None
+        return (
+            HandlerResult(handler="h", changes={"open": 1})
+            if effect.point is Point.PRE_PROCESSING
+            else None
+        )
 
     done = say(made, start(made, greet=True).session, "yes", reply("late", "So?"), handler=opens)
     assert (done.session.state, "b" in done.session.context, done.usage.calls) == ("late", False, 1)
 
 
 def test_an_answer_that_a_handler_has_taken_is_not_taken_for_the_key_that_is_left() -> None:
-    made = form(to("done", "a", "b"), keys={"a": COUNT, "b": COUNT}, wanted=["a", "b"], reply="How many adults?")
+    made = form(
+        to("done", "a", "b"),
+        keys={"a": COUNT, "b": COUNT},
+        wanted=["a", "b"],
+        reply="How many adults?",
+    )
 
     def takes(effect: RunHandlers) -> HandlerResult | None:
-        return HandlerResult(handler="h", changes={"a": 3}) if effect.point is Point.PRE_PROCESSING else None
+        return (
+            HandlerResult(handler="h", changes={"a": 3})
+            if effect.point is Point.PRE_PROCESSING
+            else None
+        )
 
-    done = say(made, start(made, greet=True).session, "3", reply("ask", "And children?"), handler=takes)
+    done = say(
+        made, start(made, greet=True).session, "3", reply("ask", "And children?"), handler=takes
+    )
     assert (done.session.context, done.usage.calls) == ({"a": 3}, 1)
 
 
@@ -195,7 +262,10 @@ def test_an_answer_that_a_handler_has_taken_is_not_taken_for_the_key_that_is_lef
         (
             form(
                 to("done", "c"),
-                {"target_state": "vip", "conditions": [{"requires_context_keys": ["c"]}, {"description": "A regular"}]},
+                {
+                    "target_state": "vip",
+                    "conditions": [{"requires_context_keys": ["c"]}, {"description": "A regular"}],
+                },
                 keys={"c": COLOUR},
                 wanted=["c"],
             ),
@@ -204,7 +274,10 @@ def test_an_answer_that_a_handler_has_taken_is_not_taken_for_the_key_that_is_lef
         (
             form(
                 to("done", "c"),
-                {"target_state": "seen", "conditions": [{"logic": {"in": ["red", {"var": "_user_input"}]}}]},
+                {
+                    "target_state": "seen",
+                    "conditions": [{"logic": {"in": ["red", {"var": "_user_input"}]}}],
+                },
                 keys={"c": COLOUR},
                 wanted=["c"],
             ),
@@ -220,7 +293,12 @@ def test_an_answer_that_a_handler_has_taken_is_not_taken_for_the_key_that_is_lef
             "red",
         ),
         (
-            form(to("done", "c"), {"target_state": "other", "description": "No"}, keys={"c": YES_NO}, wanted=["c"]),
+            form(
+                to("done", "c"),
+                {"target_state": "other", "description": "No"},
+                keys={"c": YES_NO},
+                wanted=["c"],
+            ),
             "yes",
         ),
         (
@@ -229,7 +307,9 @@ def test_an_answer_that_a_handler_has_taken_is_not_taken_for_the_key_that_is_lef
                 keys={"c": COLOUR},
                 wanted=["c"],
                 states={"help": {"purpose": "Help", "reply": "Help"}},
-                global_transitions=[{"target_state": "help", "description": "Needs a hand", "return": True}],
+                global_transitions=[
+                    {"target_state": "help", "description": "Needs a hand", "return": True}
+                ],
             ),
             "help",
         ),
@@ -259,7 +339,9 @@ def test_words_that_may_ask_for_another_way_are_for_the_model(made: Any, said: s
     assert (done.session.state, done.session.context, done.usage.calls) == ("ask", {}, 1)
 
 
-def test_of_two_transitions_to_a_state_the_one_is_taken_that_a_model_would_take_by_its_name() -> None:
+def test_of_two_transitions_to_a_state_the_one_is_taken_that_a_model_would_take_by_its_name() -> (
+    None
+):
     made = form({"target_state": "done"}, to("done", "c"), keys={"c": COLOUR}, wanted=["c"])
     session = start(made, greet=True).session
     sure = say(made, session, "red").of(ev.StateEntered)[0]
@@ -280,10 +362,18 @@ def test_other_ways_beside_the_one_that_a_value_opens_do_no_harm() -> None:
 
 
 def test_yes_to_a_reminder_is_for_the_model() -> None:
-    made = form(to("done", "c"), keys={"c": YES_NO}, wanted=["c"], reply="Please confirm.", patterns=["silence"])
+    made = form(
+        to("done", "c"),
+        keys={"c": YES_NO},
+        wanted=["c"],
+        reply="Please confirm.",
+        patterns=["silence"],
+    )
     session = start(made, greet=True).session
     assert session.silence is not None
-    reminded = play(begin(made, session, Due(time=session.silence.reminders[0]), HostCapabilities()), []).session
+    reminded = play(
+        begin(made, session, Due(time=session.silence.reminders[0]), HostCapabilities()), []
+    ).session
     assert say(made, reminded, "yes", reply("ask", "Yes what?")).usage.calls == 1
     assert say(made, session, "yes").session.state == "done"
 
@@ -293,9 +383,17 @@ def test_a_refusal_is_forgotten_when_the_value_is_recognised() -> None:
         to("more", "c"),
         keys={"c": COLOUR, "n": COUNT},
         wanted=["c"],
-        states={"more": {"purpose": "Ask", "reply": "Red or help?", "transitions": [{"target_state": "done"}]}},
+        states={
+            "more": {
+                "purpose": "Ask",
+                "reply": "Red or help?",
+                "transitions": [{"target_state": "done"}],
+            }
+        },
         reply="Red or help?",
     )
-    refused = say(made, start(made, greet=True).session, "pink", reply("ask", "", c="pink", n="x")).session
+    refused = say(
+        made, start(made, greet=True).session, "pink", reply("ask", "", c="pink", n="x")
+    ).session
     assert [key for key, _ in refused.notes] == ["c", "n"]
     assert [key for key, _ in say(made, refused, "red").session.notes] == ["n"]

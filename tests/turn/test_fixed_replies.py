@@ -12,10 +12,18 @@ from llm_fsm.turn.fixed_replies import own_question, sentence
     [
         ("Ask the name", {"full_name": {}}, "Ask the name. Still needed: full name."),
         ("What is it?", {"x": {"title": "The thing"}}, "What is it?"),
-        ("Ask for the 10 kΩ resistor", {"part": {}}, "Ask for the 10 kΩ resistor. Still needed: part."),
+        (
+            "Ask for the 10 kΩ resistor",
+            {"part": {}},
+            "Ask for the 10 kΩ resistor. Still needed: part.",
+        ),
         ("", {}, "Please go on."),
         ("お名前をお願いします。", {"n": {"title": "お名前"}}, "お名前をお願いします。"),
-        ("お名前をお願いします。", {"p": {"title": "電話番号"}}, "お名前をお願いします。 電話番号?"),
+        (
+            "お名前をお願いします。",
+            {"p": {"title": "電話番号"}},
+            "お名前をお願いします。 電話番号?",
+        ),
         ("お名前をお願いします。", {"phone": {}}, "お名前をお願いします。"),
         ("お名前をお願いします。", {"電話番号": {}}, "お名前をお願いします。 電話番号?"),
         ("お名前をお願いします", {}, "お名前をお願いします。"),
@@ -43,7 +51,16 @@ def test_sentences_end() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("All set! 🚀", "Love it ❤️", "Hello 👋🏽", "We code 👩‍💻", "Done ✅", "Rate us ⭐", "Soon ⏰", "Press 1️⃣"),
+        *(
+            "All set! 🚀",
+            "Love it ❤️",
+            "Hello 👋🏽",
+            "We code 👩‍💻",
+            "Done ✅",
+            "Rate us ⭐",
+            "Soon ⏰",
+            "Press 1️⃣",
+        ),
         *("Go ⬆️", "Ours ™️", "Scots 🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Values in the words of their key: labels and dates in fixed replies, in choices and in the key list."""
+"""Values in the words of their key: labels and dates in fixed replies, in choices and in the key
+list.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def said(fixed: str, schema: dict[str, Any], value: Any, **options: Any) -> str:
         ("{% if k == 'l' %}yes{% endif %}{% if k in ['l'] %}!{% endif %}", "yes!"),
     ],
 )
-def test_a_fixed_reply_says_the_words_of_a_value_and_compares_the_value(fixed: str, text: str) -> None:
+def test_a_fixed_reply_says_the_words_of_a_value_and_compares_the_value(
+    fixed: str, text: str
+) -> None:
     assert said(fixed, SIZE, "l") == text
 
 
@@ -40,7 +44,9 @@ def test_a_fixed_reply_says_the_words_of_a_value_and_compares_the_value(fixed: s
         ({"type": "boolean", "x-labels": {"true": "ja", "false": "nein"}}, False, "nein"),
     ],
 )
-def test_lists_numbers_and_booleans_have_words_too(schema: dict[str, Any], value: Any, text: str) -> None:
+def test_lists_numbers_and_booleans_have_words_too(
+    schema: dict[str, Any], value: Any, text: str
+) -> None:
     fixed = "{{ k|join(', ') }}" if isinstance(value, list) else "{{ k }}"
     assert said(fixed, schema, value) == text
 

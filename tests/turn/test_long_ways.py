@@ -20,18 +20,28 @@ def chain(kind: str) -> dict[str, Any]:
             "required_context_keys": ["k"],
             "transitions": [{"target_state": "s0", "description": "k is known"}],
         },
-        "last": {"purpose": "Sure?", "transitions": [{"target_state": "end", "description": "yes"}]},
+        "last": {
+            "purpose": "Sure?",
+            "transitions": [{"target_state": "end", "description": "yes"}],
+        },
         "end": {"reply": "Done."},
     }
     for number in range(NUMBER):
         target = f"s{number + 1}" if number + 1 < NUMBER else "last"
-        way: dict[str, Any] = {"target_state": target, "conditions": [{"requires_context_keys": ["k"]}]}
+        way: dict[str, Any] = {
+            "target_state": target,
+            "conditions": [{"requires_context_keys": ["k"]}],
+        }
         if kind == "decide":
             states[f"s{number}"] = {"kind": "decide", "transitions": [way]}
         elif kind == "auto":
             states[f"s{number}"] = {"purpose": "q", "transitions": [{**way, "auto": True}]}
         else:
-            states[f"s{number}"] = {"purpose": "q", "required_context_keys": ["k"], "transitions": [way]}
+            states[f"s{number}"] = {
+                "purpose": "q",
+                "required_context_keys": ["k"],
+                "transitions": [way],
+            }
     keys = {"type": "object", "properties": {"k": {"type": "string"}}}
     return {"name": "chain", "initial_state": "ask", "context_schema": keys, "states": states}
 
@@ -49,7 +59,11 @@ def test_a_thousand_moves_by_itself_end_at_the_limit_of_them(kind: str) -> None:
 def test_a_thousand_answered_states_are_passed_up_to_the_last_that_can_ask(end: str) -> None:
     document = chain("answered")
     if end == "task":
-        work = {"kind": "task", "key_results": [{"name": "done"}], "transitions": [{"target_state": "end"}]}
+        work = {
+            "kind": "task",
+            "key_results": [{"name": "done"}],
+            "transitions": [{"target_state": "end"}],
+        }
         document["states"]["last"] = work
     reply = {"transition": {"target_state": "s0", "context_update": {"k": "v"}}, "message": "ok"}
     with Machine.from_dict(document, model=ScriptedLLM([reply, "Yes?", "Yes?"])) as machine:

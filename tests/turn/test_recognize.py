@@ -70,7 +70,9 @@ ANY = "for the model"
         ({"type": "array"}, "[]", ANY),
     ],
 )
-def test_a_message_is_a_value_only_as_a_whole(schema: dict[str, Any], said: str, found: Any) -> None:
+def test_a_message_is_a_value_only_as_a_whole(
+    schema: dict[str, Any], said: str, found: Any
+) -> None:
     assert value(schema, said) == found
 
 
@@ -86,7 +88,9 @@ def test_a_message_is_a_value_only_as_a_whole(schema: dict[str, Any], said: str,
         ("tlh", "HISlaH", ANY),
     ],
 )
-def test_yes_and_no_are_those_of_the_definitions_language(language: str, said: str, found: Any) -> None:
+def test_yes_and_no_are_those_of_the_definitions_language(
+    language: str, said: str, found: Any
+) -> None:
     assert value({"type": "boolean"}, said, language=language) is found
 
 

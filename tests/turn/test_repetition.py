@@ -33,7 +33,8 @@ def test_what_a_second_call_repeats_is_read_once(second: str, read: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("It is 5 °C", "It is -5 °C"), ("That is 10.5", "That is 105"), ("की", "का"), ("C", "C++")]
+    ("first", "second"),
+    [("It is 5 °C", "It is -5 °C"), ("That is 10.5", "That is 105"), ("की", "का"), ("C", "C++")],
 )
 def test_texts_of_another_meaning_are_no_repetition(first: str, second: str) -> None:
     assert texts_of((Part("model", first), Part("model", second))) == (first, second)

@@ -15,13 +15,27 @@ DESK: dict[str, Any] = {
     "initial_state": "ask",
     "context_schema": {
         "properties": {
-            "pin": {"type": "string", "pattern": "^[0-9]{4}$", "x-secret": True, "description": "PIN"},
-            "card": {"type": "object", "x-secret": True, "properties": {"number": {"type": "string"}}},
+            "pin": {
+                "type": "string",
+                "pattern": "^[0-9]{4}$",
+                "x-secret": True,
+                "description": "PIN",
+            },
+            "card": {
+                "type": "object",
+                "x-secret": True,
+                "properties": {"number": {"type": "string"}},
+            },
         }
     },
-    "states": {"ask": {"purpose": "Your PIN?", "transitions": [{"target_state": "end"}]}, "end": {"reply": "Bye."}},
+    "states": {
+        "ask": {"purpose": "Your PIN?", "transitions": [{"target_state": "end"}]},
+        "end": {"reply": "Bye."},
+    },
 }
-DELETES = create_handler("clean").at("context_update").do(lambda occasion: {"pin": None, "card": None})
+DELETES = (
+    create_handler("clean").at("context_update").do(lambda occasion: {"pin": None, "card": None})
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +50,13 @@ DELETES = create_handler("clean").at("context_update").do(lambda occasion: {"pin
         ({"_extra": {"pin": "98765"}}, "98765", []),
     ],
     ids=[
-        *("accepted", "deleted by a handler", "refused", "a part deleted by a handler", "of another type"),
+        *(
+            "accepted",
+            "deleted by a handler",
+            "refused",
+            "a part deleted by a handler",
+            "of another type",
+        ),
         *("a part refused", "refused under _extra"),
     ],
 )
@@ -70,13 +90,23 @@ PARCEL: dict[str, Any] = {
     "context_schema": {
         "properties": {
             "pin": {"type": "string", "x-secret": True, "description": "Four digits"},
-            "card": {"type": "object", "x-secret": True, "properties": {"number": {"type": "string"}}},
+            "card": {
+                "type": "object",
+                "x-secret": True,
+                "properties": {"number": {"type": "string"}},
+            },
             "note": {"description": "Note"},
         }
     },
     "states": {
-        "identify": {"purpose": "Your PIN?", "transitions": [{"target_state": "help", "description": "Given"}]},
-        "help": {"purpose": "What can I do?", "transitions": [{"target_state": "end", "description": "Done"}]},
+        "identify": {
+            "purpose": "Your PIN?",
+            "transitions": [{"target_state": "help", "description": "Given"}],
+        },
+        "help": {
+            "purpose": "What can I do?",
+            "transitions": [{"target_state": "end", "description": "Done"}],
+        },
         "end": {"reply": "Noted: {{ note }}"},
     },
 }
@@ -100,7 +130,13 @@ def test_a_secret_stands_in_no_later_prompt_or_reply_whatever_else_holds_it(
     update: dict[str, Any], before: bool
 ) -> None:
     """Among them: a note that was taken before its value was given for the secret key."""
-    first = [reply("identify", "Is it?", **{key: value for key, value in update.items() if key not in ("pin", "card")})]
+    first = [
+        reply(
+            "identify",
+            "Is it?",
+            **{key: value for key, value in update.items() if key not in ("pin", "card")},
+        )
+    ]
     replies = [*(first if before else []), reply("help", "Thank you.", **update)]
     model = ScriptedLLM([*replies, reply("help", "Yes?"), reply("end", "")])
     with Machine.from_dict(PARCEL, model=model) as machine:

@@ -23,7 +23,10 @@ SCHEMA = {
         "age": {"type": "integer", "minimum": 0},
         "approved": {"type": "boolean", "x-source": "host"},
         "pin": {"type": "string", "x-secret": True},
-        "address": {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}},
+        "address": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "zip": {"type": "string"}},
+        },
         "tags": {"type": "object"},
     },
 }
@@ -46,20 +49,38 @@ def test_good_reply_moves_in_one_call() -> None:
 
 
 def test_a_refused_list_or_object_is_said_to_be_refused_as_a_whole() -> None:
-    item = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "maximum": 9}}}
-    schema = {"properties": {"items": {"type": "array", "items": item}, "age": {"type": "integer", "maximum": 9}}}
+    item = {
+        "type": "object",
+        "required": ["n"],
+        "properties": {"n": {"type": "integer", "maximum": 9}},
+    }
+    schema = {
+        "properties": {
+            "items": {"type": "array", "items": item},
+            "age": {"type": "integer", "maximum": 9},
+        }
+    }
     made = program(GREETER, context_schema=schema)
     first = talk(made, "two", reply("hello", items=[{"n": 1}, {"n": 10}], age=10))
     prompt = say(made, first.session, "m", reply("hello")).prompt
-    assert '{"key":"items","reason":"at /1/n: 10 is greater than the maximum of 9; nothing of it was kept"}' in prompt
+    assert (
+        '{"key":"items","reason":"at /1/n: 10 is greater than the maximum of 9; nothing of it was kept"}'
+        in prompt
+    )
     assert '{"key":"age","reason":"10 is greater than the maximum of 9"}' in prompt
     again = talk(made, "two", reply("bye", items=[{"n": 10}]), reply("hello"))
-    assert "Refused values: items: at /0/n: 10 is greater than the maximum of 9; nothing of it was kept" in _told(again)
+    assert (
+        "Refused values: items: at /0/n: 10 is greater than the maximum of 9; nothing of it was kept"
+        in _told(again)
+    )
 
 
 PLACE = {
     "type": "object",
-    "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+    "properties": {
+        "street": {"type": "string"},
+        "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
+    },
     "required": ["street", "zip"],
 }
 
@@ -74,17 +95,24 @@ def asking_for(*names: str, **more: Any) -> Any:
     later = {"purpose": "Ask when", "transitions": [{"target_state": "bye"}]}
     schema = {"properties": {"place": PLACE, "door": {**PLACE, "x-secret": True}}}
     states = {"hello": hello, "later": later, "bye": {"purpose": "Say goodbye"}}
-    return program({"name": "m", "initial_state": "hello", "states": states, "context_schema": schema})
+    return program(
+        {"name": "m", "initial_state": "hello", "states": states, "context_schema": schema}
+    )
 
 
-def test_parts_of_an_object_wait_for_those_that_it_lacks_and_are_shown_where_it_is_collected() -> None:
+def test_parts_of_an_object_wait_for_those_that_it_lacks_and_are_shown_where_it_is_collected() -> (
+    None
+):
     made = asking_for("place")
     first = talk(made, "Main 5", reply("hello", place={"street": "Main 5"}))
     assert first.session.context == {}
     why = '{"key":"place","reason":"\\"zip\\" is a required property'
     aside = say(made, first.session, "why?", reply("hello"))
     assert f'{why}; its other parts are kept","so_far":{{"street":"Main 5"}}}}' in aside.prompt
-    assert f'{why}","so_far":{{"street":"Main 5"}}}}' in say(made, aside.session, "m", reply("hello")).prompt
+    assert (
+        f'{why}","so_far":{{"street":"Main 5"}}}}'
+        in say(made, aside.session, "m", reply("hello")).prompt
+    )
     left = say(made, aside.session, "no time", reply("later"))
     assert "<refused>" not in say(made, left.session, "m", reply("later")).prompt
     done = say(made, left.session, "12345", reply("later", place={"zip": "12345"}))
@@ -129,7 +157,10 @@ def test_a_part_of_a_known_object_is_refused_for_what_is_wrong_with_it() -> None
     refused = say(made, known, "9", reply("hello", place={"zip": "9"}))
     assert refused.session.context == {"place": {"street": "Main 5", "zip": "12345"}}
     reason = 'at /zip: \\"9\\" does not match \\"^[0-9]{5}$\\"; nothing of it was kept'
-    assert f'[{{"key":"place","reason":"{reason}"}}]' in say(made, refused.session, "m", reply("hello")).prompt
+    assert (
+        f'[{{"key":"place","reason":"{reason}"}}]'
+        in say(made, refused.session, "m", reply("hello")).prompt
+    )
 
 
 def test_good_reply_stays_in_one_call() -> None:
@@ -149,7 +180,8 @@ def test_refused_value_alone_costs_no_call_and_the_next_prompt_tells() -> None:
     assert (first.text, first.usage.calls) == ("And?", 1)
     second = say(TYPED, first.session, "ok", reply("hello"))
     assert (
-        '<refused>\n[{"key":"age","reason":"-1 is less than the minimum of 0"}]\n</refused>' in second.prompt
+        '<refused>\n[{"key":"age","reason":"-1 is less than the minimum of 0"}]\n</refused>'
+        in second.prompt
     )
     third = say(TYPED, second.session, "ok", reply("hello"))
     assert "<refused>" not in third.prompt
@@ -184,7 +216,12 @@ def test_a_target_that_two_names_are_in_other_letters_is_refused() -> None:
         "bye": {"purpose": "Say goodbye"},
         "Bye": {"purpose": "Say goodbye loudly"},
     }
-    done = talk(program(GREETER, states=states), "I'm Ada", reply("BYE", "Bye", name="Ada"), reply("Bye", "BYE"))
+    done = talk(
+        program(GREETER, states=states),
+        "I'm Ada",
+        reply("BYE", "Bye", name="Ada"),
+        reply("Bye", "BYE"),
+    )
     assert (done.session.state, done.usage.calls) == ("Bye", 2)
     marked = talk(program(GREETER, states=states), "I'm Ada", reply("`Bye`", "BYE", name="Ada"))
     assert (marked.session.state, marked.usage.calls) == ("Bye", 1)
@@ -192,9 +229,7 @@ def test_a_target_that_two_names_are_in_other_letters_is_refused() -> None:
 
 @pytest.mark.parametrize("target", ["nowhere", "by e"])
 def test_refused_pick_keeps_the_accepted_values_and_tells_why(target: str) -> None:
-    done = talk(
-        GREET, "Ada", reply(target, "Moving!", nick="A"), reply("hello", "Again?")
-    )
+    done = talk(GREET, "Ada", reply(target, "Moving!", nick="A"), reply("hello", "Again?"))
     assert (done.session.state, done.text, done.usage.calls) == ("hello", "Again?", 2)
     assert done.session.context == {"nick": "A"}
     assert done.of(ev.MoveRefused)[0].by == "unknown"
@@ -220,8 +255,17 @@ def test_a_second_try_is_told_one_way_out_of_a_closed_pick_and_may_add_what_it_l
 
 
 def test_a_second_try_is_told_what_a_rule_reads_that_is_not_known() -> None:
-    rule = {"or": [{"==": [{"var": "age"}, 1]}, {"==": [{"var": "name"}, "Ada"]}, {">": [{"var": "_turn"}, 9]}]}
-    hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": [{"logic": rule}]}]}
+    rule = {
+        "or": [
+            {"==": [{"var": "age"}, 1]},
+            {"==": [{"var": "name"}, "Ada"]},
+            {">": [{"var": "_turn"}, 9]},
+        ]
+    }
+    hello = {
+        "purpose": "Hello?",
+        "transitions": [{"target_state": "bye", "conditions": [{"logic": rule}]}],
+    }
     made = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)
     done = talk(made, "hi", reply("bye", age=2), reply("bye", name="Ada"))
     assert "is not possible: condition does not hold (name not known yet)" in _told(done)
@@ -229,14 +273,20 @@ def test_a_second_try_is_told_what_a_rule_reads_that_is_not_known() -> None:
 
 
 def test_a_second_try_is_told_of_all_keys_that_are_missing() -> None:
-    hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": needs("name", "age")}]}
+    hello = {
+        "purpose": "Hello?",
+        "transitions": [{"target_state": "bye", "conditions": needs("name", "age")}],
+    }
     made = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)
     done = talk(made, "hi", reply("bye", "Bye!"), reply("hello", "Name?"))
     assert "condition needs name, age, which are not known yet" in _told(done)
 
 
 def test_a_second_try_is_not_offered_what_no_reply_can_open() -> None:
-    hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": needs("approved")}]}
+    hello = {
+        "purpose": "Hello?",
+        "transitions": [{"target_state": "bye", "conditions": needs("approved")}],
+    }
     closed = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)
     done = talk(closed, "hi", reply("bye", "Bye!"), reply("hello", "Name?"))
     assert "needs approved, which is not known yet" in _told(done)
@@ -247,12 +297,19 @@ def _told(done: Any) -> str:
     return str(done.requests[1].messages[3].content)
 
 
-@pytest.mark.parametrize("second", ["garbage", reply("nowhere", "Moved!"), reply("bye", "Bye!"), ""])
+@pytest.mark.parametrize(
+    "second", ["garbage", reply("nowhere", "Moved!"), reply("bye", "Bye!"), ""]
+)
 @pytest.mark.parametrize("first", ["garbage", reply("bye", "Bye!")])
-def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(first: str, second: str) -> None:
+def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(
+    first: str, second: str
+) -> None:
     done = talk(GREET, "hi", first, second)
     assert (done.session.state, done.usage.calls) == ("hello", 2)
-    assert done.text == "Sorry, I did not get that.\n\nGreet the user and learn their name. Still needed: name."
+    assert (
+        done.text
+        == "Sorry, I did not get that.\n\nGreet the user and learn their name. Still needed: name."
+    )
     assert done.of(ev.BotSaid)[0].fallback
 
 
@@ -264,25 +321,38 @@ def test_two_failures_are_not_excused_in_english_where_that_is_foreign() -> None
 def test_failure_text_of_the_definition_comes_first_then_the_fixed_reply() -> None:
     failing = program(GREETER, model={"on_failure": "Something went wrong."})
     assert talk(failing, "hi", "x", "y").text == "Something went wrong."
-    fixed = machine({"a": {"reply": "What is your name?", "transitions": [{"target_state": "b"}]}, "b": {}})
+    fixed = machine(
+        {"a": {"reply": "What is your name?", "transitions": [{"target_state": "b"}]}, "b": {}}
+    )
     assert talk(fixed, "hi", "x", "y").text == "What is your name?"
 
 
 def test_missing_message_shows_the_states_own_question() -> None:
-    done = talk(GREET, "hi", json.dumps({"transition": {"target_state": "hello", "context_update": None}}))
-    assert (done.text, done.usage.calls) == ("Greet the user and learn their name. Still needed: name.", 1)
+    done = talk(
+        GREET, "hi", json.dumps({"transition": {"target_state": "hello", "context_update": None}})
+    )
+    assert (done.text, done.usage.calls) == (
+        "Greet the user and learn their name. Still needed: name.",
+        1,
+    )
 
 
 @pytest.mark.parametrize("update", [["x"], "x", 5, True])
 def test_update_that_is_no_object_counts_as_empty(update: object) -> None:
-    text = json.dumps({"transition": {"target_state": "hello", "context_update": update}, "message": "m"})
+    text = json.dumps(
+        {"transition": {"target_state": "hello", "context_update": update}, "message": "m"}
+    )
     done = talk(GREET, "hi", text)
     assert (done.text, done.usage.calls, dict(done.session.context)) == ("m", 1, {})
     assert done.of(ev.ContextRefused)
 
 
-@pytest.mark.parametrize(("target", "calls", "said"), [("a", 1, "m\n\nName?"), ("nowhere", 2, "Name?")])
-def test_fault_of_a_whole_update_is_told_to_the_model_and_to_no_user(target: str, calls: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "calls", "said"), [("a", 1, "m\n\nName?"), ("nowhere", 2, "Name?")]
+)
+def test_fault_of_a_whole_update_is_told_to_the_model_and_to_no_user(
+    target: str, calls: int, said: str
+) -> None:
     made = machine({"a": {"reply": "Name?", "transitions": [{"target_state": "b"}]}, "b": {}})
     text = json.dumps({"transition": {"target_state": target, "context_update": 5}, "message": "m"})
     done = talk(made, "hi", *[text] * calls)
@@ -313,7 +383,10 @@ def test_priority_never_overrules_what_the_model_read() -> None:
     made = machine(
         {
             "a": {
-                "transitions": [{"target_state": "b", "priority": 1}, {"target_state": "c", "priority": 900}]
+                "transitions": [
+                    {"target_state": "b", "priority": 1},
+                    {"target_state": "c", "priority": 900},
+                ]
             },
             "b": {},
             "c": {},
@@ -331,7 +404,9 @@ def test_context_of_a_refused_reply_is_checked_before_the_pick() -> None:
     made = machine(
         {
             "a": {
-                "transitions": [{"target_state": "b", "conditions": [{"logic": {">": [{"var": "age"}, 17]}}]}]
+                "transitions": [
+                    {"target_state": "b", "conditions": [{"logic": {">": [{"var": "age"}, 17]}}]}
+                ]
             },
             "b": {},
         }
@@ -343,7 +418,12 @@ def test_context_of_a_refused_reply_is_checked_before_the_pick() -> None:
 
 def test_failing_condition_does_not_hold_and_says_why() -> None:
     made = machine(
-        {"a": {"transitions": [{"target_state": "b", "conditions": [{"logic": {"date": ["x"]}}]}]}, "b": {}}
+        {
+            "a": {
+                "transitions": [{"target_state": "b", "conditions": [{"logic": {"date": ["x"]}}]}]
+            },
+            "b": {},
+        }
     )
     done = talk(made, "m", reply("b"), reply("a"))
     assert "cannot be evaluated" in done.of(ev.MoveRefused)[0].reason
@@ -351,7 +431,10 @@ def test_failing_condition_does_not_hold_and_says_why() -> None:
 
 AUTO = {
     "a": {
-        "transitions": [{"target_state": "b", "auto": True, "conditions": needs("x")}, {"target_state": "c"}]
+        "transitions": [
+            {"target_state": "b", "auto": True, "conditions": needs("x")},
+            {"target_state": "c"},
+        ]
     },
     "b": {"purpose": "B", "transitions": [{"target_state": "a"}]},
     "c": {"transitions": [{"target_state": "a"}]},
@@ -360,7 +443,11 @@ AUTO = {
 
 def test_auto_is_taken_before_the_model_is_called() -> None:
     def set_x(effect: RunHandlers) -> HandlerResult | None:
-        return HandlerResult(handler="h", changes={"x": 1}) if effect.point is Point.PRE_PROCESSING else None
+        return (
+            HandlerResult(handler="h", changes={"x": 1})
+            if effect.point is Point.PRE_PROCESSING
+            else None
+        )
 
     done = talk(machine(AUTO), "m", reply("b", "words of b"), handler=set_x)
     assert (done.session.state, done.usage.calls, done.text) == ("b", 1, "words of b")
@@ -369,7 +456,9 @@ def test_auto_is_taken_before_the_model_is_called() -> None:
 
 def test_auto_that_holds_on_arrival_is_foreseen_by_the_one_call() -> None:
     made = machine(AUTO)
-    done = say(made, start(made, state="c", context={"x": 1}).session, "m", reply("a", "words for b"))
+    done = say(
+        made, start(made, state="c", context={"x": 1}).session, "m", reply("a", "words for b")
+    )
     assert (done.session.state, done.usage.calls, done.text) == ("b", 1, "words for b")
 
 
@@ -385,7 +474,10 @@ def test_auto_that_was_picked_needs_no_further_call() -> None:
 
 
 DECIDE = {
-    "ask": {"purpose": "Ask the age", "transitions": [{"target_state": "route", "conditions": needs("age")}]},
+    "ask": {
+        "purpose": "Ask the age",
+        "transitions": [{"target_state": "route", "conditions": needs("age")}],
+    },
     "route": {
         "kind": "decide",
         "transitions": [
@@ -394,7 +486,11 @@ DECIDE = {
                 "priority": 10,
                 "conditions": [{"logic": {">=": [{"var": "age"}, 18]}}],
             },
-            {"target_state": "child", "priority": 20, "conditions": [{"logic": {"<": [{"var": "age"}, 18]}}]},
+            {
+                "target_state": "child",
+                "priority": 20,
+                "conditions": [{"logic": {"<": [{"var": "age"}, 18]}}],
+            },
         ],
     },
     "adult": {"purpose": "Serve an adult", "transitions": [{"target_state": "ask"}]},
@@ -403,12 +499,16 @@ DECIDE = {
 
 
 @pytest.mark.parametrize(("age", "state"), [(30, "adult"), (7, "child")])
-def test_decide_picks_by_conditions_and_the_one_call_speaks_for_the_arrival(age: int, state: str) -> None:
+def test_decide_picks_by_conditions_and_the_one_call_speaks_for_the_arrival(
+    age: int, state: str
+) -> None:
     done = talk(machine(DECIDE), "m", reply("route", "words", age=age))
     assert (done.session.state, done.usage.calls, done.text) == (state, 1, "words")
     assert [event.by for event in done.of(ev.StateEntered)] == ["model", "decide"]
     item, _ = json.loads(done.prompt.partition("<transitions>\n")[2].partition("\n")[0])
-    adult, child = ({"conditions": [{"logic": {sign: [{"var": "age"}, 18]}}]} for sign in (">=", "<"))
+    adult, child = (
+        {"conditions": [{"logic": {sign: [{"var": "age"}, 18]}}]} for sign in (">=", "<")
+    )
     assert item["there"]["leads_on_to"] == [{"to": "adult", **adult}, {"to": "child", **child}]
 
 
@@ -438,12 +538,18 @@ def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
         )
 
     done = talk(
-        made, "m", reply("route", "for the child", age=30), reply("adult", "for the adult"), handler=approve
+        made,
+        "m",
+        reply("route", "for the child", age=30),
+        reply("adult", "for the adult"),
+        handler=approve,
     )
     assert (done.session.state, done.usage.calls) == ("adult", 2)
     assert done.text == "for the child\n\nfor the adult"
     words = done.requests[1].messages[1].content
-    assert "by itself. Write the message for it. The user reads it right after <said_already>" in words
+    assert (
+        "by itself. Write the message for it. The user reads it right after <said_already>" in words
+    )
     assert words.endswith('<said_already>\n"for the child"\n</said_already>\n')
     plain = talk(made, "m", reply("route", "for the child", age=30))
     assert (plain.session.state, plain.usage.calls, plain.text) == ("child", 1, "for the child")
@@ -451,9 +557,15 @@ def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
 
 def test_decide_in_which_nothing_holds_ends_the_run_as_stuck() -> None:
     done = talk(
-        machine({**DECIDE, "route": {"kind": "decide", "transitions": []}}), "m", reply("route", "x", age=1)
+        machine({**DECIDE, "route": {"kind": "decide", "transitions": []}}),
+        "m",
+        reply("route", "x", age=1),
     )
-    assert (done.session.state, done.session.ended, done.session.outcome) == ("route", True, "stuck")
+    assert (done.session.state, done.session.ended, done.session.outcome) == (
+        "route",
+        True,
+        "stuck",
+    )
     assert done.text == "Sorry, I cannot continue with this."
 
 
@@ -496,7 +608,8 @@ def test_global_transition_is_offered_everywhere_but_at_its_target() -> None:
         "off": {},
     }
     made = machine(
-        states, global_transitions=[{"target_state": "off", "description": "stop"}, {"target_state": "b"}]
+        states,
+        global_transitions=[{"target_state": "off", "description": "stop"}, {"target_state": "b"}],
     )
     assert [move.target for move in made.states["a"].moves] == ["b", "off", "b"]
     assert [move.target for move in made.states["b"].moves] == ["a", "off"]
@@ -508,7 +621,10 @@ def test_closed_transitions_are_marked_and_cannot_be_named_as_valid() -> None:
     made = machine(
         {
             "a": {
-                "transitions": [{"target_state": "b", "conditions": needs("approved")}, {"target_state": "c"}]
+                "transitions": [
+                    {"target_state": "b", "conditions": needs("approved")},
+                    {"target_state": "c"},
+                ]
             },
             "b": {},
             "c": {},
@@ -527,9 +643,7 @@ def test_reply_schema_of_a_state_is_the_same_bytes_in_every_turn() -> None:
     third = say(made, second.session, "m", reply("ask"))
     assert first.requests[0].schema is not None
     assert first.requests[0].schema.text == third.requests[0].schema.text  # type: ignore[union-attr]
-    enum = json.loads(first.requests[0].schema.text)["properties"][
-        "target_state"
-    ]["enum"]
+    enum = json.loads(first.requests[0].schema.text)["properties"]["target_state"]["enum"]
     assert enum == ["ask", "route", "adult", "child"]
 
 
@@ -581,7 +695,10 @@ def test_states_passed_through_say_their_fixed_replies_in_order() -> None:
         "d": {"kind": "decide", "reply": "One moment.", "transitions": [{"target_state": "b"}]},
         "b": {"reply": "Here we are."},
     }
-    assert talk(machine(states), "m", reply("d", "Sure.")).text == "Sure.\n\nOne moment.\n\nHere we are."
+    assert (
+        talk(machine(states), "m", reply("d", "Sure.")).text
+        == "Sure.\n\nOne moment.\n\nHere we are."
+    )
 
 
 # -- starting
@@ -604,7 +721,10 @@ def test_greeting_is_one_call_that_may_neither_move_nor_write() -> None:
 def test_greeting_that_cannot_be_read_is_asked_for_again_then_own_words() -> None:
     assert start(GREET, "garbage", '{"message": "Hi"}', greet=True).text == "Hi"
     done = start(GREET, "garbage", "garbage", greet=True)
-    assert (done.text, done.usage.calls) == ("Greet the user and learn their name. Still needed: name.", 2)
+    assert (done.text, done.usage.calls) == (
+        "Greet the user and learn their name. Still needed: name.",
+        2,
+    )
 
 
 def test_fixed_greeting_and_no_greeting_need_no_call() -> None:
@@ -658,7 +778,9 @@ def test_extra_is_merged_in_both_forms_and_capped() -> None:
 
 def test_null_means_not_mentioned_and_clear_takes_back() -> None:
     first = talk(GREET, "m", reply("hello", name="Ada", city="Rome"))
-    second = say(GREET, first.session, "m", reply("hello", name=None, _clear=["city", "unknown", 7]))
+    second = say(
+        GREET, first.session, "m", reply("hello", name=None, _clear=["city", "unknown", 7])
+    )
     assert second.session.context == {"name": "Ada"}
     assert second.session.origins == {"name": (1, "model")}
 
@@ -672,19 +794,28 @@ def test_correction_wins_over_the_earlier_value_in_any_state() -> None:
 
 def test_strict_forms_are_read_as_the_keys_schema_means_them() -> None:
     done = talk(
-        TYPED, "m", reply("hello", address={"city": "Rome", "zip": None}, tags=[{"key": "a", "value": "1"}])
+        TYPED,
+        "m",
+        reply("hello", address={"city": "Rome", "zip": None}, tags=[{"key": "a", "value": "1"}]),
     )
     assert done.session.context == {"address": {"city": "Rome"}, "tags": {"a": "1"}}
 
 
 @pytest.mark.parametrize(
-    "raw", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "[" * 40 + "]" * 40, '"' + "x" * 20_000 + '"']
+    "raw",
+    [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "9" * 400,
+        "[" * 40 + "]" * 40,
+        '"' + "x" * 20_000 + '"',
+    ],
 )
 def test_values_that_no_context_can_hold_are_refused_alone(raw: str) -> None:
-    text = (
-        '{"transition":{"target_state":"hello","context_update":{"bad":RAW,"good":1}},"message":"m"}'.replace(
-            "RAW", raw
-        )
+    text = '{"transition":{"target_state":"hello","context_update":{"bad":RAW,"good":1}},"message":"m"}'.replace(
+        "RAW", raw
     )
     done = talk(GREET, "m", text)
     assert (dict(done.session.context), done.text, done.usage.calls) == ({"good": 1}, "m", 1)
@@ -701,8 +832,14 @@ def test_secrets_stay_out_of_prompts_and_reasons() -> None:
 
 def test_a_key_with_a_dot_may_be_secret() -> None:
     keys = {"card.number": {"type": "string", "x-secret": True}, "card.kind": {"type": "string"}}
-    made = machine({"a": {"transitions": [{"target_state": "a"}]}}, context_schema={"properties": keys})
-    first = talk(made, "visa 4711-0815", reply("a", "Noted", **{"card.number": "4711-0815", "card.kind": "visa"}))
+    made = machine(
+        {"a": {"transitions": [{"target_state": "a"}]}}, context_schema={"properties": keys}
+    )
+    first = talk(
+        made,
+        "visa 4711-0815",
+        reply("a", "Noted", **{"card.number": "4711-0815", "card.kind": "visa"}),
+    )
     second = say(made, first.session, "m", reply("a"))
     assert first.session.context == {"card.number": "4711-0815", "card.kind": "visa"}
     assert "0815" not in second.prompt
@@ -734,13 +871,23 @@ def test_a_secret_does_not_come_back_in_the_spelling_of_the_user(said: str, kept
 
 
 def test_a_secret_that_is_known_is_shown_as_known() -> None:
-    keys = {"pin": {"x-secret": True}, "code": {"x-secret": True}, "key": {"x-secret": True, "x-source": "host"}}
+    keys = {
+        "pin": {"x-secret": True},
+        "code": {"x-secret": True},
+        "key": {"x-secret": True, "x-source": "host"},
+    }
     states = {
-        "ask": {"transitions": [{"target_state": "next", "conditions": [{"requires_context_keys": ["pin", "key"]}]}]},
+        "ask": {
+            "transitions": [
+                {"target_state": "next", "conditions": [{"requires_context_keys": ["pin", "key"]}]}
+            ]
+        },
         "next": {"context_scope": {"read": ["pin", "n"]}, "transitions": [{"target_state": "ask"}]},
     }
     made = machine(states, context_schema={"properties": {"n": {}, **keys}})
-    first = talk(made, "4711, 1", reply("ask", pin="4711", code="0815", n=1), context={"key": "KEY-1"})
+    first = talk(
+        made, "4711, 1", reply("ask", pin="4711", code="0815", n=1), context={"key": "KEY-1"}
+    )
     then = say(made, first.session, "go on", reply("next"))
     assert '<current_context>\n{"n":1,"code":"•••","pin":"•••"}\n</current_context>' in then.prompt
     last = say(made, then.session, "m", reply("next", pin="•••"))
@@ -749,7 +896,9 @@ def test_a_secret_that_is_known_is_shown_as_known() -> None:
 
 
 def test_context_scope_narrows_what_is_shown() -> None:
-    made = machine({"a": {"context_scope": {"read": ["x", "o.p"]}, "transitions": [{"target_state": "a"}]}})
+    made = machine(
+        {"a": {"context_scope": {"read": ["x", "o.p"]}, "transitions": [{"target_state": "a"}]}}
+    )
     done = talk(made, "m", reply("a"), context={"x": 1, "y": 2, "o": {"p": 3, "q": 4}})
     assert '<current_context>\n{"x":1,"o.p":3}\n</current_context>' in done.prompt
 
@@ -759,7 +908,10 @@ def test_context_scope_narrows_what_is_shown() -> None:
 
 def test_points_run_in_the_order_of_a_turn() -> None:
     begun = start(GREET, reply("hello", "Hi"), greet=True, handler=lambda _: None)
-    assert [effect.point for effect in begun.handled] == [Point.START_CONVERSATION, Point.POST_PROCESSING]
+    assert [effect.point for effect in begun.handled] == [
+        Point.START_CONVERSATION,
+        Point.POST_PROCESSING,
+    ]
     done = say(GREET, begun.session, "Ada", reply("bye", "Bye", name="Ada"), handler=lambda _: None)
     assert [effect.point for effect in done.handled] == [
         Point.PRE_PROCESSING,
@@ -772,7 +924,10 @@ def test_points_run_in_the_order_of_a_turn() -> None:
 
 def test_a_stay_fires_no_transition_handlers() -> None:
     done = talk(GREET, "m", reply("hello"), handler=lambda _: None)
-    assert [effect.point for effect in done.handled] == [Point.PRE_PROCESSING, Point.POST_PROCESSING]
+    assert [effect.point for effect in done.handled] == [
+        Point.PRE_PROCESSING,
+        Point.POST_PROCESSING,
+    ]
 
 
 def test_veto_is_a_refusal_with_its_reason() -> None:
@@ -783,9 +938,17 @@ def test_veto_is_a_refusal_with_its_reason() -> None:
             else None
         )
 
-    done = talk(GREET, "Ada", reply("bye", "Bye", name="Ada"), reply("hello", "Not today"), handler=forbid)
-    assert (done.session.state, done.text, done.session.context) == ("hello", "Not today", {"name": "Ada"})
-    assert done.of(ev.MoveRefused) == [ev.MoveRefused(target="bye", reason="closed on Sundays", by="veto")]
+    done = talk(
+        GREET, "Ada", reply("bye", "Bye", name="Ada"), reply("hello", "Not today"), handler=forbid
+    )
+    assert (done.session.state, done.text, done.session.context) == (
+        "hello",
+        "Not today",
+        {"name": "Ada"},
+    )
+    assert done.of(ev.MoveRefused) == [
+        ev.MoveRefused(target="bye", reason="closed on Sundays", by="veto")
+    ]
     assert "closed on Sundays" in _told(done)
     assert STAY in _told(done)
 
@@ -805,7 +968,11 @@ def test_handlers_change_context_and_text_and_cannot_touch_system_names() -> Non
 @pytest.mark.parametrize(("given", "said"), [(None, "hey"), ("", ""), ("bye", "bye")])
 def test_a_handler_may_say_nothing(given: str | None, said: str) -> None:
     def work(effect: RunHandlers) -> HandlerResult | None:
-        return HandlerResult(handler="h", text=given) if effect.point is Point.POST_PROCESSING else None
+        return (
+            HandlerResult(handler="h", text=given)
+            if effect.point is Point.POST_PROCESSING
+            else None
+        )
 
     done = talk(GREET, "m", reply("hello", "hey"), handler=work)
     assert [event.text for event in done.of(ev.BotSaid)] == [said]
@@ -855,13 +1022,20 @@ def test_a_new_summary_cuts_the_history_that_it_stands_before() -> None:
 
 def test_the_summary_of_a_state_that_is_left_takes_along_what_the_history_is_soon_to_lose() -> None:
     onward = {"transitions": [{"target_state": "b"}]}
-    made = machine({"a": {"summarize": True, **onward}, "b": onward}, history={"strategy": "summary"})
+    made = machine(
+        {"a": {"summarize": True, **onward}, "b": onward}, history={"strategy": "summary"}
+    )
     session = talk(made, "m0", reply("a")).session
     for number in range(1, 9):
         session = say(made, session, f"m{number}", reply("a")).session
     left = say(made, session, "m9", reply("b"), '{"summary": "They talked", "todo_list": []}')
     assert [event.dropped for event in left.of(ev.HistoryTrimmed)] == [4]
-    told = json.loads(left.requests[1].messages[1].content.split("<what_happened>\n")[1].split("\n</what_happened>")[0])
+    told = json.loads(
+        left.requests[1]
+        .messages[1]
+        .content.split("<what_happened>\n")[1]
+        .split("\n</what_happened>")[0]
+    )
     assert [user for user, _ in told["conversation"]] == ["m0", "m1", "m2", "m3", "m6", "m7", "m8"]
     assert [user for user, _ in left.session.window] == ["m4", "m5", "m6", "m7", "m8", "m9"]
     failed = say(made, session, "m9", reply("b"), "no summary", "none")
@@ -871,7 +1045,10 @@ def test_the_summary_of_a_state_that_is_left_takes_along_what_the_history_is_soo
 SAFE: dict[str, Any] = {
     "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
     "states": {
-        "ask": {"purpose": "Ask", "transitions": [{"target_state": "said"}, {"target_state": "talk"}]},
+        "ask": {
+            "purpose": "Ask",
+            "transitions": [{"target_state": "said"}, {"target_state": "talk"}],
+        },
         "said": {"reply": "You said {{ _user_input }}", "transitions": [{"target_state": "ask"}]},
         "talk": {"purpose": "Talk", "transitions": [{"target_state": "ask"}]},
         "far": {"purpose": "Far", "transitions": [{"target_state": "ask"}]},
@@ -887,11 +1064,17 @@ def test_a_fixed_reply_does_not_print_the_secret_that_it_answers() -> None:
 
 
 @pytest.mark.parametrize(("less", "more"), [("<", ">"), ("\\u003c", "\\u003e")])
-def test_the_second_question_does_not_carry_a_secret_that_was_understood(less: str, more: str) -> None:
+def test_the_second_question_does_not_carry_a_secret_that_was_understood(
+    less: str, more: str
+) -> None:
     made = machine(SAFE["states"], context_schema=SAFE["context_schema"])
-    refused = reply("far", "Your pin is PIN<77>", pin="PIN<77>").replace("<", less).replace(">", more)
+    refused = (
+        reply("far", "Your pin is PIN<77>", pin="PIN<77>").replace("<", less).replace(">", more)
+    )
     done = talk(made, "my pin is PIN<77>", refused, reply("ask", "fine", pin="•••"))
-    first, second = ("".join(message.content for message in asked.messages) for asked in done.requests)
+    first, second = (
+        "".join(message.content for message in asked.messages) for asked in done.requests
+    )
     assert "PIN" in first
     assert "PIN" not in second
     assert done.session.context == {"pin": "PIN<77>"}
@@ -904,9 +1087,13 @@ def test_the_call_for_words_does_not_carry_a_secret_that_was_understood() -> Non
         "talk": {"purpose": "Talk", "transitions": [{"target_state": "ask"}]},
     }
     made = machine(states, context_schema=SAFE["context_schema"])
-    done = talk(made, "PIN77", reply("sort", "", pin="PIN77"), "sorted", json.dumps({"message": "And now?"}))
+    done = talk(
+        made, "PIN77", reply("sort", "", pin="PIN77"), "sorted", json.dumps({"message": "And now?"})
+    )
     assert "PIN77" in done.requests[0].messages[1].content
-    assert not any("PIN77" in message.content for asked in done.requests[1:] for message in asked.messages)
+    assert not any(
+        "PIN77" in message.content for asked in done.requests[1:] for message in asked.messages
+    )
 
 
 def test_secrets_never_go_aside_and_lists_of_them_are_blotted() -> None:
@@ -941,7 +1128,9 @@ def test_a_reply_that_was_cut_off_is_on_record_with_its_reason_and_the_model_is_
     half = ModelReply(text='{"transition": {"target_state": "as', finish_reason=finish_reason)
     done = talk(GREET, "Hi", half, reply("greeting"))
     first, second = done.of(ev.ModelReplied)
-    assert first.finish_reason == (finish_reason if finish_reason in {"length", "content_filter"} else "")
+    assert first.finish_reason == (
+        finish_reason if finish_reason in {"length", "content_filter"} else ""
+    )
     assert second.finish_reason == ""
     at_limit = "cut off at its limit of tokens"
     assert (at_limit in done.of(ev.ReplyRejected)[0].reason) is (finish_reason == "length")
@@ -958,6 +1147,10 @@ def test_an_empty_reply_is_quoted_as_something(nothing: str) -> None:
 
 def test_a_way_out_is_named_only_where_a_move_was_refused() -> None:
     broken = talk(GREET, "Hi", "no json", reply("greeting")).requests[1].messages[-1].content
-    refused = talk(GREET, "Hi", reply("nowhere"), reply("greeting")).requests[1].messages[-1].content
+    refused = (
+        talk(GREET, "Hi", reply("nowhere"), reply("greeting")).requests[1].messages[-1].content
+    )
     assert (" Name " in broken, " Name " in refused) == (False, True)
-    assert broken.startswith('Your reply cannot be used: "the reply holds no JSON object". Answer <user_input> again')
+    assert broken.startswith(
+        'Your reply cannot be used: "the reply holds no JSON object". Answer <user_input> again'
+    )

@@ -51,7 +51,10 @@ def shop(**subflow: Any) -> dict[str, Any]:
         "flow": "pay",
         "input": {"amount": "total"},
         "output": {"note": "note"},
-        "transitions": [{"target_state": "sent", "on": "paid"}, {"target_state": "cart", "on": "default"}],
+        "transitions": [
+            {"target_state": "sent", "on": "paid"},
+            {"target_state": "cart", "on": "default"},
+        ],
         **subflow,
     }
     return {
@@ -62,7 +65,7 @@ def shop(**subflow: Any) -> dict[str, Any]:
             "cart": {
                 "purpose": "Ask what to buy",
                 "transitions": [
-                    {"target_state": "pay", "conditions": [{"requires_context_keys": ["total"]}]},
+                    {"target_state": "pay", "conditions": [{"requires_context_keys": ["total"]}]}
                 ],
             },
             "pay": state,
@@ -81,12 +84,21 @@ def into(program: Any = SHOP) -> Played:
 
 def test_a_subflow_begins_with_what_it_is_given_and_one_call_speaks_for_it() -> None:
     done = into()
-    assert (done.session.flow, done.session.state, done.session.context) == ("pay", "card", {"amount": 5})
+    assert (done.session.flow, done.session.state, done.session.context) == (
+        "pay",
+        "card",
+        {"amount": 5},
+    )
     assert (done.text, done.usage.calls) == ("Right.\n\nWhich card?", 2)
     assert done.session.root_context() == {"total": 5}
     assert done.session.origins == {"amount": (1, "model")}
     [pushed] = done.of(ev.FlowPushed)
-    assert (pushed.kind, pushed.state, pushed.flow, pushed.entered) == ("subflow", "pay", "pay", "card")
+    assert (pushed.kind, pushed.state, pushed.flow, pushed.entered) == (
+        "subflow",
+        "pay",
+        "pay",
+        "card",
+    )
 
 
 def test_a_subflow_has_a_prompt_and_keys_of_its_own_and_the_callers_persona_and_history() -> None:
@@ -95,33 +107,73 @@ def test_a_subflow_has_a_prompt_and_keys_of_its_own_and_the_callers_persona_and_
     assert "A cheerful grocer" in system
     assert "card" in system
     assert "total" not in system + user
-    assert done.session.window == (("apples", "Right.\n\nWhich card?"), ("the blue one", "Its number?"))
-    back = say(SHOP, done.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
+    assert done.session.window == (
+        ("apples", "Right.\n\nWhich card?"),
+        ("the blue one", "Its number?"),
+    )
+    back = say(
+        SHOP,
+        done.session,
+        "no",
+        reply("declined", "Nothing was paid."),
+        reply("cart", "What else?"),
+    )
     assert back.session.window == (*done.session.window, ("no", "Nothing was paid.\n\nWhat else?"))
 
 
 def test_the_history_has_no_hole_around_a_flow_and_the_next_prompt_begins_with_it() -> None:
-    first = say(SHOP, start(SHOP, reply("cart", "Hello!"), greet=True).session, "hi", reply("cart", "What?"))
-    inside = say(SHOP, first.session, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
-    assert inside.requests[1].messages[1].content.startswith(
-        '<conversation_history>\n[{"you":"Hello!"},{"user":"hi"},{"you":"What?"}]'
+    first = say(
+        SHOP, start(SHOP, reply("cart", "Hello!"), greet=True).session, "hi", reply("cart", "What?")
     )
-    back = say(SHOP, inside.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
+    inside = say(
+        SHOP, first.session, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?")
+    )
+    assert (
+        inside.requests[1]
+        .messages[1]
+        .content.startswith(
+            '<conversation_history>\n[{"you":"Hello!"},{"user":"hi"},{"you":"What?"}]'
+        )
+    )
+    back = say(
+        SHOP,
+        inside.session,
+        "no",
+        reply("declined", "Nothing was paid."),
+        reply("cart", "What else?"),
+    )
     prompt = say(SHOP, back.session, "pears", reply("cart")).prompt
-    history = json.loads(prompt.split("<conversation_history>\n")[1].split("\n</conversation_history>")[0])
+    history = json.loads(
+        prompt.split("<conversation_history>\n")[1].split("\n</conversation_history>")[0]
+    )
     said = [message["user"] for message in history if "user" in message]
     assert said == ["hi", "apples", "no"]
 
 
 def test_facts_without_a_key_are_carried_out_of_a_flow() -> None:
-    told = say(SHOP, into().session, "the blue one, for my dog", reply("card", "Its number?", _extra={"pet": "dog"}))
-    back = say(SHOP, told.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
+    told = say(
+        SHOP,
+        into().session,
+        "the blue one, for my dog",
+        reply("card", "Its number?", _extra={"pet": "dog"}),
+    )
+    back = say(
+        SHOP,
+        told.session,
+        "no",
+        reply("declined", "Nothing was paid."),
+        reply("cart", "What else?"),
+    )
     assert back.session.context["_extra"] == {"pet": "dog"}
 
 
 def test_its_final_state_brings_it_back_and_the_label_of_that_state_leads_on() -> None:
     done = say(
-        SHOP, into().session, "4111", reply("paid", "Thanks.", card="4111"), reply("sent", "Where to?")
+        SHOP,
+        into().session,
+        "4111",
+        reply("paid", "Thanks.", card="4111"),
+        reply("sent", "Where to?"),
     )
     assert (done.session.flow, done.session.state, done.session.stack) == ("", "sent", ())
     assert done.text == "Thanks.\n\nYou paid 5.\n\nWhere to?"
@@ -142,10 +194,19 @@ def test_conditions_lead_on_over_what_the_flow_gave_back() -> None:
         {"target_state": "cart"},
     ]
     program = nested(shop(transitions=moves), pay=PAY)
-    noted = say(program, into(program).session, "x", reply("declined", "Ok", note="ring"), reply("sent", "?"))
+    noted = say(
+        program,
+        into(program).session,
+        "x",
+        reply("declined", "Ok", note="ring"),
+        reply("sent", "?"),
+    )
     assert (noted.session.state, noted.session.context["note"]) == ("sent", "ring")
     assert noted.of(ev.ContextSet)[-1] == ev.ContextSet(source="model", values={"note": "ring"})
-    assert say(program, into(program).session, "x", reply("declined"), reply("cart")).session.state == "cart"
+    assert (
+        say(program, into(program).session, "x", reply("declined"), reply("cart")).session.state
+        == "cart"
+    )
 
 
 def test_secrets_of_a_flow_reach_neither_the_callers_prompt_nor_its_history() -> None:
@@ -170,9 +231,15 @@ def test_secrets_of_a_flow_reach_neither_the_callers_prompt_nor_its_history() ->
 def test_a_key_with_a_dot_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
     document = shop(output={"checked": "note.text"})
     document["context_schema"] = {
-        "properties": {"total": {"type": "number"}, "checked": {"type": "string", "x-source": "host"}}
+        "properties": {
+            "total": {"type": "number"},
+            "checked": {"type": "string", "x-source": "host"},
+        }
     }
-    pay = {**PAY, "context_schema": {"properties": {**PAY["context_schema"]["properties"], "note.text": {}}}}
+    pay = {
+        **PAY,
+        "context_schema": {"properties": {**PAY["context_schema"]["properties"], "note.text": {}}},
+    }
     program = nested(document, pay=pay)
     said = reply("declined", "Ok", **{"note.text": "ring"})
     done = say(program, into(program).session, "x", said, reply("cart", "?"))
@@ -183,10 +250,19 @@ def test_a_key_with_a_dot_counts_as_written_by_whoever_wrote_it_in_the_flow() ->
 def test_a_value_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
     document = shop(output={"checked": "note"})
     document["context_schema"] = {
-        "properties": {"total": {"type": "number"}, "checked": {"type": "string", "x-source": "host"}}
+        "properties": {
+            "total": {"type": "number"},
+            "checked": {"type": "string", "x-source": "host"},
+        }
     }
     program = nested(document, pay=PAY)
-    done = say(program, into(program).session, "x", reply("declined", "Ok", note="ring"), reply("cart", "?"))
+    done = say(
+        program,
+        into(program).session,
+        "x",
+        reply("declined", "Ok", note="ring"),
+        reply("cart", "?"),
+    )
     assert "checked" not in done.session.context
     [refused] = done.of(ev.ContextRefused)
     assert (refused.key, refused.reason) == (
@@ -198,11 +274,21 @@ def test_a_value_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
 def test_a_flow_gives_back_no_part_that_a_model_wrote_and_that_is_a_key_of_the_program() -> None:
     pay = {**PAY, "context_schema": {"properties": {"payer": {"type": "object"}}}}
     document = shop(input={}, output={"user": "payer"})
-    keys = {"total": {"type": "number"}, "user": {"type": "object"}, "user.tier": {"x-source": "host"}}
+    keys = {
+        "total": {"type": "number"},
+        "user": {"type": "object"},
+        "user.tier": {"x-source": "host"},
+    }
     document["context_schema"] = {"properties": keys}
     program = nested(document, pay=pay)
     for payer, kept in (({"name": "Ada"}, True), ({"name": "Ada", "tier": "gold"}, False)):
-        done = say(program, into(program).session, "x", reply("declined", "Ok", payer=payer), reply("cart", "?"))
+        done = say(
+            program,
+            into(program).session,
+            "x",
+            reply("declined", "Ok", payer=payer),
+            reply("cart", "?"),
+        )
         assert ("user" in done.session.context) is kept
         assert [refused.reason for refused in done.of(ev.ContextRefused)] == [
             "user.tier is for the program to write"
@@ -211,7 +297,9 @@ def test_a_flow_gives_back_no_part_that_a_model_wrote_and_that_is_a_key_of_the_p
 
 def test_a_value_that_the_flows_schema_refuses_does_not_enter_and_the_model_is_told() -> None:
     program = nested(shop(input={"amount": "total", "note": "wish"}), pay=PAY)
-    done = talk(program, "x", reply("pay", "ok", total=1, wish="far too long"), reply("card", "Card?"))
+    done = talk(
+        program, "x", reply("pay", "ok", total=1, wish="far too long"), reply("card", "Card?")
+    )
     assert done.session.context == {"amount": 1}
     assert "<refused>" in done.requests[1].messages[1].content
 
@@ -279,9 +367,15 @@ def test_the_roots_limits_bound_all_flows() -> None:
 
 
 @pytest.mark.parametrize(("whole", "own", "left"), [(20, 5, 20), (20, None, 20), (None, 5, None)])
-def test_a_call_in_a_flow_has_the_time_of_the_root(whole: int | None, own: int | None, left: int | None) -> None:
-    program = nested({**shop(), "limits": {"seconds": whole}}, pay={**PAY, "limits": {"seconds": own}})
-    step = begin(program, into(program).session, UserMessage(text="4111", time=2000.0), HostCapabilities())
+def test_a_call_in_a_flow_has_the_time_of_the_root(
+    whole: int | None, own: int | None, left: int | None
+) -> None:
+    program = nested(
+        {**shop(), "limits": {"seconds": whole}}, pay={**PAY, "limits": {"seconds": own}}
+    )
+    step = begin(
+        program, into(program).session, UserMessage(text="4111", time=2000.0), HostCapabilities()
+    )
     assert isinstance(step.effect, AskModel)
     assert step.effect.left == left
 
@@ -290,9 +384,7 @@ def test_a_call_in_a_flow_has_the_time_of_the_root(whole: int | None, own: int |
 def test_a_session_within_flows_survives_its_json_form(played: Played) -> None:
     text = dump_session(played.session)
     assert parse_session(text) == played.session
-    events = [
-        read(json.loads(text_of(event)), ev.AnyEvent, "event") for event in played.events
-    ]
+    events = [read(json.loads(text_of(event)), ev.AnyEvent, "event") for event in played.events]
     assert events == list(played.events)
 
 
@@ -305,7 +397,9 @@ def test_a_conversation_within_a_flow_that_the_machine_lacks_is_a_conflict() -> 
     session = into().session
     check_open(SHOP, session)
     with pytest.raises(ConversationConflict, match="does not have"):
-        check_open(machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session)
+        check_open(
+            machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session
+        )
 
 
 def test_no_end_of_a_flow_is_shown_as_the_end_of_the_conversation() -> None:
@@ -341,7 +435,9 @@ def test_a_flow_is_shown_answers_around_it_and_no_secrets() -> None:
         context={"tier": "gold"},
     )  # fmt: skip
     done = say(HOLDING, begun.session, "the blue one", reply("card", "Its number?"))
-    shown = "<earlier_answers>\ntotal = 5 (number): What it costs\n</earlier_answers>\nThe user gave"
+    shown = (
+        "<earlier_answers>\ntotal = 5 (number): What it costs\n</earlier_answers>\nThe user gave"
+    )
     assert done.prompt.startswith(shown)  # what stays the same in a flow is cached with the history
     assert "9876" not in done.prompt
     assert "gold" not in done.prompt
@@ -363,7 +459,9 @@ def given_total(schema: dict[str, Any]) -> CompiledMachine:
     return nested({**shop(input={"total": "total"}, output={}), "patterns": ["correct"]}, pay=pay)
 
 
-def test_an_answer_that_a_flow_was_given_under_its_own_name_and_may_not_write_is_changed_around_it() -> None:
+def test_an_answer_that_a_flow_was_given_under_its_own_name_and_may_not_write_is_changed_around_it() -> (
+    None
+):
     around = given_total({"type": "number", "x-source": "host"})
     begun = talk(around, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
     done = say(around, begun.session, "no, six", reply("correct", "Six.", total=6))
@@ -445,7 +543,9 @@ AROUND = nested(
 def deep(*replies: str) -> Played:
     """A conversation two flows deep, and then these replies."""
     done = talk(AROUND, "80", reply("pay", "Fine.", amount=80), reply("which", "Card or bank?"))
-    done = say(AROUND, done.session, "bank", reply("bank", "Ok.", method="bank"), reply("iban", "IBAN?"))
+    done = say(
+        AROUND, done.session, "bank", reply("bank", "Ok.", method="bank"), reply("iban", "IBAN?")
+    )
     for one in replies:
         done = say(AROUND, done.session, "…", one)
     return done
@@ -463,19 +563,35 @@ def test_what_a_flow_has_made_of_what_it_was_given_stays() -> None:
 
 def test_flows_are_left_up_to_the_one_that_goes_another_way() -> None:
     done = deep(reply("correct", "By card.", method="card"))
-    assert (done.session.flow, done.session.state, done.text) == ("method", "which", "By card.\n\nCard or bank?")
+    assert (done.session.flow, done.session.state, done.text) == (
+        "method",
+        "which",
+        "By card.\n\nCard or bank?",
+    )
     done = deep(reply("correct", "40.", amount=40))
-    assert (done.session.state, done.session.stack, done.text) == ("item", (), "40.\n\nFor how much?")
+    assert (done.session.state, done.session.stack, done.text) == (
+        "item",
+        (),
+        "40.\n\nFor how much?",
+    )
     assert [event.how for event in done.of(ev.FlowReturned)] == ["corrected", "corrected"]
 
 
-def test_digressions_of_all_definitions_around_a_flow_are_offered_where_their_conditions_hold() -> None:
+def test_digressions_of_all_definitions_around_a_flow_are_offered_where_their_conditions_hold() -> (
+    None
+):
     done = deep(reply("fees", ""))
     assert (done.session.state, done.text) == ("iban", "No fees.\n\nIBAN?")
-    refused = say(AROUND, done.session, "code", reply("code", "Which?"), reply("iban", "Later. IBAN?"))
+    refused = say(
+        AROUND, done.session, "code", reply("code", "Which?"), reply("iban", "Later. IBAN?")
+    )
     assert refused.session.state == "iban"
     done = deep(reply("correct", "120.", amount=120), reply("code", "Which code?"))
-    assert (done.session.flow, done.session.state, done.session.root_context()) == ("", "code", {"amount": 120})
+    assert (done.session.flow, done.session.state, done.session.root_context()) == (
+        "",
+        "code",
+        {"amount": 120},
+    )
     done = say(AROUND, done.session, "C1", reply("told", "Thanks.", code="C1"))
     assert (done.session.flow, done.session.state) == ("bank", "iban")
     assert done.session.root_context() == {"amount": 120, "code": "C1"}
@@ -487,7 +603,11 @@ def test_an_answer_that_changes_in_a_digression_around_a_flow_counts_when_it_com
     done = deep(*begun, reply("told", "Thanks.", code="C1", amount=90), reply("ok", "", iban="DE1"))
     assert done.text.startswith("90 by DE1.")
     done = deep(*begun, reply("told", "Thanks.", code="C1", amount=40))
-    assert (done.session.state, done.session.stack, done.text) == ("item", (), "Thanks.\n\nFor how much?")
+    assert (done.session.state, done.session.stack, done.text) == (
+        "item",
+        (),
+        "Thanks.\n\nFor how much?",
+    )
 
 
 def test_what_is_said_about_a_flow_counts_though_a_changed_answer_leads_another_way_in_it() -> None:
@@ -525,6 +645,8 @@ def test_what_is_said_about_a_flow_counts_though_a_changed_answer_leads_another_
     done = talk(around, "80", reply("pay", "Fine.", amount=80), reply("iban", "IBAN?"))
     done = say(around, done.session, "Wait", reply("help", "Yes?"))
     assert (done.session.flow, done.session.state) == ("", "help")
-    done = say(around, done.session, "DE1, and make it 120", reply("iban", "120.", amount=120, iban="DE1"))
+    done = say(
+        around, done.session, "DE1, and make it 120", reply("iban", "120.", amount=120, iban="DE1")
+    )
     assert (done.session.flow, done.session.state) == ("bank", "big")
     assert done.session.context == {"sum": 120, "iban": "DE1"}

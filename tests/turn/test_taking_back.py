@@ -16,11 +16,20 @@ STATES: dict[str, Any] = {
     },
     "check": {
         "purpose": "Shall I send it?",
-        "transitions": [{"target_state": "sent"}, {"target_state": "ask", "description": "Begin again"}],
+        "transitions": [
+            {"target_state": "sent"},
+            {"target_state": "ask", "description": "Begin again"},
+        ],
     },
     "sent": {"purpose": "It is sent."},
 }
-KEYS = {"properties": {"name": {"type": "string"}, "phone": {"type": "string"}, "town": {"type": "string"}}}
+KEYS = {
+    "properties": {
+        "name": {"type": "string"},
+        "phone": {"type": "string"},
+        "town": {"type": "string"},
+    }
+}
 FORM = machine(STATES, context_schema=KEYS)
 KNOWN = {"name": "Ada", "phone": "030 1"}
 
@@ -37,7 +46,13 @@ def test_a_yes_that_empties_the_form_keeps_it() -> None:
 
 
 def test_a_key_that_the_condition_of_the_move_reads_is_kept() -> None:
-    guarded = {**STATES, "check": {**STATES["check"], "transitions": [{"target_state": "sent", "conditions": [SENT]}]}}
+    guarded = {
+        **STATES,
+        "check": {
+            **STATES["check"],
+            "transitions": [{"target_state": "sent", "conditions": [SENT]}],
+        },
+    }
     made = machine(guarded, context_schema=KEYS)
     begun = talk(made, "Ada, 030 1, Ulm", reply("check", "Shall I?", **KNOWN, town="Ulm")).session
     done = say(made, begun, "yes", reply("sent", "Sent.", _clear=["phone", "town"]))
@@ -45,10 +60,14 @@ def test_a_key_that_the_condition_of_the_move_reads_is_kept() -> None:
 
 
 def test_a_move_that_asks_again_takes_back() -> None:
-    done = say(FORM, checked(), "no, anew", reply("ask", "Your name and phone?", _clear=["name", "phone"]))
+    done = say(
+        FORM, checked(), "no, anew", reply("ask", "Your name and phone?", _clear=["name", "phone"])
+    )
     assert (done.session.state, done.session.context) == ("ask", {})
 
 
 def test_staying_takes_back_all() -> None:
-    done = say(FORM, checked(), "forget all that", reply("check", "Forgotten.", _clear=["name", "phone"]))
+    done = say(
+        FORM, checked(), "forget all that", reply("check", "Forgotten.", _clear=["name", "phone"])
+    )
     assert done.session.context == {}

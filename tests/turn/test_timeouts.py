@@ -33,7 +33,9 @@ def test_times_count_from_the_last_words_and_begin_anew_with_each_message() -> N
     made = desk()
     begun = start(made).session
     assert begun.silence == Silence(reminders=(begun.time + 60,), closes=begun.time + 300)
-    heard = play(begin(made, begun, UserMessage(text="hm", time=1000.0)), [reply("ask", "Your name?")])
+    heard = play(
+        begin(made, begun, UserMessage(text="hm", time=1000.0)), [reply("ask", "Your name?")]
+    )
     assert heard.session.silence == Silence(reminders=(1060.0,), closes=1300.0)
     done = play(begin(made, heard.session, UserMessage(text="Ada", time=2000.0)), [reply("done")])
     assert done.session.silence is None
@@ -78,7 +80,12 @@ def test_its_own_times_stand_for_the_pattern_and_elsewhere_the_pattern_holds() -
 
 def test_a_word_of_the_program_begins_the_time_anew() -> None:
     made = desk()
-    said = play(begin(made, start(made).session, Update(time=500.0, text="One moment."), HostCapabilities()), [])
+    said = play(
+        begin(
+            made, start(made).session, Update(time=500.0, text="One moment."), HostCapabilities()
+        ),
+        [],
+    )
     assert said.session.silence == Silence(reminders=(560.0,), closes=800.0)
 
 

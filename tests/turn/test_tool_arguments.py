@@ -59,7 +59,9 @@ def test_json_in_a_text_is_read_where_the_schema_takes_no_text(schema, sent, rea
 
 def test_a_key_twice_in_json_in_a_text_is_refused_too():
     with pytest.raises(ArgumentsFault, match="stands twice"):
-        read_arguments(json.dumps({"x": '{"k": 1, "k": 2}'}), {"type": "object", "properties": {"x": META}})
+        read_arguments(
+            json.dumps({"x": '{"k": 1, "k": 2}'}), {"type": "object", "properties": {"x": META}}
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,10 +104,16 @@ FIND = {
         "sure": {"type": "boolean"},
         "where": {
             "type": "object",
-            "properties": {"city": {"type": "string"}, "near": {"type": "array", "items": {"type": "integer"}}},
+            "properties": {
+                "city": {"type": "string"},
+                "near": {"type": "array", "items": {"type": "integer"}},
+            },
             "required": ["city"],
         },
-        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "rows": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        },
         "word": {"enum": ["red", "blue"]},
     },
     "required": ["query"],

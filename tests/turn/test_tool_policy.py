@@ -35,7 +35,9 @@ def attributes(terms: ToolPolicy) -> dict[str, object]:
     ],
 )
 def test_what_the_definition_says_counts_and_for_the_rest_what_the_host_said(ref, own, wanted):
-    terms = planned("seen", ToolRef.model_validate(ref), ToolPolicy(spec=SPEC, registered="own", **own))
+    terms = planned(
+        "seen", ToolRef.model_validate(ref), ToolPolicy(spec=SPEC, registered="own", **own)
+    )
     assert attributes(terms) == wanted
     assert (terms.name, terms.spec.description, terms.registered) == ("seen", "d", "own")
 
@@ -47,7 +49,13 @@ def test_only_the_definition_says_what_is_written_to_the_context():
 
 def test_a_call_is_planned_on_the_terms():
     terms = ToolPolicy(
-        spec=SPEC, mcp="shop", tool="find", timeout=3.0, parallel=True, at_most_once=True, scope=("a",)
+        spec=SPEC,
+        mcp="shop",
+        tool="find",
+        timeout=3.0,
+        parallel=True,
+        at_most_once=True,
+        scope=("a",),
     )
     assert terms.plan(id="1", arguments={"q": 1}, key="k") == PlannedCall(
         id="1",

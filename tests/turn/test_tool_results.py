@@ -10,7 +10,11 @@ from llm_fsm.turn.tool_results import MAX_RESULT, SHORT, ResultFault, result_val
 
 texts = st.text(max_size=400)
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
     lambda inner: st.lists(inner, max_size=12) | st.dictionaries(texts, inner, max_size=8),
     max_leaves=40,
 )

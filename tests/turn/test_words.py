@@ -10,8 +10,15 @@ from llm_fsm.session import events as ev
 from machines import machine, nested, reply, say, start, talk
 
 FIXED: dict[str, Any] = {
-    "ask": {"reply": "Shall I book it?", "transitions": [{"target_state": "law"}, {"target_state": "done"}]},
-    "law": {"reply": "You have a right to withdraw.", "reply_alone": True, "transitions": [{"target_state": "done"}]},
+    "ask": {
+        "reply": "Shall I book it?",
+        "transitions": [{"target_state": "law"}, {"target_state": "done"}],
+    },
+    "law": {
+        "reply": "You have a right to withdraw.",
+        "reply_alone": True,
+        "transitions": [{"target_state": "done"}],
+    },
     "done": {"reply": "Booked. Goodbye!"},
 }
 
@@ -65,7 +72,11 @@ def test_a_turn_that_rests_in_a_state_that_asks_ends_in_one_question(
 
 
 CROSSROADS = {
-    "ask": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [{"target_state": "sort"}]},
+    "ask": {
+        "purpose": "How many?",
+        "required_context_keys": ["n"],
+        "transitions": [{"target_state": "sort"}],
+    },
     "sort": {
         "kind": "decide",
         "transitions": [
@@ -98,24 +109,42 @@ def test_a_caller_is_corrected_in_a_subflow_with_values_of_their_own_types() -> 
         "name": "inner",
         "initial_state": "day",
         "context_schema": {"properties": {"day": {"type": "string"}}},
-        "states": {"day": {"purpose": "Which day?", "transitions": [{"target_state": "end"}]}, "end": {}},
+        "states": {
+            "day": {"purpose": "Which day?", "transitions": [{"target_state": "end"}]},
+            "end": {},
+        },
     }
     outer = {
         "name": "outer",
         "initial_state": "many",
         "patterns": ["correct"],
         "context_schema": {
-            "properties": {"n": {"type": "integer"}, "guests": {"type": "array", "items": {"type": "string"}}}
+            "properties": {
+                "n": {"type": "integer"},
+                "guests": {"type": "array", "items": {"type": "string"}},
+            }
         },
         "states": {
-            "many": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [{"target_state": "call"}]},
+            "many": {
+                "purpose": "How many?",
+                "required_context_keys": ["n"],
+                "transitions": [{"target_state": "call"}],
+            },
             "call": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "bye"}]},
             "bye": {},
         },
     }
     made = nested(outer, inner=inner)
-    begun = say(made, start(made).session, "4, Ann", reply("call", "", n=4, guests=["Ann"]), reply("day", "Which day?"))
-    done = say(made, begun.session, "five, and Bob", reply("day", "Five.", n=5, **{"+guests": ["Bob"]}))
+    begun = say(
+        made,
+        start(made).session,
+        "4, Ann",
+        reply("call", "", n=4, guests=["Ann"]),
+        reply("day", "Which day?"),
+    )
+    done = say(
+        made, begun.session, "five, and Bob", reply("day", "Five.", n=5, **{"+guests": ["Bob"]})
+    )
     schema = done.requests[0].schema
     assert schema is not None
     update = schema.schema["properties"]["context_update"]["properties"]
@@ -130,9 +159,20 @@ def test_what_is_to_be_collected_names_the_missing_parts_of_an_object() -> None:
         "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
         "required": ["street", "city"],
     }
-    states = {"a": {"purpose": "Where?", "required_context_keys": ["address"], "transitions": [{"target_state": "b"}]}}
+    states = {
+        "a": {
+            "purpose": "Where?",
+            "required_context_keys": ["address"],
+            "transitions": [{"target_state": "b"}],
+        }
+    }
     made = machine({**states, "b": {}}, context_schema={"properties": {"address": address}})
-    first = talk(made, "Main Street 1", reply("a", "And the city?", address={"street": "Main Street 1"}))
-    assert "<information_to_collect>address.street, address.city</information_to_collect>" in first.prompt
+    first = talk(
+        made, "Main Street 1", reply("a", "And the city?", address={"street": "Main Street 1"})
+    )
+    assert (
+        "<information_to_collect>address.street, address.city</information_to_collect>"
+        in first.prompt
+    )
     second = say(made, first.session, "hm", reply("a", "Which city?"))
     assert "<information_to_collect>address.city</information_to_collect>" in second.prompt

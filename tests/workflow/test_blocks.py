@@ -1,4 +1,6 @@
-"""Every block of code and every pattern that workflows were specified by runs, and does what is said of it."""
+"""Every block of code and every pattern that workflows were specified by runs, and does what is
+said of it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def quick_start(monkeypatch, replies, **names):
     with serve_scripted(replies) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
-        found = BLOCKS.run("quick start", {"your_search_api": lambda query: f"found {query}", **names})
+        found = BLOCKS.run(
+            "quick start", {"your_search_api": lambda query: f"found {query}", **names}
+        )
     return found, [request.body for request in server.requests]
 
 
@@ -65,7 +69,13 @@ def test_a_workflow_goes_back_and_forth() -> None:
         StateSpec("respond", execute=lambda ctx: ctx.input["answer"]),
     ]
     result = Workflow("Weather", states, given["transitions"], ScriptedLLM([])).run()
-    assert [one.state_name for one in result.history] == ["check", "fetch", "fetch", "check", "respond"]
+    assert [one.state_name for one in result.history] == [
+        "check",
+        "fetch",
+        "fetch",
+        "check",
+        "respond",
+    ]
     assert result.history[-1].output == "Sunny!"
 
 
@@ -83,15 +93,33 @@ def test_the_patterns_run_as_they_stand_in_the_table() -> None:
     def execute(ctx):
         if ctx.retry_count == 0:
             return "first"
-        names = {"ctx": ctx, "system": "s", "user_msg": "u", "val": [1], "tool": tool, "Message": Message}
+        names = {
+            "ctx": ctx,
+            "system": "s",
+            "user_msg": "u",
+            "val": [1],
+            "tool": tool,
+            "Message": Message,
+        }
         names["run_ooda"] = workflow.run_ooda
         said = [eval(patterns[name], names) for name in ("LLM + tools loop", "Single LLM call")]
         eval(patterns["Share data"], names)
         read, done, feedback, route = (
             eval(patterns[name], names)
-            for name in ("Read shared data", "Nested OODA agent", "Retry feedback", "Conditional route")
+            for name in (
+                "Read shared data",
+                "Nested OODA agent",
+                "Retry feedback",
+                "Conditional route",
+            )
         )
-        return {**route, "said": [said[0], said[1].content], "read": read, "done": done, "feedback": feedback}
+        return {
+            **route,
+            "said": [said[0], said[1].content],
+            "read": read,
+            "done": done,
+            "feedback": feedback,
+        }
 
     again = workflow.KeyResult("again", "Twice", check=lambda output: output != "first")
     states = [

@@ -44,7 +44,15 @@ def pick(output):
 def whole() -> Workflow:
     nasty = 'quote " back \\ line\nbreak {brace} """triple""" \u2028 été'
     states = [
-        StateSpec("plan it", nasty, [KeyResult("fine", nasty, check=is_fine)], plan, [look], 0, is_initial=True),
+        StateSpec(
+            "plan it",
+            nasty,
+            [KeyResult("fine", nasty, check=is_fine)],
+            plan,
+            [look],
+            0,
+            is_initial=True,
+        ),
         StateSpec(
             'say "it"',
             "Say",
@@ -103,7 +111,11 @@ def test_a_function_for_no_state_is_an_error() -> None:
 
 def test_a_lambda_that_json_cannot_say_has_the_name_of_its_place_and_must_be_given_back() -> None:
     limit = 3
-    for check in (lambda o: isinstance(o, dict), lambda o: len(o) > limit, lambda o: o.strip() == ""):
+    for check in (
+        lambda o: isinstance(o, dict),
+        lambda o: len(o) > limit,
+        lambda o: o.strip() == "",
+    ):
         spec = StateSpec("a", "", [KeyResult("k", "", check=check)])
         data = workflow_to_json(Workflow("W", [spec], {"a": lambda output: None}, NONE))
         assert data["states"]["a"]["key_results"][0]["check"] == {"registered": "a.k"}
@@ -112,7 +124,9 @@ def test_a_lambda_that_json_cannot_say_has_the_name_of_its_place_and_must_be_giv
             workflow_from_json(data, llm=NONE, routes={"a.route": pick})
         with pytest.raises(WorkflowError, match=r"give routes=\{'a\.route': function\}"):
             workflow_from_json(data, llm=NONE, checks={"a.k": is_fine})
-        again = workflow_from_json(data, llm=NONE, checks={"a.k": is_fine}, routes={"a.route": pick})
+        again = workflow_from_json(
+            data, llm=NONE, checks={"a.k": is_fine}, routes={"a.route": pick}
+        )
         assert workflow_to_json(again)["states"] == data["states"]
 
 
@@ -184,7 +198,10 @@ def test_checks_as_text_of_older_files_are_read_or_must_be_given() -> None:
         ({"states": {"a": 1}}, "is an object"),
         ({"states": {"a": {}}, "transitions": {"a": "b"}}, "'a' leads to 'b'"),
         ({"states": {"a": {}}, "transitions": {"b": None}}, "name the state 'b'"),
-        ({"states": {"a": {"is_initial": True}, "b": {"is_initial": True}}}, "one state is initial"),
+        (
+            {"states": {"a": {"is_initial": True}, "b": {"is_initial": True}}},
+            "one state is initial",
+        ),
         ({"states": {"a": {"key_results": [{}]}}}, "it has no name"),
         ({"states": {"a": {"key_results": [{"name": "k", "check": {"eval": 1}}]}}}, "eval"),
         ({"states": {"a": {"key_results": [{"name": "k", "check": 7}]}}}, "JsonLogic, the name"),
@@ -203,7 +220,9 @@ def test_the_program_compiles_and_is_the_same_workflow(tmp_path) -> None:
     path.write_text(workflow_to_python(data), encoding="utf-8")
     built = runpy.run_path(str(path))["build"](ScriptedLLM(["planned"]))
     assert built.objective == data["objective"]
-    assert [spec.objective for spec in built.states.values()] == [row["objective"] for row in data["states"].values()]
+    assert [spec.objective for spec in built.states.values()] == [
+        row["objective"] for row in data["states"].values()
+    ]
     assert built.transitions["plan it"] == data["transitions"]["plan it"]
     with pytest.raises(WorkflowError, match="write the check"):
         built.run()
@@ -212,9 +231,17 @@ def test_the_program_compiles_and_is_the_same_workflow(tmp_path) -> None:
 def test_a_program_of_objectives_alone_runs_to_its_end(tmp_path) -> None:
     states = [
         StateSpec("ask", "Ask", execute=run_objective),
-        StateSpec("class", "Tell", [KeyResult("long", "", check=lambda o: len(str(o)) > 2)], plan, is_final=True),
+        StateSpec(
+            "class",
+            "Tell",
+            [KeyResult("long", "", check=lambda o: len(str(o)) > 2)],
+            plan,
+            is_final=True,
+        ),
     ]
-    data = workflow_to_json(Workflow("Two", states, {"ask": {"a": "class", "default": "ask"}}, NONE))
+    data = workflow_to_json(
+        Workflow("Two", states, {"ask": {"a": "class", "default": "ask"}}, NONE)
+    )
     path = tmp_path / "program.py"
     path.write_text(workflow_to_python(data), encoding="utf-8")
     built = runpy.run_path(str(path))["build"](ScriptedLLM(["again", "a", "the end"]))
@@ -226,14 +253,18 @@ def test_the_engines_loader_reads_the_same_file() -> None:
         StateSpec("first one", "Ask", [KeyResult("k", "Kind")], run_objective),
         StateSpec("b", execute=plan, is_final=True),
     ]
-    loaded = load_dict(workflow_to_json(Workflow("Two", states, {"first one": "b"}, NONE))).definition
+    loaded = load_dict(
+        workflow_to_json(Workflow("Two", states, {"first one": "b"}, NONE))
+    ).definition
     assert loaded.initial_state == "first_one"
     assert loaded.states["b"].execute == "plan"
     assert loaded.states["first_one"].transitions[0].target_state == "b"
 
 
 def test_what_a_workflow_lacks_is_said_too() -> None:
-    faults = validate_workflow_json({"states": {"a": {"key_results": [{"name": "k", "check": "if else ("}]}}})
+    faults = validate_workflow_json(
+        {"states": {"a": {"key_results": [{"name": "k", "check": "if else ("}]}}}
+    )
     assert faults == [
         "no initial state: set is_initial on one",
         "no final state: set is_final on one",

@@ -33,12 +33,19 @@ NONE = ScriptedLLM([])
 
 
 def chain(*names, llm=NONE, **options):
-    states = [StateSpec(name, execute=lambda ctx: [*(ctx.input or []), len(ctx.history)]) for name in names]
-    return Workflow("Count", states, dict(zip(names, [*names[1:], None], strict=True)), llm, **options)
+    states = [
+        StateSpec(name, execute=lambda ctx: [*(ctx.input or []), len(ctx.history)])
+        for name in names
+    ]
+    return Workflow(
+        "Count", states, dict(zip(names, [*names[1:], None], strict=True)), llm, **options
+    )
 
 
 def one(execute, *results, llm=NONE, tools=(), **options):
-    spec = StateSpec("work", "Do it", list(results), execute, list(tools), options.pop("max_retries", 3))
+    spec = StateSpec(
+        "work", "Do it", list(results), execute, list(tools), options.pop("max_retries", 3)
+    )
     return Workflow("One", [spec], {"work": None}, llm, **options)
 
 
@@ -105,7 +112,9 @@ def test_a_state_that_never_passes_raises_with_what_failed(retries, attempts) ->
 
 def test_a_workflow_that_was_exhausted_can_be_tried_again() -> None:
     answers = iter([False, True])
-    workflow = one(lambda ctx: "x", KeyResult("luck", "", check=lambda output: next(answers)), max_retries=0)
+    workflow = one(
+        lambda ctx: "x", KeyResult("luck", "", check=lambda output: next(answers)), max_retries=0
+    )
     with pytest.raises(MaxRetriesExceeded):
         workflow.step("in")
     assert workflow.step("in") == "x"
@@ -142,7 +151,9 @@ def test_a_model_that_fails_is_no_attempt_and_the_run_goes_on_later() -> None:
 
 def test_a_check_that_raises_has_failed_and_says_so() -> None:
     with pytest.raises(MaxRetriesExceeded, match="the check raised KeyError"):
-        one(lambda ctx: {}, KeyResult("k", "", check=lambda output: output["x"]), max_retries=0).run()
+        one(
+            lambda ctx: {}, KeyResult("k", "", check=lambda output: output["x"]), max_retries=0
+        ).run()
 
 
 def test_an_output_that_is_no_json_is_refused_in_words() -> None:
@@ -152,11 +163,19 @@ def test_an_output_that_is_no_json_is_refused_in_words() -> None:
 
 @pytest.mark.parametrize(
     ("said", "passes"),
-    [({"k": True}, True), ({"k": "no"}, False), ({"k": "true"}, False), ("false", False), ({"k": False}, False)],
+    [
+        ({"k": True}, True),
+        ({"k": "no"}, False),
+        ({"k": "true"}, False),
+        ("false", False),
+        ({"k": False}, False),
+    ],
 )
 def test_a_model_judges_what_has_no_check_and_only_a_plain_true_passes(said, passes) -> None:
     judge = ScriptedLLM([said, said])
-    workflow = one(lambda ctx: "text", KeyResult("k", "It is kind"), validator_llm=judge, max_retries=0)
+    workflow = one(
+        lambda ctx: "text", KeyResult("k", "It is kind"), validator_llm=judge, max_retries=0
+    )
     if passes:
         assert workflow.run().history[-1].key_results_met == {"k": True}
     else:
@@ -169,11 +188,15 @@ def test_a_model_judges_what_has_no_check_and_only_a_plain_true_passes(said, pas
 @pytest.mark.parametrize("validator", [None, RuleValidator()])
 def test_a_key_result_that_nobody_judges_has_not_passed(validator) -> None:
     with pytest.raises(MaxRetriesExceeded, match="k: no model judges it"):
-        one(lambda ctx: "text", KeyResult("k", "It is kind"), validator=validator, max_retries=0).run()
+        one(
+            lambda ctx: "text", KeyResult("k", "It is kind"), validator=validator, max_retries=0
+        ).run()
 
 
 def test_an_llm_validator_judges_in_a_workflow_and_alone() -> None:
-    assert one(lambda ctx: "t", KeyResult("k"), validator=LLMValidator(ScriptedLLM([{"k": True}]))).run()
+    assert one(
+        lambda ctx: "t", KeyResult("k"), validator=LLMValidator(ScriptedLLM([{"k": True}]))
+    ).run()
 
     class Client:
         def __init__(self, said):
@@ -182,8 +205,14 @@ def test_an_llm_validator_judges_in_a_workflow_and_alone() -> None:
         def chat(self, messages, **options):
             return LLMResponse(self.said)
 
-    spec = StateSpec("s", "Do", [KeyResult("a", "A"), KeyResult("b", "B", check=lambda output: True)])
-    for said, passed in (('```json\n{"a": true}\n```', True), ('{"a": "true"}', False), ("yes", False)):
+    spec = StateSpec(
+        "s", "Do", [KeyResult("a", "A"), KeyResult("b", "B", check=lambda output: True)]
+    )
+    for said, passed in (
+        ('```json\n{"a": true}\n```', True),
+        ('{"a": "true"}', False),
+        ("yes", False),
+    ):
         found = LLMValidator(Client(said)).validate(spec, object(), None)
         assert (found.passed, found.key_results) == (passed, {"a": passed, "b": True})
 
@@ -225,7 +254,12 @@ def test_further_settings_of_a_call_reach_a_model_of_the_engine() -> None:
 
 
 def branching(transition, output, *further):
-    states = [StateSpec("a", execute=lambda ctx: output), StateSpec("b"), StateSpec("c", is_final=True), *further]
+    states = [
+        StateSpec("a", execute=lambda ctx: output),
+        StateSpec("b"),
+        StateSpec("c", is_final=True),
+        *further,
+    ]
     return Workflow("Ways", states, {"a": transition, "b": None}, NONE)
 
 
@@ -247,7 +281,9 @@ def test_a_transition_is_a_name_nothing_labels_or_a_function(transition, output,
 
 
 def test_an_output_that_no_label_fits_is_an_error() -> None:
-    with pytest.raises(WorkflowError, match="no matching transition for the output 'z'; the labels are x"):
+    with pytest.raises(
+        WorkflowError, match="no matching transition for the output 'z'; the labels are x"
+    ):
         branching({"x": "b"}, "z").run()
 
 
@@ -275,8 +311,13 @@ def test_a_workflow_may_come_back_with_nothing_changed_and_is_capped() -> None:
         asked.append(1)
         return "again" if len(asked) < 6 else "done"
 
-    states = [StateSpec("a", execute=execute), StateSpec("b", execute=lambda ctx: None, is_final=True)]
-    assert len(Workflow("Loop", states, {"a": {"again": "a", "done": "b"}}, NONE).run().history) == 7
+    states = [
+        StateSpec("a", execute=execute),
+        StateSpec("b", execute=lambda ctx: None, is_final=True),
+    ]
+    assert (
+        len(Workflow("Loop", states, {"a": {"again": "a", "done": "b"}}, NONE).run().history) == 7
+    )
     asked.clear()
     with pytest.raises(WorkflowError, match="went through 3 states"):
         Workflow("Loop", states, {"a": {"again": "a", "done": "b"}}, NONE, max_steps=3).run()
@@ -287,7 +328,10 @@ def test_a_workflow_may_come_back_with_nothing_changed_and_is_capped() -> None:
     [
         ([], "at least one"),
         ([StateSpec("a"), StateSpec("a")], "two states are called 'a'"),
-        ([StateSpec("a", is_initial=True), StateSpec("b", is_initial=True)], "one state is initial"),
+        (
+            [StateSpec("a", is_initial=True), StateSpec("b", is_initial=True)],
+            "one state is initial",
+        ),
     ],
 )
 def test_states_that_are_no_workflow_are_refused(states, words) -> None:
@@ -311,8 +355,12 @@ def search(query: str) -> str:
 
 
 def test_run_with_tools_calls_the_tools_of_the_state_and_tells_the_model_their_errors() -> None:
-    model = ScriptedLLM([calls(("search", {"query": "good"}), ("search", {"query": "bad"})), "done"])
-    workflow = one(lambda ctx: ctx.llm.run_with_tools("system", ctx.input), llm=model, tools=[search])
+    model = ScriptedLLM(
+        [calls(("search", {"query": "good"}), ("search", {"query": "bad"})), "done"]
+    )
+    workflow = one(
+        lambda ctx: ctx.llm.run_with_tools("system", ctx.input), llm=model, tools=[search]
+    )
     assert workflow.run("user").history[-1].output == "done"
     told = [message.content for message in model.requests[1].messages if message.role == "tool"]
     assert '"found good"' in told[0]
@@ -335,7 +383,11 @@ def test_the_tools_of_another_state_cannot_be_called() -> None:
 def test_running_out_of_rounds_is_an_error_and_no_empty_answer() -> None:
     model = ScriptedLLM([calls(("search", {"query": "x"}))], loop=True)
     with pytest.raises(RuntimeError, match="still called tools after 2"):
-        one(lambda ctx: ctx.llm.run_with_tools("s", "u", max_iterations=2), llm=model, tools=[search]).run()
+        one(
+            lambda ctx: ctx.llm.run_with_tools("s", "u", max_iterations=2),
+            llm=model,
+            tools=[search],
+        ).run()
 
 
 def test_chat_gives_a_response_with_the_calls_for_you_to_make() -> None:
@@ -349,7 +401,11 @@ def test_chat_gives_a_response_with_the_calls_for_you_to_make() -> None:
     output = one(execute, llm=model, tools=[search]).run().history[-1].output
     assert output == ["let me see", "search", {"query": "x"}]
     [request] = model.requests
-    assert (request.temperature, request.max_tokens, [tool.name for tool in request.tools]) == (0.1, 9, ["search"])
+    assert (request.temperature, request.max_tokens, [tool.name for tool in request.tools]) == (
+        0.1,
+        9,
+        ["search"],
+    )
 
 
 def test_a_response_as_output_is_its_text() -> None:
@@ -408,9 +464,12 @@ def breaking(seen, **options):
 
 
 @pytest.mark.parametrize(
-    ("options", "kind"), [({"is_breaking": True}, ExecutionBreak), ({"is_waiting": True}, WaitForInput)]
+    ("options", "kind"),
+    [({"is_breaking": True}, ExecutionBreak), ({"is_waiting": True}, WaitForInput)],
 )
-def test_a_breaking_tool_ends_the_run_after_its_batch_and_the_context_alone_goes_on(options, kind) -> None:
+def test_a_breaking_tool_ends_the_run_after_its_batch_and_the_context_alone_goes_on(
+    options, kind
+) -> None:
     seen: list[str] = []
     both = calls(("ask_human", {"question": "ok?"}), ("search", {"query": "x"}))
     workflow = Workflow("Ask", breaking(seen, **options), WAYS, ScriptedLLM([both]))
@@ -467,7 +526,11 @@ def test_the_break_of_a_workflow_inside_says_that_it_cannot_be_resumed() -> None
 
     with pytest.raises(ExecutionBreak, match="cannot be resumed from outside") as raised:
         one(outer).run()
-    assert (raised.value.state, raised.value.resumable, raised.value.tool_name) == ("work", False, "ask_human")
+    assert (raised.value.state, raised.value.resumable, raised.value.tool_name) == (
+        "work",
+        False,
+        "ask_human",
+    )
 
 
 # -- in an event loop
@@ -482,7 +545,9 @@ async def test_async_functions_run_in_the_callers_loop_and_await_the_model() -> 
         both = await asyncio.gather(*(ctx.llm.run_with_tools("s", text) for text in "ab"))
         return [*both, (await ctx.llm.chat([Message("user", "c")])).content]
 
-    workflow = one(execute, llm=ScriptedLLM([lambda request: request.messages[-1].content.upper()], loop=True))
+    workflow = one(
+        execute, llm=ScriptedLLM([lambda request: request.messages[-1].content.upper()], loop=True)
+    )
     assert (await workflow.arun()).history[-1].output == ["A", "B", "C"]
 
 
@@ -517,19 +582,27 @@ def test_a_bound_model_outside_of_a_workflow_asks_and_calls_tools() -> None:
     assert BoundLLM(Canned(), [search]).chat([Message("user", "x")]).content == "Final answer"
     breaks = ToolSpec.from_callable(search, is_breaking=True)
     with pytest.raises(ExecutionBreak, match="'search'"):
-        BoundLLM(ScriptedLLM([calls(("search", {"query": "x"}))]), [breaks]).run_with_tools("s", "u")
+        BoundLLM(ScriptedLLM([calls(("search", {"query": "x"}))]), [breaks]).run_with_tools(
+            "s", "u"
+        )
 
 
 def test_a_label_that_is_never_picked_may_lead_nowhere() -> None:
-    assert [one.state_name for one in branching({"no": "nowhere", "yes": "b"}, "yes").run().history] == ["a", "b"]
+    assert [
+        one.state_name for one in branching({"no": "nowhere", "yes": "b"}, "yes").run().history
+    ] == ["a", "b"]
     with pytest.raises(WorkflowError, match="picked 'nowhere'"):
         branching({"no": "nowhere", "yes": "b"}, "no").run()
-    with pytest.raises(WorkflowError, match="no matching transition for the output 42; the labels are no"):
+    with pytest.raises(
+        WorkflowError, match="no matching transition for the output 42; the labels are no"
+    ):
         branching({"no": "nowhere"}, 42).run()
 
 
 def test_a_rule_validator_alone_leaves_what_has_no_check_to_others() -> None:
-    spec = StateSpec("s", "x", [KeyResult("a", "A"), KeyResult("b", "B", check=lambda output: 1 / output)])
+    spec = StateSpec(
+        "s", "x", [KeyResult("a", "A"), KeyResult("b", "B", check=lambda output: 1 / output)]
+    )
     assert RuleValidator().validate(spec, 1, None) == ValidationResult(True, None, {"b": True})
     failed = RuleValidator().validate(spec, 0, None)
     assert (failed.passed, failed.key_results) == (False, {"b": False})
@@ -579,13 +652,18 @@ def test_a_run_with_an_id_that_has_finished_takes_no_other_input(tmp_path: Path)
         assert workflow.run("Ada").history[-1].output == "Hello Ada"
         with pytest.raises(WorkflowError, match="'r' has finished, so nothing reads this input"):
             workflow.run("Ben")
-    with greeting(store=store, run_id="r") as workflow, pytest.raises(WorkflowError, match="has finished"):
+    with (
+        greeting(store=store, run_id="r") as workflow,
+        pytest.raises(WorkflowError, match="has finished"),
+    ):
         workflow.run("Ben")
     with greeting(store=store, run_id="r") as workflow:
         assert workflow.run().history[-1].output == "Hello Ada"
 
 
 def test_a_state_that_runs_its_own_workflow_is_told_so() -> None:
-    workflow = Workflow("own", [StateSpec("a", execute=lambda ctx: workflow.run(1).history)], {"a": None}, None)
+    workflow = Workflow(
+        "own", [StateSpec("a", execute=lambda ctx: workflow.run(1).history)], {"a": None}, None
+    )
     with pytest.raises(WorkflowError, match="would wait for itself"):
         workflow.run(0)

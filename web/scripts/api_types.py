@@ -1,6 +1,6 @@
 """Print the TypeScript types of the studio's API, made from its OpenAPI document.
 
-    python web/scripts/api_types.py > web/src/api/types.ts
+python web/scripts/api_types.py > web/src/api/types.ts
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def types_text() -> str:
     """Return the module of types."""
     with tempfile.TemporaryDirectory() as folder:
         document = create_studio(Studio(folder=Folder(folder)), token="types").openapi()
-    parts = ["// Made by web/scripts/api_types.py from the OpenAPI document of the studio. Do not edit.\n"]
+    parts = [
+        "// Made by web/scripts/api_types.py from the OpenAPI document of the studio. Do not edit.\n"
+    ]
     for name, schema in sorted(document["components"]["schemas"].items()):
         parts.append(_declaration(name, schema))
     return "\n".join(parts)

@@ -1,4 +1,6 @@
-"""Burr: `receive` takes the message, then one action per stage, and back; kept by a SQLitePersister."""
+"""Burr: `receive` takes the message, then one action per stage, and back; kept by a
+SQLitePersister.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,13 @@ def _asked(state: Any) -> list[dict[str, str]]:
 def _answered(state: Any, content: str) -> Any:
     reply = json.loads(content)
     stage, data = advance(state["stage"], state["data"], reply)
-    said = [{"role": "user", "content": state["user"]}, {"role": "assistant", "content": reply["reply"]}]
-    return state.update(stage=stage, data=data, reply=reply["reply"], history=state["history"] + said)
+    said = [
+        {"role": "user", "content": state["user"]},
+        {"role": "assistant", "content": reply["reply"]},
+    ]
+    return state.update(
+        stage=stage, data=data, reply=reply["reply"], history=state["history"] + said
+    )
 
 
 class Sync:
@@ -65,8 +72,12 @@ class Sync:
     def open(self, id: str) -> Any:
         from burr.core import ApplicationBuilder
 
-        builder = ApplicationBuilder().with_actions(**self.actions).with_transitions(*self.transitions)
-        builder = builder.with_entrypoint("receive").with_state(stage="greeting", data={}, history=[])
+        builder = (
+            ApplicationBuilder().with_actions(**self.actions).with_transitions(*self.transitions)
+        )
+        builder = builder.with_entrypoint("receive").with_state(
+            stage="greeting", data={}, history=[]
+        )
         builder = builder.with_identifiers(app_id=id, partition_key="p")
         return (builder.with_state_persister(self.saver) if self.saver else builder).build()
 

@@ -3,8 +3,8 @@
 class Peer:
     is_async: bool             `start` and `turn` are coroutines when true
     turns_per_call = 1         how many turns of the conversation one `turn` stands for
-    Peer(base_url, stub, store)     `stub`: no HTTP, the model is called in process; `store`: None, or a folder
-    open(id) -> conversation        cheap, no model call
+    Peer(base_url, stub, store)     `stub`: no HTTP, the model is called in process; `store`: None,
+    or a folder open(id) -> conversation        cheap, no model call
     start(conversation)             the greeting, where the system makes one by a model call
     turn(conversation, text) -> the reply's words
     state(conversation), data(conversation)
@@ -65,7 +65,9 @@ class HandForm:
         """Nothing: the form greets with its first reply."""
 
     def messages(self, conversation: Any, text: str) -> list[dict[str, str]]:
-        return build_messages(conversation["stage"], conversation["data"], conversation["history"], text)
+        return build_messages(
+            conversation["stage"], conversation["data"], conversation["history"], text
+        )
 
     def finish(self, conversation: Any, text: str, content: str) -> str:
         reply = json.loads(content)

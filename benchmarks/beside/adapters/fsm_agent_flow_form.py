@@ -1,4 +1,6 @@
-"""fsm-agent-flow does not converse: one run of three states, each with one tool call, stands for three turns."""
+"""fsm-agent-flow does not converse: one run of three states, each with one tool call, stands for
+three turns.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ class Peer:
             state("date", save_date, is_final=True),
         ]
         transitions = {"name": "email", "email": "date", "date": None}
-        return Workflow(objective="Fill the form", states=states, transitions=transitions, llm=self.llm)
+        return Workflow(
+            objective="Fill the form", states=states, transitions=transitions, llm=self.llm
+        )
 
     def open(self, _id: str) -> dict[str, Any]:
         return {}

@@ -1,4 +1,6 @@
-"""fsm-llm as it is on PyPI: a function per state, structured replies through the openai SDK, no greeting."""
+"""fsm-llm as it is on PyPI: a function per state, structured replies through the openai SDK, no
+greeting.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,24 @@ _NEXT = {"greeting": "name", "name": "email", "email": "date", "date": "confirm"
 
 def _transitions(stage: str) -> dict[str, str]:
     if stage == "confirm":
-        wishes = {key: f"If the user wants to change the {key}" for key in ("name", "email", "date")}
+        wishes = {
+            key: f"If the user wants to change the {key}" for key in ("name", "email", "date")
+        }
         return {"done": "If the user confirms that everything is correct", **wishes}
     if stage == "done":
         return {}
     found = {_NEXT[stage]: "When the stage has what it needs"}
-    return found if stage == "date" else {**found, "confirm": "When name, email and date are all known"}
+    return (
+        found
+        if stage == "date"
+        else {**found, "confirm": "When name, email and date are all known"}
+    )
 
 
 class Peer:
-    """The machine keeps the history; what the replies tell of the user is kept by the functions of the states."""
+    """The machine keeps the history; what the replies tell of the user is kept by the functions of
+    the states.
+    """
 
     is_async = True
 

@@ -1,4 +1,6 @@
-"""LangGraph: a node per stage, entered by stage; threads kept by a checkpointer, in memory or in SQLite."""
+"""LangGraph: a node per stage, entered by stage; threads kept by a checkpointer, in memory or in
+SQLite.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,16 @@ def _asked(form: Form) -> list[dict[str, str]]:
 def _answered(form: Form, content: str) -> Form:
     reply = json.loads(content)
     stage, data = advance(form["stage"], form["data"], reply)
-    said = [{"role": "user", "content": form["user"]}, {"role": "assistant", "content": reply["reply"]}]
-    return {"stage": stage, "data": data, "reply": reply["reply"], "history": form["history"] + said}
+    said = [
+        {"role": "user", "content": form["user"]},
+        {"role": "assistant", "content": reply["reply"]},
+    ]
+    return {
+        "stage": stage,
+        "data": data,
+        "reply": reply["reply"],
+        "history": form["history"] + said,
+    }
 
 
 class Sync:
@@ -48,7 +58,9 @@ class Sync:
         for stage in STAGES:
             graph.add_node(stage, node)
             graph.add_edge(stage, END)
-        graph.add_conditional_edges(START, lambda form: form["stage"], {stage: stage for stage in STAGES})
+        graph.add_conditional_edges(
+            START, lambda form: form["stage"], {stage: stage for stage in STAGES}
+        )
         self.graph = graph.compile(checkpointer=self.saver())
 
     def saver(self) -> Any:
@@ -83,7 +95,9 @@ class Sync:
         return {"stage": "greeting", "data": {}, "history": [], "user": text}
 
     def turn(self, conversation: Any, text: str) -> Any:
-        conversation["out"] = self.graph.invoke(self.given(conversation, text), conversation["config"])
+        conversation["out"] = self.graph.invoke(
+            self.given(conversation, text), conversation["config"]
+        )
         return conversation["out"]["reply"]
 
     def state(self, conversation: Any) -> str:
@@ -113,5 +127,7 @@ class Async(Sync):
         return node
 
     async def turn(self, conversation: Any, text: str) -> Any:
-        conversation["out"] = await self.graph.ainvoke(self.given(conversation, text), conversation["config"])
+        conversation["out"] = await self.graph.ainvoke(
+            self.given(conversation, text), conversation["config"]
+        )
         return conversation["out"]["reply"]

@@ -21,8 +21,12 @@ class _Stub:
     async def complete(self, request: Any) -> Any:
         from llm_fsm.session.messages import ModelReply
 
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        return ModelReply(text=self.policy.reply({"messages": messages}).content or "", model="stub")
+        messages = [
+            {"role": message.role, "content": message.content} for message in request.messages
+        ]
+        return ModelReply(
+            text=self.policy.reply({"messages": messages}).content or "", model="stub"
+        )
 
 
 class Async:
@@ -44,7 +48,8 @@ class Async:
             )
 
     def door(self, base_url: str) -> dict[str, str]:
-        """How the server is reached: by our own client, as it reaches OpenAI, at the address of the environment.
+        """How the server is reached: by our own client, as it reaches OpenAI, at the address of the
+        environment.
 
         At an address of this machine that it is given, it would take the server for a local one.
         """

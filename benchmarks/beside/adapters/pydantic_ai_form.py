@@ -1,4 +1,6 @@
-"""pydantic-ai: one agent with a structured output (tool mode, its default), the history kept by the caller."""
+"""pydantic-ai: one agent with a structured output (tool mode, its default), the history kept by the
+caller.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,18 @@ def _stub_model() -> Any:
 
     def answer(messages: Any, info: Any) -> Any:
         tool = info.output_tools[0]
-        parts = [part for message in messages for part in message.parts if part.part_kind == "user-prompt"]
+        parts = [
+            part
+            for message in messages
+            for part in message.parts
+            if part.part_kind == "user-prompt"
+        ]
         user = parts[-1].content
         function = {"name": tool.name, "parameters": tool.parameters_json_schema}
-        request = {"tools": [{"function": function}], "messages": [{"role": "user", "content": user}]}
+        request = {
+            "tools": [{"function": function}],
+            "messages": [{"role": "user", "content": user}],
+        }
         reply = tools_protocol(request, "", user)
         return ModelResponse(parts=[ToolCallPart(tool.name, reply.tool_calls[0]["arguments"])])
 
@@ -50,7 +60,9 @@ class Peer:
 
         provider = OpenAIProvider(base_url=base_url, api_key="sk-fake")
         model = _stub_model() if stub else OpenAIChatModel(MODEL, provider=provider)
-        self.agent = Agent(model, output_type=Turn, system_prompt=SYSTEM.replace("FORM-JSON", "FORM"))
+        self.agent = Agent(
+            model, output_type=Turn, system_prompt=SYSTEM.replace("FORM-JSON", "FORM")
+        )
 
     def open(self, _id: str) -> dict[str, Any]:
         return {"stage": "greeting", "data": {}, "history": []}
@@ -60,7 +72,9 @@ class Peer:
 
     async def turn(self, conversation: Any, text: str) -> str:
         told = f"Current stage: {conversation['stage']}\nCollected so far: {json.dumps(conversation['data'])}"
-        made = await self.agent.run(text, message_history=conversation["history"], instructions=told)
+        made = await self.agent.run(
+            text, message_history=conversation["history"], instructions=told
+        )
         conversation["history"] = made.all_messages()
         found = made.output
         fields = {"name": found.name, "email": found.email, "date": found.date}

@@ -34,7 +34,9 @@ class Httpx(HandForm):
 
     async def stream(self, conversation: Any, text: str) -> Any:
         body = {"model": MODEL, "messages": self.messages(conversation, text), "stream": True}
-        async with self.client.stream("POST", f"{self.base_url}/chat/completions", json=body) as response:
+        async with self.client.stream(
+            "POST", f"{self.base_url}/chat/completions", json=body
+        ) as response:
             async for line in response.aiter_lines():
                 if line.startswith("data: ") and line != "data: [DONE]":
                     yield json.loads(line[6:])["choices"][0]["delta"].get("content")
@@ -56,7 +58,9 @@ class Aiohttp(HandForm):
         return self.session.post(f"{self.base_url}/chat/completions", json=body)
 
     async def turn(self, conversation: Any, text: str) -> str:
-        async with self.post({"model": MODEL, "messages": self.messages(conversation, text)}) as response:
+        async with self.post(
+            {"model": MODEL, "messages": self.messages(conversation, text)}
+        ) as response:
             answer = json.loads(await response.read())
         return self.finish(conversation, text, answer["choices"][0]["message"]["content"])
 
@@ -80,7 +84,9 @@ class OpenAI(HandForm):
         self.client = StubOpenAI() if self.stub else openai.OpenAI()
 
     def turn(self, conversation: Any, text: str) -> str:
-        made = self.client.chat.completions.create(model=MODEL, messages=self.messages(conversation, text))
+        made = self.client.chat.completions.create(
+            model=MODEL, messages=self.messages(conversation, text)
+        )
         return self.finish(conversation, text, made.choices[0].message.content)
 
 

@@ -1,4 +1,6 @@
-"""llm-fsm 0.1.1 as it is on PyPI: the JSON machine of `machine.json`, litellm, one prompt per state."""
+"""llm-fsm 0.1.1 as it is on PyPI: the JSON machine of `machine.json`, litellm, one prompt per
+state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One conversation, for a program that waits: each call runs on one event loop and returns when it is done.
+"""One conversation, for a program that waits: each call runs on one event loop and returns when it
+is done.
 
 An interrupt during a call cancels it and leaves the conversation as it was.
 """
@@ -25,7 +26,9 @@ from llm_fsm.turn.compiled import CompiledMachine
 
 
 class Talk:
-    """A machine's conversation and the event loop that it is held on. `path`: the definition's file."""
+    """A machine's conversation and the event loop that it is held on. `path`: the definition's
+    file.
+    """
 
     def __init__(
         self,
@@ -61,7 +64,9 @@ class Talk:
 
     @property
     def paused(self) -> Paused | None:
-        """The pause that waits for something beside messages; None: the conversation waits for nothing else."""
+        """The pause that waits for something beside messages; None: the conversation waits for
+        nothing else.
+        """
         return self._conversation.paused
 
     @property
@@ -69,13 +74,19 @@ class Talk:
         """The choices that the user has now."""
         return self._conversation.choices
 
-    def send(self, text: str | Choice, hear: Callable[[MessageDelta | PromptRead], None] | None = None) -> Turn:
-        """Take a message or a choice; errors as of AsyncConversation.send. `hear` is told the words as they come."""
+    def send(
+        self, text: str | Choice, hear: Callable[[MessageDelta | PromptRead], None] | None = None
+    ) -> Turn:
+        """Take a message or a choice; errors as of AsyncConversation.send. `hear` is told the words
+        as they come.
+        """
         if hear is None:
             return self._runner.run(self._conversation.send(text))
         return self._runner.run(_streamed(self._conversation.stream(text), hear))
 
-    def answer(self, value: object, hear: Callable[[MessageDelta | PromptRead], None] | None = None) -> Turn:
+    def answer(
+        self, value: object, hear: Callable[[MessageDelta | PromptRead], None] | None = None
+    ) -> Turn:
         """Answer what the conversation waits for; errors as of AsyncConversation.answer."""
         if hear is None:
             return self._runner.run(self._conversation.answer(value))
@@ -92,7 +103,8 @@ class Talk:
             before: `data` as it was before the turn.
 
         Returns:
-            "kept": the turn is kept. "begun": it is finished when the conversation goes on. "gone": nothing is kept.
+            "kept": the turn is kept. "begun": it is finished when the conversation goes on. "gone":
+            nothing is kept.
         """
         self.refresh()
         if self.data() != before:
@@ -132,7 +144,10 @@ class Talk:
 
     def last_words(self) -> str:
         """Return the text that was said last, in turns that were not taken back."""
-        return next((record.text for _, record in reversed(without_undone(self.records())) if record.text), "")
+        return next(
+            (record.text for _, record in reversed(without_undone(self.records())) if record.text),
+            "",
+        )
 
     def program(self) -> CompiledMachine:
         """The definition, compiled."""

@@ -26,7 +26,8 @@ COVERAGE = 1
 
 @dataclass(frozen=True, slots=True)
 class DraftDocument:
-    """A definition as written, however faulty: in today's form, with everything there is to say about it.
+    """A definition as written, however faulty: in today's form, with everything there is to say
+    about it.
 
     `origin` tells where something of today's form stands in the file.
     """
@@ -84,7 +85,8 @@ def document_of(text: str, name: str) -> DraftDocument:
 
 
 def precious(path: str) -> str | None:
-    """Return the kind of a file that no report may overwrite: a definition or tests; None for any other file.
+    """Return the kind of a file that no report may overwrite: a definition or tests; None for any
+    other file.
 
     A report may overwrite tests that `GENERATED` marks.
     """

@@ -38,7 +38,9 @@ CODES: Mapping[type[Exception], int] = {
     click.ClickException: USAGE,
     OSError: OUTPUT,
 }
-"""Error to exit code; of a class that is not here, its nearest base counts. Everything else is a bug."""
+"""Error to exit code; of a class that is not here, its nearest base counts. Everything else is a
+bug.
+"""
 
 
 class Failure(click.ClickException):
@@ -52,7 +54,9 @@ class Failure(click.ClickException):
 def need_docstrings() -> None:
     """Raise Failure under `python -OO`, because help texts are docstrings."""
     if sys.flags.optimize > 1:
-        raise Failure("Python's option -OO (PYTHONOPTIMIZE=2) removes this text; run Python without it")
+        raise Failure(
+            "Python's option -OO (PYTHONOPTIMIZE=2) removes this text; run Python without it"
+        )
 
 
 class PipeClosed(Exception):
@@ -69,7 +73,9 @@ def code_of(error: BaseException) -> int:
         return error.code
     if installation.missing_module(error) is not None:
         return USAGE
-    if isinstance(error, errors.DefinitionError) and any(item.name == UNREADABLE for item in error.findings):
+    if isinstance(error, errors.DefinitionError) and any(
+        item.name == UNREADABLE for item in error.findings
+    ):
         return USAGE
     return next((CODES[base] for base in type(error).__mro__ if base in CODES), INTERNAL)
 
@@ -82,7 +88,9 @@ def end(error: BaseException, *, verbose: bool) -> int:
     elif code == INTERNAL:
         console.note(f"internal error: {type(error).__name__}: {error}; please report")
         if verbose:
-            console.text("".join(import_module("traceback").format_exception(error)).rstrip(), sys.stderr)
+            console.text(
+                "".join(import_module("traceback").format_exception(error)).rstrip(), sys.stderr
+            )
     elif code == INTERRUPTED:
         interrupted()
     else:
@@ -91,8 +99,11 @@ def end(error: BaseException, *, verbose: bool) -> int:
 
 
 def interrupted() -> None:
-    """Print that the command was interrupted. A further Ctrl-C then ends the process at once, without a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a program around this one has its own
+    """Print that the command was interrupted. A further Ctrl-C then ends the process at once,
+    without a traceback.
+    """
+    # else a program around this one has its own
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     console.note("interrupted")
 
@@ -105,12 +116,14 @@ def _explain(error: BaseException) -> None:
         _explain_definition(error)
     elif isinstance(error, click.UsageError):
         hint = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
-        said = " ".join(error.format_message().split())  # where click has lines for a list of choices
+        # where click has lines for a list of choices
+        said = " ".join(error.format_message().split())
         console.error(said.removesuffix(".") + hint)
     elif isinstance(error, click.ClickException):
         console.error(error.format_message())
     elif isinstance(error, OSError):
-        missing = isinstance(error, FileNotFoundError)  # so a folder is that somebody has removed meanwhile
+        # so a folder is that somebody has removed meanwhile
+        missing = isinstance(error, FileNotFoundError)
         place = error.filename or ("the current folder" if missing else "standard output")
         console.error(f"{place}: {(error.strerror or str(error)).lower()}")
         if error.filename is None and not missing:
@@ -127,7 +140,9 @@ def _explain_definition(error: errors.DefinitionError) -> None:
 
 
 def _drop_output() -> None:
-    """Nobody reads standard output any more: what is left in its buffer must not be written at exit."""
+    """Nobody reads standard output any more: what is left in its buffer must not be written at
+    exit.
+    """
     try:
         place = sys.stdout.fileno()
     except (OSError, ValueError):

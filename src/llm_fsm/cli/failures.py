@@ -25,9 +25,7 @@ def _write(text: str) -> None:
     console.err(*text.split("\n"))
 
 
-def show_failures(
-    *, verbose: bool, write: Callable[[str], None] = _write
-) -> Callable[[], None]:
+def show_failures(*, verbose: bool, write: Callable[[str], None] = _write) -> Callable[[], None]:
     """Show the failures of functions, tools and handlers of the host from now on.
 
     Args:

@@ -1,4 +1,6 @@
-"""Options that choose stored conversations: by the labels that they began with, and by their last use."""
+"""Options that choose stored conversations: by the labels that they began with, and by their last
+use.
+"""
 
 from __future__ import annotations
 

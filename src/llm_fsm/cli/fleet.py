@@ -1,4 +1,6 @@
-"""Several machines for one process that serves them: files and folders, one store, what the host brings."""
+"""Several machines for one process that serves them: files and folders, one store, what the host
+brings.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ class Fleet:
     def machines(self) -> list[AsyncMachine]:
         """All of them. Raises Failure, DefinitionError and ConfigurationError.
 
-        What a folder holds and the command line has no tools for is left out, and said on standard error.
+        What a folder holds and the command line has no tools for is left out, and said on standard
+        error.
         """
         made: list[AsyncMachine] = []
         left: list[str] = []
@@ -82,9 +85,11 @@ class Fleet:
         return made
 
     def changed(self) -> list[AsyncMachine]:
-        """The machines of files that are new or changed. What is wrong with one is said, and it stays as it was.
+        """The machines of files that are new or changed. What is wrong with one is said, and it
+        stays as it was.
 
-        A file that is away stays as it was, too: editors and deployments replace a file by removing it first.
+        A file that is away stays as it was, too: editors and deployments replace a file by removing
+        it first.
         """
         made = []
         for path in self._present():
@@ -163,7 +168,9 @@ class Fleet:
 
 
 def _webhooks(brought: Brought) -> list[Sink]:
-    """Return a sink for each address. Raises Failure, and ConfigurationError for a wrong address or secret."""
+    """Return a sink for each address. Raises Failure, and ConfigurationError for a wrong address or
+    secret.
+    """
     secret = os.environ.get("LLM_FSM_WEBHOOK_SECRET")
     if brought.webhook_secret_file is not None:
         secret = host.text_of(Path(brought.webhook_secret_file)).strip()
@@ -180,4 +187,3 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
-

@@ -1,7 +1,7 @@
 """The command `llm-fsm`: its table of commands, and how it ends.
 
-A command's module is imported when the command is used. Help and completion read the table, so they need neither
-the engine nor its dependencies.
+A command's module is imported when the command is used. Help and completion read the table, so they
+need neither the engine nor its dependencies.
 """
 
 from __future__ import annotations
@@ -45,10 +45,14 @@ COMMANDS: Mapping[str, str] = {
     "validate": "Check definition files and report everything that is wrong.",
     "worker": "Finish turns and fire time-outs of stored conversations, without a server.",
 }
-"""Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
+"""Command to the first sentence of its help. Its module has the command's name and so has the
+command in it.
+"""
 
 _NEW_OBJECTS = 50_000
-"""Objects that may be made before garbage is looked for: commands are short, and most of what they make is kept."""
+"""Objects that may be made before garbage is looked for: commands are short, and most of what they
+make is kept.
+"""
 
 
 _GROUPS: Mapping[str, str] = {"conversations": "conversations.listing", "test": "test.run"}
@@ -77,7 +81,8 @@ class Commands(click.Group):
         """Import the module of a command."""
         if cmd_name not in COMMANDS:
             return None
-        gc.disable()  # what an import makes is there to stay: looking for garbage in it costs a tenth of the time
+        # what an import makes is there to stay: looking for garbage in it costs a tenth of the time
+        gc.disable()
         try:
             with _undisturbed():
                 found = getattr(import_module(_module_of(cmd_name)), cmd_name)
@@ -99,7 +104,9 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """As click does, which must not see that help met a closed pipe: it would choose the exit code."""
+        """As click does, which must not see that help met a closed pipe: it would choose the exit
+        code.
+        """
         with _pipe_closed():
             return super().make_context(*arguments, **options)
 
@@ -116,7 +123,9 @@ class Commands(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of the table that begin so, and the group's options."""
         names = [
-            CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)
+            CompletionItem(name, help=COMMANDS[name])
+            for name in COMMANDS
+            if name.startswith(incomplete)
         ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -127,14 +136,17 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("llm-fsm new table-booking", "llm-fsm chat table-booking/table-booking.json"),
 )
-@click.version_option(__version__, "-V", "--version", prog_name=console.PROGRAM, message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name=console.PROGRAM, message="%(prog)s %(version)s"
+)
 @verbose_option
 @click.pass_context
 def group(context: click.Context) -> None:
-    """Conversations and workflows as state machines in JSON: the model understands, the machine decides.
+    """Conversations and workflows as state machines in JSON: the model understands, the machine
+    decides.
 
-    Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 5 paused,
-    130 interrupted. Those of `test` are its own.
+    Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 5
+    paused, 130 interrupted. Those of `test` are its own.
     """
     if context.invoked_subcommand is None:
         console.text(context.get_help(), sys.stderr)
@@ -144,7 +156,8 @@ def group(context: click.Context) -> None:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Hold Ctrl-C back until an import is done: pydantic would make an error of its own of it."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a program around this one has its own
+    # a program around this one has its own
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     came: list[int] = []
@@ -182,12 +195,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            given = group.main(arguments, prog_name=console.PROGRAM, standalone_mode=False, obj=settings)
+            given = group.main(
+                arguments, prog_name=console.PROGRAM, standalone_mode=False, obj=settings
+            )
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return exits.end(error, verbose=settings.verbose > 0)
     finally:
         gc.freeze()  # the process ends now, and need not look through everything once more
-        if arguments is not None and signal.getsignal(signal.SIGINT) is not on_interrupt:  # or a caller goes on
+        # or a caller goes on
+        if arguments is not None and signal.getsignal(signal.SIGINT) is not on_interrupt:
             signal.signal(signal.SIGINT, on_interrupt)
     return given if isinstance(given, int) else exits.OK

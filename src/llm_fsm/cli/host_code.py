@@ -1,4 +1,6 @@
-"""The parts that a host brings to a run from the command line: its functions, its MCP servers, the input."""
+"""The parts that a host brings to a run from the command line: its functions, its MCP servers, the
+input.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +56,21 @@ def sinks_in(files: Iterable[str]) -> list[Any]:
 
 
 def channels_in(files: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """Run the host's own Python files, and return their functions `routes` by the files' names. Raises Failure."""
+    """Run the host's own Python files, and return their functions `routes` by the files' names.
+    Raises Failure.
+    """
     found: dict[str, Callable[..., Any]] = {}
     for number, file in enumerate(files):
         name = Path(file).stem
-        routes = getattr(_imported(Path(file), f"llm_fsm_channel_{number}", "--mount"), "routes", None)
+        routes = getattr(
+            _imported(Path(file), f"llm_fsm_channel_{number}", "--mount"), "routes", None
+        )
         if not callable(routes):
             raise Failure(f"{file}: it has no function routes(service), which returns an APIRouter")
         if not name.isidentifier() or name in found:
-            raise Failure(f"{file}: the name of the file is part of an address: give it letters that no other one has")
+            raise Failure(
+                f"{file}: the name of the file is part of an address: give it letters that no other one has"
+            )
         found[name] = routes
     return found
 
@@ -82,16 +90,25 @@ def equipment(
     return host, servers
 
 
-def lacking(definition: Definition, path: Path, host: HostTools, servers: Mapping[str, Any]) -> str | None:
-    """Return in a sentence what a definition and those it calls need and the host lacks; None: nothing."""
+def lacking(
+    definition: Definition, path: Path, host: HostTools, servers: Mapping[str, Any]
+) -> str | None:
+    """Return in a sentence what a definition and those it calls need and the host lacks; None:
+    nothing.
+    """
     called = gather(definition, file=path).called.values()
     return missing(definition, (flow.definition for flow in called), host, servers)
 
 
 def missing(
-    definition: Definition, called: Iterable[Definition], host: HostTools, servers: Mapping[str, Any]
+    definition: Definition,
+    called: Iterable[Definition],
+    host: HostTools,
+    servers: Mapping[str, Any],
 ) -> str | None:
-    """Return in a sentence what a definition and the `called` ones name and the host lacks; None: nothing."""
+    """Return in a sentence what a definition and the `called` ones name and the host lacks; None:
+    nothing.
+    """
     every = (definition, *called)
     refs = list(chain.from_iterable(item.tools.items() for item in every))
     tools = [ref.registered or name for name, ref in refs if ref.mcp is None]
@@ -138,12 +155,16 @@ def servers_of(file: str | None) -> dict[str, Any]:
         return {}
     found = json_of(text_of(Path(file)), file)
     if not isinstance(found, dict):
-        raise Failure(f'{file}: --mcp names a JSON object such as {{"files": {{"command": ["program"]}}}}')
+        raise Failure(
+            f'{file}: --mcp names a JSON object such as {{"files": {{"command": ["program"]}}}}'
+        )
     return dict(unwrapped(found))
 
 
 def json_of(text: str, where: str) -> Any:
-    """The JSON value of a text. Raises Failure that says where it is none, or where a key stands twice."""
+    """The JSON value of a text. Raises Failure that says where it is none, or where a key stands
+    twice.
+    """
     try:
         found = source.parse(text, limit=MAX_CONFIG_CHARS)
         twice = source.scan(text).duplicates
@@ -151,7 +172,9 @@ def json_of(text: str, where: str) -> Any:
         raise Failure(f"{where} is not JSON: {error}") from error
     for one in twice:
         line = one.position.line
-        raise Failure(f"{where}: the key {one.key!r} stands in line {line} a second time; keep one of them")
+        raise Failure(
+            f"{where}: the key {one.key!r} stands in line {line} a second time; keep one of them"
+        )
     return found
 
 
@@ -170,7 +193,11 @@ def input_of(given: str | None) -> Any:
     """
     if given is None:
         return None
-    text = _decoded(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "standard input") if given == "-" else given
+    text = (
+        _decoded(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "standard input")
+        if given == "-"
+        else given
+    )
     if given.startswith("@"):
         text = text_of(Path(given[1:]))
     if text.lstrip()[:1] in ("{", "["):
@@ -200,9 +227,11 @@ def _decoded(data: bytes, name: str) -> str:
 
 
 def brought(program: CompiledMachine, tools: Iterable[str], mcp: str | None) -> AvailableTools:
-    """The tools that the files of `--tools` and the servers of `--mcp` have; others of the definition are left out.
+    """The tools that the files of `--tools` and the servers of `--mcp` have; others of the
+    definition are left out.
 
-    Called definitions are not looked at. Raises Failure, and ConfigurationError for a server that cannot be reached.
+    Called definitions are not looked at. Raises Failure, and ConfigurationError for a server that
+    cannot be reached.
     """
     found, servers = host_of(tools), servers_of(mcp)
     definition = program.definition
@@ -211,7 +240,9 @@ def brought(program: CompiledMachine, tools: Iterable[str], mcp: str | None) -> 
         for name, ref in definition.tools.items()
         if (ref.registered or name) in found.tools or ref.mcp in servers
     }
-    looked_at = replace(program, definition=definition.model_copy(update={"tools": there}), flows={})
+    looked_at = replace(
+        program, definition=definition.model_copy(update={"tools": there}), flows={}
+    )
 
     async def look() -> AvailableTools:
         toolbox = Toolbox(found.tools, McpServers(servers))

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping
 DISTRIBUTION = "llm-fsm-runtime"
 
 _FOREIGN = re.compile(r"llm[-_.]fsm-(\d[^-]*)(?:-py[\d.]+)?\.(?:dist|egg)-info")
-"""Folder in which pip describes the distribution `llm-fsm`: another project, or this one by its former name."""
+"""Folder in which pip describes the distribution `llm-fsm`: another project, or this one by its
+former name.
+"""
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "adk": ("google",),
@@ -20,7 +22,15 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "otel": ("opentelemetry",),
     "postgres": ("psycopg",),
     "redis": ("redis",),
-    "server": ("ag_ui", "fastapi", "httptools", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
+    "server": (
+        "ag_ui",
+        "fastapi",
+        "httptools",
+        "prometheus_client",
+        "sse_starlette",
+        "starlette",
+        "uvicorn",
+    ),
     "smolagents": ("smolagents",),
     "statemachine": ("statemachine",),
     "temporal": ("temporalio",),
@@ -29,9 +39,11 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 
 
 def foreign_version(folders: Iterable[str]) -> str | None:
-    """Return the version of the distribution `llm-fsm` in one of these folders; None if there is none.
+    """Return the version of the distribution `llm-fsm` in one of these folders; None if there is
+    none.
 
-    Names of files are enough: `importlib.metadata` would take longer to import than all of `--help`.
+    Names of files are enough: `importlib.metadata` would take longer to import than all of
+    `--help`.
     """
     for folder in folders:
         try:
@@ -55,7 +67,9 @@ def foreign_warning(version: str) -> str:
 
 
 def missing_module(error: BaseException) -> str | None:
-    """Return the name of the package that `error` misses; None if it is another error or a bug of ours."""
+    """Return the name of the package that `error` misses; None if it is another error or a bug of
+    ours.
+    """
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     package = error.name.partition(".")[0]

@@ -25,14 +25,20 @@ def _more(context: click.Context, _: click.Parameter, value: int) -> None:
 def verbose_option(function: F) -> F:
     """`-v`; the group's and the command's are counted together."""
     text = "Say more about what happens; twice: even more."
-    return click.option("-v", "--verbose", count=True, expose_value=False, callback=_more, help=text)(
-        function
-    )
+    return click.option(
+        "-v", "--verbose", count=True, expose_value=False, callback=_more, help=text
+    )(function)
 
 
 def example(*commands: str) -> str:
     """Return the end of a help text: commands to copy, each on a line of its own."""
-    return "\n".join(("\b", "Example:" if len(commands) == 1 else "Examples:", *(f"  {line}" for line in commands)))
+    return "\n".join(
+        (
+            "\b",
+            "Example:" if len(commands) == 1 else "Examples:",
+            *(f"  {line}" for line in commands),
+        )
+    )
 
 
 def model_option(function: F) -> F:
@@ -61,7 +67,9 @@ class TurnTime(TypedDict, total=False):
 
 
 def turn_time(timeout: float | None) -> TurnTime:
-    """Return the setting for `--timeout`: 0 is no limit, and without the option a machine has its own time."""
+    """Return the setting for `--timeout`: 0 is no limit, and without the option a machine has its
+    own time.
+    """
     return {} if timeout is None else {"timeout": timeout or None}
 
 

@@ -1,7 +1,8 @@
 """The places for the results of a command: a file, or standard output.
 
-`write_output` replaces a file at once. `own_output` keeps standard output for replies alone. Tools, handlers and
-programs that they start may print. A caller that reads replies line by line must not see that in between.
+`write_output` replaces a file at once. `own_output` keeps standard output for replies alone. Tools,
+handlers and programs that they start may print. A caller that reads replies line by line must not
+see that in between.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from typing import TextIO
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
 
 _NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
-"""Errors after which a file is written in its place: another user's folder, or a file mounted by itself."""
+"""Errors after which a file is written in its place: another user's folder, or a file mounted by
+itself.
+"""
 _OPEN = ("/dev/std", "/dev/fd/", "/proc/")
-"""Beginnings of the names of files that are open already, for example standard output that a shell redirects."""
+"""Beginnings of the names of files that are open already, for example standard output that a shell
+redirects.
+"""
 
 
 def write_output(path: str, data: str | bytes) -> None:
     """Put a result in a file, all or nothing.
 
-    A file that is there keeps its symbolic links, owner and rights. Another name of it, by a hard link, keeps the old
-    content: such names are made to keep copies. A file that cannot be replaced is written to as it stands. So is a
-    device, a pipe, or standard output by name.
+    A file that is there keeps its symbolic links, owner and rights. Another name of it, by a hard
+    link, keeps the old
+    content: such names are made to keep copies. A file that cannot be replaced is written to as it
+    stands. So is a device, a pipe, or standard output by name.
 
     Raises:
         Failure: The file cannot be written.
@@ -53,7 +59,9 @@ def write_new(path: str, text: str) -> None:
                     os.unlink(path)
                 raise
     except FileExistsError as error:
-        raise Failure(f"{path} exists already and is not overwritten; name another file", OUTPUT) from error
+        raise Failure(
+            f"{path} exists already and is not overwritten; name another file", OUTPUT
+        ) from error
     except (OSError, ValueError) as error:
         raise _unwritten(path, error) from error
 
@@ -97,12 +105,15 @@ def _alike(fresh: str, old: os.stat_result) -> None:
 
 @contextmanager
 def own_output() -> Iterator[TextIO]:
-    """The stream for replies; meanwhile `print`, and file descriptor 1 for started programs, go to standard error."""
+    """The stream for replies; meanwhile `print`, and file descriptor 1 for started programs, go to
+    standard error.
+    """
     stdout = sys.stdout
     stdout.flush()
     try:
         place, other = stdout.fileno(), sys.stderr.fileno()
-    except (OSError, ValueError):  # streams of memory, which have no descriptor that a program could write to
+    except (OSError, ValueError):
+        # streams of memory, which have no descriptor that a program could write to
         with redirect_stdout(sys.stderr):
             yield stdout
         return

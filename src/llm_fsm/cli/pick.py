@@ -25,7 +25,9 @@ _LEAST_CHARS = 16
 
 
 def located(given: str, shipped: Mapping[str, Path]) -> Path:
-    """The file that FILE stands for: a path, or the bare name of a shipped definition. Raises Failure."""
+    """The file that FILE stands for: a path, or the bare name of a shipped definition. Raises
+    Failure.
+    """
     if os.path.lexists(given):
         return Path(given)
     if given in shipped:
@@ -45,25 +47,33 @@ def called(path: Path, shipped: Mapping[str, Path]) -> str:
 
 
 def opened(path: Path) -> Definition:
-    """The definition of a file; that it has warnings is said on standard error. Raises DefinitionError."""
+    """The definition of a file; that it has warnings is said on standard error. Raises
+    DefinitionError.
+    """
     name = os.fspath(path)
     loaded = load_text(read(path), file=name)
     warnings = sum(finding.level == "warning" for finding in loaded.findings)
     if warnings:
         count = escape.plural(warnings, "warning")
-        console.note(f"{name}: {count}; `llm-fsm validate` shows {'it' if warnings == 1 else 'them'}")
+        console.note(
+            f"{name}: {count}; `llm-fsm validate` shows {'it' if warnings == 1 else 'them'}"
+        )
     return loaded.definition
 
 
 def placed(error: DefinitionError, path: Path) -> DefinitionError:
-    """The same findings with file, line and column, for what was found wrong in a definition without its text."""
+    """The same findings with file, line and column, for what was found wrong in a definition
+    without its text.
+    """
     scan = source.scan(read(path))
 
     def place(finding: Finding) -> Finding:
         position = scan.position(finding.pointer)
         return replace(finding, file=os.fspath(path), line=position.line, column=position.column)
 
-    return DefinitionError([finding if finding.file else place(finding) for finding in error.findings])
+    return DefinitionError(
+        [finding if finding.file else place(finding) for finding in error.findings]
+    )
 
 
 def named(name: str, shipped: Mapping[str, Path]) -> Path | None:
@@ -72,7 +82,9 @@ def named(name: str, shipped: Mapping[str, Path]) -> Path | None:
 
 
 def chosen(shipped: Mapping[str, Path], model: str) -> Path | None:
-    """Ask on the terminal for one of the shipped definitions that talk; None when the input ends instead."""
+    """Ask on the terminal for one of the shipped definitions that talk; None when the input ends
+    instead.
+    """
     talking = {name: path for name, path in shipped.items() if _talks(path)}
     names = list(talking)
     console.text(menu(talking, shutil.get_terminal_size().columns), sys.stderr)
@@ -85,7 +97,9 @@ def chosen(shipped: Mapping[str, Path], model: str) -> Path | None:
             return None
         if picked is not None:
             return talking[picked]
-        console.err(f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves.")
+        console.err(
+            f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves."
+        )
 
 
 def menu(shipped: Mapping[str, Path], columns: int) -> str:
@@ -112,7 +126,9 @@ def picked_from(names: Sequence[str], typed: str) -> str | None:
 def _talks(path: Path) -> bool:
     """True where some state of a shipped file talks to a user."""
     states = json.loads(path.read_text(encoding="utf-8"))["states"].values()
-    return any(state.get("kind", "converse") == "converse" and state.get("transitions") for state in states)
+    return any(
+        state.get("kind", "converse") == "converse" and state.get("transitions") for state in states
+    )
 
 
 def _head(path: Path) -> tuple[str, str]:

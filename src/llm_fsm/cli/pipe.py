@@ -52,7 +52,9 @@ class PipeLines:
                 yield line
 
     def awaited(self, seconds: float | None) -> bool:
-        """Wait until there is something to read or the input ends; False when `seconds` pass first (None: never)."""
+        """Wait until there is something to read or the input ends; False when `seconds` pass first
+        (None: never).
+        """
         return b"\n" in self._buffer or self._ready(seconds)
 
     def unread(self) -> int:
@@ -110,7 +112,9 @@ class PipeLines:
         return bool(data)
 
     def _ready(self, seconds: float | None, *, unless: bool = True) -> bool:
-        """Return True if the stream has something within so many seconds; `unless` where that cannot be told."""
+        """Return True if the stream has something within so many seconds; `unless` where that
+        cannot be told.
+        """
         try:
             return bool(select.select([self._stream], [], [], seconds)[0])
         except (OSError, ValueError):
@@ -133,11 +137,12 @@ class Replies:
 
 
 def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None = None) -> int:
-    """Hold the conversation until the input or it ends, and return the exit code. Raises what `send` raises.
+    """Hold the conversation until the input or it ends, and return the exit code. Raises what
+    `send` raises.
 
-    While no line comes, what is due is done: reminders, and what happens when nobody says anything. When the
-    conversation waits for an answer, a line of JSON that fits is the answer. Any other line then ends the command.
-    While a person has taken over, each line is a message to them.
+    While no line comes, what is due is done: reminders, and what happens when nobody says anything.
+    When the conversation waits for an answer, a line of JSON that fits is the answer. Any other
+    line then ends the command. While a person has taken over, each line is a message to them.
 
     Args:
         talk: The conversation.
@@ -171,7 +176,9 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
         try:
             turn = _taken(talk, line.text)
         except _NoAnswer as error:
-            console.error(f"line {line.number} is no answer: {error}; it was not sent{_unread(lines)}")
+            console.error(
+                f"line {line.number} is no answer: {error}; it was not sent{_unread(lines)}"
+            )
             return exits.PAUSED
         if turn is not None:
             replies.say(turn.text)
@@ -203,12 +210,18 @@ def _taken(talk: Talk, text: str) -> Turn | None:
 
 
 def _listen(_: MessageDelta | PromptRead) -> None:
-    """Take words while they arrive. A pipe gets them whole, but they show that a slow model is alive."""
+    """Take words while they arrive. A pipe gets them whole, but they show that a slow model is
+    alive.
+    """
 
 
 def _unread(lines: PipeLines) -> str:
     unread = lines.unread()
-    return f"; {escape.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
+    return (
+        f"; {escape.plural(unread, 'further line was', 'further lines were')} not read"
+        if unread
+        else ""
+    )
 
 
 def _say_ended(lines: PipeLines) -> None:

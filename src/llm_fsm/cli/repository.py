@@ -1,4 +1,6 @@
-"""Names of files as a code host takes them: from the root of the repository, wherever a command runs."""
+"""Names of files as a code host takes them: from the root of the repository, wherever a command
+runs.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from pathlib import Path
 def from_root(file: str) -> str:
     """Return the path of a file from the root of its repository, with slashes.
 
-    A file outside a repository keeps its path as given. The root is GITHUB_WORKSPACE, or else the nearest folder around
-    the file that holds `.git`.
+    A file outside a repository keeps its path as given. The root is GITHUB_WORKSPACE, or else the
+    nearest folder around the file that holds `.git`.
     """
     path = Path(os.path.abspath(file))
     workspace = os.environ.get("GITHUB_WORKSPACE")

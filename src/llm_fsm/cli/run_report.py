@@ -32,7 +32,9 @@ CODES: Mapping[str, int] = {
     "cancelled": FAILED,
     "handover": FAILED,
 }
-"""Outcome to exit code. Words that final states declare are 0. "" is a run that has come to a state which talks."""
+"""Outcome to exit code. Words that final states declare are 0. "" is a run that has come to a state
+which talks.
+"""
 
 _SHORT = 100
 _MOST_LINES = 30
@@ -41,7 +43,8 @@ _MOST_LINES = 30
 def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
     """An event as JSON, values of secret keys as dots."""
     if isinstance(event, ev.Paused):
-        event = replace(event, loop=None)  # it holds the prompts of a model, for nobody but the machine
+        # it holds the prompts of a model, for nobody but the machine
+        event = replace(event, loop=None)
     return shown_event(event, program.is_secret)
 
 
@@ -69,7 +72,9 @@ def shown(value: object) -> str:
 
 
 def before(program: CompiledMachine, session: Session) -> list[str]:
-    """Return what somebody reads before they answer: the purpose of the state that waits, and the output so far."""
+    """Return what somebody reads before they answer: the purpose of the state that waits, and the
+    output so far.
+    """
     pause, machine = session.pause, program.at(session)
     if pause is None or pause.kind != "wait" or machine is None:
         return []
@@ -144,7 +149,9 @@ class RunTally:
 
 
 def line_of(event: ev.Event) -> tuple[str, str] | None:
-    """An event for a reader: (style, line); None for what is not worth a line. Styles: head, good, bad, plain, dim."""
+    """An event for a reader: (style, line); None for what is not worth a line. Styles: head, good,
+    bad, plain, dim.
+    """
     if isinstance(event, ev.KeyResultChecked):
         if event.passed:
             return "good", f"    ✓ {shown(event.name)} ({event.by})"
@@ -154,7 +161,10 @@ def line_of(event: ev.Event) -> tuple[str, str] | None:
     if isinstance(event, ev.AttemptFailed):
         reasons = "; ".join(f"{item['name']} ({item['reason']})" for item in event.failures)
         more = "no more" if event.last else "once more"
-        return "bad", f"  attempt {event.attempt} failed, {more}; not met: {escape.shortened(reasons, 2 * _SHORT)}"
+        return (
+            "bad",
+            f"  attempt {event.attempt} failed, {more}; not met: {escape.shortened(reasons, 2 * _SHORT)}",
+        )
     return _of_tools(event) or _of_moves(event)
 
 
@@ -162,9 +172,7 @@ def _of_tools(event: ev.Event) -> tuple[str, str] | None:
     if isinstance(event, ev.ToolReturned):
         result = f"error: {event.error}" if event.error is not None else event.result
         took = f" ({event.seconds:.1f} s)" if event.seconds >= 0.05 else ""
-        called = (
-            f"{event.name}({', '.join(f'{key}={shown(value)}' for key, value in event.arguments.items())})"
-        )
+        called = f"{event.name}({', '.join(f'{key}={shown(value)}' for key, value in event.arguments.items())})"
         style = "plain" if event.error is None else "bad"
         return style, f"    {escape.shortened(called, 2 * _SHORT)} → {shown(result)}{took}"
     if isinstance(event, ev.ToolRefused):
@@ -245,7 +253,12 @@ class JsonLines:
 
     def parked(self, conversation_id: str, again: str) -> None:
         """Print that there is no outcome yet."""
-        document = {"type": "Outcome", "outcome": "parked", "conversation": conversation_id, "resume": again}
+        document = {
+            "type": "Outcome",
+            "outcome": "parked",
+            "conversation": conversation_id,
+            "resume": again,
+        }
         self._print(document)
 
     def _print(self, document: Mapping[str, Any]) -> None:

@@ -23,7 +23,9 @@ from llm_fsm.stores.registry import default_path, resolve
 
 VARIABLE = "LLM_FSM_STORE"
 FILE_VARIABLE = "LLM_FSM_STORE_FILE"
-"""Where `--db` may be written instead: a command line with a password is readable for every user of a machine."""
+"""Where `--db` may be written instead: a command line with a password is readable for every user of
+a machine.
+"""
 _AMBIGUOUS = 6
 _PAGE = 1000
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -56,10 +58,15 @@ class _Place(NamedTuple):
 
 
 def _named_place(url: str | None, option: str) -> _Place | None:
-    """Return the place that the option, or else a variable, names; None if nobody names one. Raises UsageError."""
+    """Return the place that the option, or else a variable, names; None if nobody names one. Raises
+    UsageError.
+    """
     if url:
         return _Place(url, option)
-    of_variable, of_file = os.environ.get(VARIABLE, "").strip(), os.environ.get(FILE_VARIABLE, "").strip()
+    of_variable, of_file = (
+        os.environ.get(VARIABLE, "").strip(),
+        os.environ.get(FILE_VARIABLE, "").strip(),
+    )
     if of_variable and of_file:
         raise click.UsageError(f"{VARIABLE} and {FILE_VARIABLE} both name a store: set one of them")
     if of_variable:
@@ -74,11 +81,15 @@ def _url_in(path: str) -> str:
     try:
         lines = Path(path).read_text(encoding="utf-8").split()
     except OSError as error:
-        raise click.UsageError(f"{FILE_VARIABLE}: {path}: {(error.strerror or str(error)).lower()}") from error
+        raise click.UsageError(
+            f"{FILE_VARIABLE}: {path}: {(error.strerror or str(error)).lower()}"
+        ) from error
     except ValueError as error:
         raise click.UsageError(f"{FILE_VARIABLE}: {path}: this is no text in UTF-8") from error
     if len(lines) != 1:
-        raise click.UsageError(f"{FILE_VARIABLE}: {path}: write one URL of a store into it, and nothing else")
+        raise click.UsageError(
+            f"{FILE_VARIABLE}: {path}: write one URL of a store into it, and nothing else"
+        )
     return lines[0]
 
 
@@ -146,7 +157,9 @@ def _is_missing(path: str) -> bool:
 
 
 def open_holding(url: str | None, conversation_id: str | None, *, last: bool = False) -> Store:
-    """Open the store of `--db`. One that must hold a conversation, or the last one, is not created. Raises Failure."""
+    """Open the store of `--db`. One that must hold a conversation, or the last one, is not created.
+    Raises Failure.
+    """
     if conversation_id is None and not last:
         return open_store(url)
     store = open_existing(url)
@@ -173,8 +186,12 @@ async def identified(store: Store, given: str) -> str:
     return found[0]
 
 
-async def meant(store: Store, names: Sequence[str], definition: str | None = None) -> AsyncGenerator[str]:
-    """Yield the ids that are meant, without names those of all conversations, or of a definition. Raises Failure."""
+async def meant(
+    store: Store, names: Sequence[str], definition: str | None = None
+) -> AsyncGenerator[str]:
+    """Yield the ids that are meant, without names those of all conversations, or of a definition.
+    Raises Failure.
+    """
     for name in names:
         yield await identified(store, name)
     if not names:
@@ -190,7 +207,9 @@ async def matching(store: Store, query: ListQuery) -> AsyncGenerator[str]:
 
 async def latest(store: Store, definition: str | None = None) -> str:
     """Return the id of the last conversation, of one definition or of all. Raises Failure."""
-    lines = [line async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition))]
+    lines = [
+        line async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition))
+    ]
     found = max(lines, key=attrgetter("updated"), default=None)
     if found is None:
         raise none_yet(definition)
@@ -213,12 +232,21 @@ def shortest(name: str, names: Sequence[str]) -> str:
         return name
     at = bisect_left(names, name)
     beside = (*names[max(0, at - 1) : at], *names[at + 1 : at + 2])
-    return next((name[:end] for end in range(8, 32) if not any(one.startswith(name[:end]) for one in beside)), name)
+    return next(
+        (
+            name[:end]
+            for end in range(8, 32)
+            if not any(one.startswith(name[:end]) for one in beside)
+        ),
+        name,
+    )
 
 
 def none_yet(definition: str | None = None) -> Failure:
     """Return the error for `--last` where nothing is stored."""
-    return Failure(f"there is no conversation{f' of {definition!r}' if definition else ''} in this store yet")
+    return Failure(
+        f"there is no conversation{f' of {definition!r}' if definition else ''} in this store yet"
+    )
 
 
 def unknown(conversation_id: str) -> Failure:
@@ -247,7 +275,9 @@ async def check_follows(store: Store, conversation_id: str, definition: str, fil
 
 
 def known_id(given: str) -> str:
-    """The id of a stored conversation, as click calls it; one that no store could keep is unknown. Raises Failure."""
+    """The id of a stored conversation, as click calls it; one that no store could keep is unknown.
+    Raises Failure.
+    """
     try:
         return checked_id(given, "conversation id")
     except ValueError as error:
@@ -255,7 +285,9 @@ def known_id(given: str) -> str:
 
 
 def listed_id(name: str) -> str:
-    """The id of a conversation as its store lists it. Raises UnreadableError for one that no store keeps."""
+    """The id of a conversation as its store lists it. Raises UnreadableError for one that no store
+    keeps.
+    """
     try:
         return checked_id(name, "conversation id")
     except ValueError as error:

@@ -1,4 +1,6 @@
-"""The files that a new definition starts with: those of `starter/`, or a shipped definition with tests made for it."""
+"""The files that a new definition starts with: those of `starter/`, or a shipped definition with
+tests made for it.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,12 @@ def files(name: str, template: str | None = None) -> dict[str, str]:
 
 def _starter(name: str) -> dict[str, str]:
     return {
-        f"{name}.json": _read(STARTER / "starter.json").replace('"name": "starter"', f'"name": "{name}"', 1),
-        f"{name}.test.json": _read(STARTER / "starter.test.json").replace("starter.json", f"{name}.json", 1),
+        f"{name}.json": _read(STARTER / "starter.json").replace(
+            '"name": "starter"', f'"name": "{name}"', 1
+        ),
+        f"{name}.test.json": _read(STARTER / "starter.test.json").replace(
+            "starter.json", f"{name}.json", 1
+        ),
     }
 
 
@@ -52,7 +58,9 @@ def _shipped(name: str, template: str) -> dict[str, str]:
 
     made = generator.generated(definition, name=f"{name}.json", place=str(shipped[template]))
     return {
-        f"{name}.json": _read(shipped[template]).replace(f'"name": "{definition.name}"', f'"name": "{name}"', 1),
+        f"{name}.json": _read(shipped[template]).replace(
+            f'"name": "{definition.name}"', f'"name": "{name}"', 1
+        ),
         f"{name}.test.json": json.dumps(made.document, ensure_ascii=False, indent=1) + "\n",
         **called,
     }
@@ -67,7 +75,9 @@ def _called(definition: Definition, path: Path) -> Iterator[Path]:
 
 def hints(name: str, folder: Path, template: str | None = None) -> str:
     """Return the text that says what to do next, for the terminal."""
-    definition = load(STARTER / "starter.json" if template is None else definition_paths()[template])
+    definition = load(
+        STARTER / "starter.json" if template is None else definition_paths()[template]
+    )
     from llm_fsm.cli import host_code as host
     from llm_fsm.engine.host_files import HostTools
 
@@ -77,7 +87,12 @@ def hints(name: str, folder: Path, template: str | None = None) -> str:
     start = f"llm-fsm {'chat' if talks else 'run'} {name}.json{' --tools FILE.py' if needs else ''} --model offline"
     steps = [
         (f"cd {shlex.quote(str(folder))}", ""),
-        (start, "talk to it without a model, or name one" if talks else "run it without a model, or name one"),
+        (
+            start,
+            "talk to it without a model, or name one"
+            if talks
+            else "run it without a model, or name one",
+        ),
         (f"llm-fsm show {name}.json", "draw it"),
         (f"llm-fsm validate {name}.json", "check it after each change"),
         ("llm-fsm test . -v", "run its test conversations"),

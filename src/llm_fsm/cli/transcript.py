@@ -42,7 +42,9 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
     return {
         "turn": record.turn,
         "kind": record.kind,
-        "time": next((moment(event.time) for event in record.events if isinstance(event, _TIMED)), None),
+        "time": next(
+            (moment(event.time) for event in record.events if isinstance(event, _TIMED)), None
+        ),
         "user": None if heard is None else heard.text,
         "reply": record.text,
         **({"by": record.by} if record.by else {}),
@@ -60,7 +62,11 @@ def _move(event: ev.Event) -> dict[str, str] | None:
         case ev.StateEntered():
             return {"from": event.previous, "to": event.state, "by": event.by}
         case ev.FlowPushed(kind="subflow"):
-            return {"from": event.state, "to": event.entered, "by": f"subflow {visible(event.flow)}"}
+            return {
+                "from": event.state,
+                "to": event.entered,
+                "by": f"subflow {visible(event.flow)}",
+            }
         case ev.FlowReturned():
             return {"from": event.ended, "to": event.state, "by": f"back, {event.how}"}
         case _:
@@ -83,7 +89,9 @@ def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict
     return {key: DOTS if is_secret(key) else value for key, value in context.items()}
 
 
-def document(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:
+def document(
+    program: CompiledMachine, session: Session, records: Sequence[TurnRecord]
+) -> dict[str, Any]:
     """The whole conversation as JSON data."""
     return {
         "conversation": session.conversation_id,

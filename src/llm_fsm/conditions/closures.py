@@ -1,7 +1,7 @@
 """Operators that decide which arguments to evaluate, and against which data.
 
-A closure takes the data in scope and the meter; in the body of a loop, the data is the element. Operators that only
-need the values of their arguments are in `operators.py`.
+A closure takes the data in scope and the meter; in the body of a loop, the data is the element.
+Operators that only need the values of their arguments are in `operators.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from llm_fsm.conditions.coercion import Meter, OperatorFault, look_up, number_of, text_of, truthy
-from llm_fsm.conditions.nodes import (
-    NULL,
-    Node,
-    RulePlace,
-    call_of,
-    guarded,
-    joined,
-)
+from llm_fsm.conditions.nodes import NULL, Node, RulePlace, call_of, guarded, joined
 from llm_fsm.conditions.operators import ABSENT, SLOT, found, length, pattern_of
 
 _Each = Iterator[tuple[Any, Any]]
@@ -228,7 +221,9 @@ Build = Callable[[tuple[Node, ...], str, RulePlace], Node]
 _ENDINGS: Final[Mapping[str, Callable[[_Each, Meter], Any]]] = MappingProxyType(
     {"map": _map, "filter": _filter, "all": _all, "some": _some, "none": _none}
 )
-LOOPS: Final[Mapping[str, Build]] = MappingProxyType({**dict.fromkeys(_ENDINGS, _loop), "reduce": _reduce})
+LOOPS: Final[Mapping[str, Build]] = MappingProxyType(
+    {**dict.fromkeys(_ENDINGS, _loop), "reduce": _reduce}
+)
 SPECIAL: Final[Mapping[str, Build]] = MappingProxyType(
     {
         "var": _variable,

@@ -1,7 +1,8 @@
 """Convert JSON values from one kind to another as JsonLogic does, within a meter.
 
-Source: json-logic-js, the reference implementation, whose values behave as JavaScript's do (ECMA-262: ToNumber,
-ToString, parseFloat). All work is metered. Error messages name kinds of values and never values, which may be secret.
+Source: json-logic-js, the reference implementation, whose values behave as JavaScript's do
+(ECMA-262: ToNumber, ToString, parseFloat). All work is metered. Error messages name kinds of values
+and never values, which may be secret.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ def kind_of(value: Any) -> str:
 def look_up(data: Any, name: str, default: Any = None) -> Any:
     """Return the value of a dotted name in `data`; "" is the whole.
 
-    Names look into objects by key and into lists by index. At each level, a key that equals the whole rest of the
-    name takes precedence, dots included.
+    Names look into objects by key and into lists by index. At each level, a key that equals the
+    whole rest of the name takes precedence, dots included.
     """
     if name == "":
         return data
@@ -163,7 +164,9 @@ def number_text(value: Number) -> str:
 
 
 def text_of(meter: Meter, value: Any, depth: int = 0) -> str:
-    """Convert a value to text by JavaScript's String(): lists are joined by commas, and null in them is ""."""
+    """Convert a value to text by JavaScript's String(): lists are joined by commas, and null in
+    them is "".
+    """
     if isinstance(value, str):
         return value
     if value is None:

@@ -1,9 +1,11 @@
 """Compile JsonLogic rules to closures, and evaluate them.
 
-Source: jsonlogic.com; the definition format lists the extensions under "Conditions". Evaluation is pure, total and
-bounded: 64 levels, 10,000 steps and 64 KiB of output. Every failure is a ConditionError with its reason. A rule costs
-one step per JSON value in it. Each turn of a loop (map, filter, reduce, all, none, some) costs one step per operator
-in its body. Work that grows with the data costs further steps.
+Source: jsonlogic.com; the definition format lists the extensions under "Conditions". Evaluation is
+    pure, total and
+bounded: 64 levels, 10,000 steps and 64 KiB of output. Every failure is a ConditionError with its
+reason. A rule costs one step per JSON value in it. Each turn of a loop (map, filter, reduce, all,
+none, some) costs one step per operator in its body. Work that grows with the data costs further
+steps.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ from llm_fsm.conditions.coercion import (
     result,
     truthy,
 )
-from llm_fsm.conditions.nodes import NULL, ConditionError, Node, RulePlace, call_of, constant, list_of
+from llm_fsm.conditions.nodes import (
+    NULL,
+    ConditionError,
+    Node,
+    RulePlace,
+    call_of,
+    constant,
+    list_of,
+)
 from llm_fsm.conditions.operators import OPERATIONS, SLOT
 
 __all__ = [
@@ -72,9 +82,10 @@ _HOLDS, _FAILS, _BREAKS = 1, 2, 4
 class CompiledRule(NamedTuple):
     """A compiled rule. Call it with data to get a JSON value.
 
-    `reads` holds the names, as written ("address.city"), that the rule reads from its data by literal `var`,
-    `missing`, `missing_some`, `has_context` and `context_length`. Bodies of loops read elements and do not count.
-    `reads_unknown` is true if it also reads computed names, or the data as a whole.
+    `reads` holds the names, as written ("address.city"), that the rule reads from its data by
+    literal `var`, `missing`, `missing_some`, `has_context` and `context_length`. Bodies of loops
+    read elements and do not count. `reads_unknown` is true if it also reads computed names, or the
+    data as a whole.
     """
 
     node: Node
@@ -159,7 +170,9 @@ def evaluate(rule: Any, data: Any) -> Any:
 
 
 def test(rule: CompiledRule, data: Any) -> RuleVerdict:
-    """Test if the rule's value is truthy. A rule that fails is false, and the result gives the reason."""
+    """Test if the rule's value is truthy. A rule that fails is false, and the result gives the
+    reason.
+    """
     try:
         value = rule.node.run(data, Meter(data, rule.steps))
         if isinstance(value, float):
@@ -174,8 +187,9 @@ def test(rule: CompiledRule, data: Any) -> RuleVerdict:
 def could_hold(rule: CompiledRule, data: Any, is_free: Callable[[str], bool]) -> bool | None:
     """Decide a rule for all values of its free names.
 
-    `and`, `or`, `!`, `!!`, `if` and `?:` use Kleene's three-valued logic, and one name in two places counts as two.
-    Another operator that reads a free name can go either way. One that reads none is evaluated.
+    `and`, `or`, `!`, `!!`, `if` and `?:` use Kleene's three-valued logic, and one name in two
+    places counts as two. Another operator that reads a free name can go either way. One that reads
+    none is evaluated.
 
     Returns:
         True: it is always true. False: it is never true. None: it depends on free names.
@@ -222,7 +236,11 @@ def _outcomes(node: Node, data: Any, meter: Meter, is_free: Callable[[str], bool
 
 
 def _swapped(outcomes: int) -> int:
-    return outcomes & _BREAKS | (_FAILS if outcomes & _HOLDS else 0) | (_HOLDS if outcomes & _FAILS else 0)
+    return (
+        outcomes & _BREAKS
+        | (_FAILS if outcomes & _HOLDS else 0)
+        | (_HOLDS if outcomes & _FAILS else 0)
+    )
 
 
 def _plain(meter: Meter, value: Any, depth: int) -> Any:
@@ -269,7 +287,11 @@ class _Compiler:
         self.values += 1
         if self.values > MAX_STEPS:
             too_large = self.values == MAX_STEPS + 1
-            return self._fault(f"the rule has more than {MAX_STEPS:,} values", place) if too_large else NULL
+            return (
+                self._fault(f"the rule has more than {MAX_STEPS:,} values", place)
+                if too_large
+                else NULL
+            )
         if place.depth > MAX_DEPTH:
             return self._fault(f"the rule nests deeper than {MAX_DEPTH}", place)
         if rule is None or isinstance(rule, (str, bool)):
@@ -317,7 +339,10 @@ class _Compiler:
         usable = self._accepts(operator, len(arguments), at)
         loop = LOOPS.get(operator)
         nodes = tuple(
-            self._node(argument, at.argument(index if listed else None, inside=loop is not None and index == 1))
+            self._node(
+                argument,
+                at.argument(index if listed else None, inside=loop is not None and index == 1),
+            )
             for index, argument in enumerate(arguments)
         )
         if not usable:

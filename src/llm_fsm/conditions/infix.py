@@ -1,8 +1,10 @@
-"""Write JsonLogic as people write expressions, `age >= 18 && country == "IE"`, and read such expressions.
+"""Write JsonLogic as people write expressions, `age >= 18 && country == "IE"`, and read such
+expressions.
 
-`write` uses the common part of ECMAScript expressions, and returns None if a rule goes beyond it. With `loose=True`
-it always returns text, which may contain `x in [1, 2]` and other operators as `name(arguments)`. `read` accepts both,
-and also `and`, `or`, `not`, `=`, single quotes, `===` and `!==`.
+`write` uses the common part of ECMAScript expressions, and returns None if a rule goes beyond it.
+With `loose=True` it always returns text, which may contain `x in [1, 2]` and other operators as
+`name(arguments)`. `read` accepts both, and also `and`, `or`, `not`, `=`, single quotes, `===` and
+`!==`.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ def write(rule: Any, *, loose: bool = False) -> str | None:
 def read(text: str, *, bare: bool = False) -> Any:
     """Read the rule of an expression.
 
-    `bare` accepts a single name as a condition (`ready`, `!ready`). In a diagram, a single name is more often the
-    name of a guard than of a context key. `!!ready` is always accepted.
+    `bare` accepts a single name as a condition (`ready`, `!ready`). In a diagram, a single name is
+    more often the name of a guard than of a context key. `!!ready` is always accepted.
 
     Raises:
         ValueError: The text is no expression.
@@ -113,7 +115,9 @@ class _Writer:
         rank = _RANK[sign]
         if sign in _CHAINED and len(parts) == 3:
             low, value, high = parts
-            return self.of({"and": [{sign: [low, value]}, {sign: [value, high]}]}, around, depth + 1)
+            return self.of(
+                {"and": [{sign: [low, value]}, {sign: [value, high]}]}, around, depth + 1
+            )
         if len(parts) > 2 and sign in _CHAINED:
             raise _NoExpressionError
         written = [self.of(parts[0], rank, depth + 1)]
@@ -152,7 +156,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             raise ValueError(f"unexpected {text[at:].strip()[:1]!r}")
         word = found[found.lastgroup]
         at = found.end()
-        kind = "sign" if word in _WORDS or (word == "in" and found.lastgroup == "name") else found.lastgroup
+        kind = (
+            "sign"
+            if word in _WORDS or (word == "in" and found.lastgroup == "name")
+            else found.lastgroup
+        )
         yield kind, _WORDS.get(word, word)
 
 

@@ -1,6 +1,7 @@
 """The compiled parts of a rule, and the functions that combine them.
 
-A part is a closure over the data in scope and the meter. In the body of a loop, the data is the element.
+A part is a closure over the data in scope and the meter. In the body of a loop, the data is the
+element.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class ConditionError(ValueError):
 
     Attributes:
         reason: The fault.
-        pointer: JSON pointer, inside the rule, of the faulty part; "" is the rule itself. For an operator, it ends in
-            the operator's key.
+        pointer: JSON pointer, inside the rule, of the faulty part; "" is the rule itself. For an
+            operator, it ends in the operator's key.
         hint: A way to fix it, if there is a guess.
     """
 
@@ -36,8 +37,8 @@ class ConditionError(ValueError):
 class Node(NamedTuple):
     """One compiled part of a rule.
 
-    `operator` is "" for literals and lists. `name` is the literal name that a `var` reads. `size` counts operators.
-    `reads` and `reads_unknown` are as in `CompiledRule`.
+    `operator` is "" for literals and lists. `name` is the literal name that a `var` reads. `size`
+    counts operators. `reads` and `reads_unknown` are as in `CompiledRule`.
     """
 
     run: Run
@@ -65,7 +66,9 @@ class RulePlace(NamedTuple):
         return RulePlace(self.pointer + step_to(step), self.depth + 1, self.inside)
 
     def argument(self, index: int | None, *, inside: bool) -> RulePlace:
-        """Step to an operator's argument, on the same level. None: the argument that has no list around it."""
+        """Step to an operator's argument, on the same level. None: the argument that has no list
+        around it.
+        """
         pointer = self.pointer if index is None else self.pointer + step_to(index)
         return RulePlace(pointer, self.depth, self.inside or inside)
 

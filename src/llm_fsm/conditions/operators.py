@@ -1,8 +1,8 @@
 """The operators of JsonLogic as pure functions over JSON values, and their table.
 
-Source: jsonlogic.com and its reference implementation json-logic-js. Three things differ on purpose: a number that is
-not finite is a fault, lists and objects are compared by content, and characters are code points. Every function takes
-the meter first, and raises only Fault.
+Source: jsonlogic.com and its reference implementation json-logic-js. Three things differ on
+purpose: a number that is not finite is a fault, lists and objects are compared by content, and
+characters are code points. Every function takes the meter first, and raises only Fault.
 """
 
 from __future__ import annotations
@@ -217,7 +217,9 @@ def date(meter: Meter, value: Any) -> Number:
         aware = moment if moment.tzinfo else moment.replace(tzinfo=_zone(meter))
         return result(aware.timestamp())
     except (ValueError, OverflowError) as error:
-        raise OperatorFault("the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z") from error
+        raise OperatorFault(
+            "the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z"
+        ) from error
 
 
 def now(meter: Meter) -> Number:
@@ -239,7 +241,9 @@ def _zone(meter: Meter) -> tzinfo:
 
 @cache
 def _re2() -> Any:
-    """Return the library RE2. It is loaded on first use, because few rules have regular expressions."""
+    """Return the library RE2. It is loaded on first use, because few rules have regular
+    expressions.
+    """
     return import_module("re2")
 
 
@@ -262,7 +266,9 @@ def pattern_of(source: Any) -> Any:
     except re2.error as error:
         detail = error.args[0] if error.args else b""
         reason = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
-        raise OperatorFault(f"RE2 does not accept the regular expression: {reason.partition(':')[0]}") from error
+        raise OperatorFault(
+            f"RE2 does not accept the regular expression: {reason.partition(':')[0]}"
+        ) from error
 
 
 def found(meter: Meter, value: Any, pattern: Any) -> bool:
@@ -270,7 +276,9 @@ def found(meter: Meter, value: Any, pattern: Any) -> bool:
     if value is None:
         return False
     if isinstance(value, (list, tuple, Mapping)):
-        raise OperatorFault(f"it matches {kind_of(value)} against a regular expression; only texts match")
+        raise OperatorFault(
+            f"it matches {kind_of(value)} against a regular expression; only texts match"
+        )
     text = text_of(meter, value)
     meter.spend(len(text) * pattern.programsize >> 14)
     return pattern.search(mended(text).encode()) is not None
@@ -306,8 +314,8 @@ def merge(meter: Meter, *values: Any) -> list[Any]:
 
 
 def substring(meter: Meter, value: Any, start: Any = ABSENT, end: Any = ABSENT) -> str:
-    """Implement `substr`: `end` characters from `start`. A negative `start` counts from the end of the text, and a
-    negative `end` leaves out characters at the end.
+    """Implement `substr`: `end` characters from `start`. A negative `start` counts from the end of
+    the text, and a negative `end` leaves out characters at the end.
     """
     text = text_of(meter, value)
     first = 0 if start is ABSENT else _offset(meter, start)

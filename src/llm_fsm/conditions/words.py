@@ -1,4 +1,6 @@
-"""Write a rule in words, `age is at least 18 and country is "IE"`, for people who do not read expressions."""
+"""Write a rule in words, `age is at least 18 and country is "IE"`, for people who do not read
+expressions.
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ class Transition(_Model):
     returns: bool = Field(default=False, alias="return")
     """Only for global transitions: a digression, which returns when it is done."""
     agrees: bool = False
-    """The user's yes to what the state `confirms`: taken only if the user was shown these values."""
+    """The user's yes to what the state `confirms`: taken only if the user was shown these values.
+    """
     on: str | None = None
     """The label by which a task state routes its output."""
     sets: dict[str, JsonValue] = Field(default={}, alias="set")
@@ -254,7 +255,8 @@ class State(_Model):
     reply_alone: bool = False
     """On arrival only the fixed text is said, and no message of the model."""
     confirms: list[str] = []
-    """Context keys that the state reads back, and to which a transition with `agrees` is the yes."""
+    """Context keys that the state reads back, and to which a transition with `agrees` is the yes.
+    """
     choices: list[
         Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]
     ] = []
@@ -356,7 +358,8 @@ class Definition(_Model):
     states: dict[StateId, State] = Field(min_length=1)
     """State id to state."""
     context_schema: JsonObject | None = None
-    """JSON Schema object whose properties are the context keys. Settings of a key begin with `x-`."""
+    """JSON Schema object whose properties are the context keys. Settings of a key begin with `x-`.
+    """
     global_transitions: list[Transition] = []
     """Offered in every converse state but their own target."""
     patterns: list[PatternName] = []

@@ -35,13 +35,7 @@ PatternName = Literal[
 PATTERNS: tuple[str, ...] = get_args(PatternName)
 """All repair patterns, in the order in which prompts show them."""
 
-MEMORY_TOOLS = (
-    "set_memory",
-    "append_memory",
-    "get_memory",
-    "clear_memory",
-    "view_all_memory",
-)
+MEMORY_TOOLS = ("set_memory", "append_memory", "get_memory", "clear_memory", "view_all_memory")
 """The tools of the working memory, as `session.memory` offers them."""
 
 REPLY_TOOL = "reply"

@@ -24,8 +24,9 @@ class ValueForm(NamedTuple):
 
     `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a
     list's items or a map's members; `shape`: the name of an object's shape; `choices`: of a choice.
-    A number is at least `least`, more than `above`, and at most `most`. A map has at least `size` members. The names
-    of its members, or a string, match `pattern`. `examples` are values that a string may have.
+    A number is at least `least`, more than `above`, and at most `most`. A map has at least `size`
+    members. The names of its members, or a string, match `pattern`. `examples` are values that a
+    string may have.
     `or_text`: a text is a short form of the object.
     """
 

@@ -281,7 +281,7 @@ def _misused(node: nodes.Node) -> Iterator[str]:
             if not all(isinstance(one, _CONSTANT) for one in node.find_all(nodes.Node)):
                 yield "a list or an object in a reply holds texts and numbers only"
         case nodes.Mod(left=nodes.Const(value=str())):
-            yield '"%" after a text is not allowed; write {{ \'%.2f\' | format(price) }}'
+            yield "\"%\" after a text is not allowed; write {{ '%.2f' | format(price) }}"
         case nodes.Filter():
             yield from _misused_filter(node)
 

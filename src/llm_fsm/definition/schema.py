@@ -133,8 +133,13 @@ _CONTEXT_KEY: Mapping[str, Any] = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "logic": {"description": "JsonLogic over the context with the new value in it."},
-                    "description": {"type": "string", "description": "What must hold, for user and model."},
+                    "logic": {
+                        "description": "JsonLogic over the context with the new value in it."
+                    },
+                    "description": {
+                        "type": "string",
+                        "description": "What must hold, for user and model.",
+                    },
                 },
                 "required": ["logic"],
             },

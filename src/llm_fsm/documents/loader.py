@@ -127,21 +127,17 @@ def _judged(what: object, file: str | None) -> LoadedDefinition:
     Raises:
         DefinitionError: An error was found.
     """
-    from llm_fsm.documents.check import (  # noqa: PLC0415 - slow to import
-        Checked,
-        CheckOptions,
-        blocking,
-        check_text,
-        check_value,
-    )
+    # It is slow to import, and loading a definition seldom needs it.
+    from llm_fsm.documents import check as checker  # noqa: PLC0415
 
-    def checked(options: CheckOptions) -> Checked:
+    def checked(options: checker.CheckOptions) -> checker.Checked:
         if isinstance(what, str):
-            return check_text(what, options)
-        return check_value(what, options)
+            return checker.check_text(what, options)
+        return checker.check_value(what, options)
 
-    document, findings = checked(CheckOptions(file=file, loading=True))
-    if document is None or any(map(blocking, findings)):
-        whole = checked(CheckOptions(file=file)).findings  # reports content under misspelt keys too
-        raise DefinitionError(whole if any(map(blocking, whole)) else findings)
+    document, findings = checked(checker.CheckOptions(file=file, loading=True))
+    if document is None or any(map(checker.blocking, findings)):
+        # The full check reports content under misspelt keys, too.
+        whole = checked(checker.CheckOptions(file=file)).findings
+        raise DefinitionError(whole if any(map(checker.blocking, whole)) else findings)
     return LoadedDefinition(Definition.model_validate(document), tuple(findings))

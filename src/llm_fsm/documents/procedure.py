@@ -1,7 +1,7 @@
 """A definition in plain words, for whoever has to sign it off.
 
-It says what is asked, what must be true before anything is done, who agrees to it, and what happens if not. It uses the
-texts of the definition and no word of this package.
+It says what is asked, what must be true before anything is done, who agrees to it, and what happens
+if not. It uses the texts of the definition and no word of this package.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class _Procedure:
         for act in acts_of(self.document):
             found.setdefault(act.state, act.what)
         for name, state in self.definition.states.items():
-            asks_people = any(self.definition.tools[tool].approval for tool in self._known_tools(state))
+            asks_people = any(
+                self.definition.tools[tool].approval for tool in self._known_tools(state)
+            )
             if asks_people or self._comes_from_a_yes(name, found):
                 found.setdefault(name, "")
         for name in found:
@@ -131,10 +133,18 @@ class _Procedure:
             if self.definition.kind_of(source) == "wait" and name in reachable(self.graph, [source])
         ]
         if people or waits:
-            said.append("a person of the house, who decides each time" if people else "a person of the house")
+            said.append(
+                "a person of the house, who decides each time"
+                if people
+                else "a person of the house"
+            )
         if not said:
             return "nobody is asked."
-        open_ways = [act for act in acts_of(self.document) if act.state == name and unagreed_path(self.document, act)]
+        open_ways = [
+            act
+            for act in acts_of(self.document)
+            if act.state == name and unagreed_path(self.document, act)
+        ]
         ending = " On one way there, nobody is asked." if open_ways else ""
         return f"{'; and '.join(said)}.{ending}"
 
@@ -142,7 +152,11 @@ class _Procedure:
         found: list[list[str]] = []
         for state in self.definition.states.values():
             targets = [move.target_state for move in state.transitions if move.agrees]
-            if state.confirms and name in reachable(self.graph, targets) and state.confirms not in found:
+            if (
+                state.confirms
+                and name in reachable(self.graph, targets)
+                and state.confirms not in found
+            ):
                 found.append(state.confirms)
         return found
 
@@ -161,7 +175,11 @@ class _Procedure:
         if self.definition.kind_of(name) == "task":
             then = self.definition.states.get(state.on_exhausted)
             known_state = then is not None
-            yield f"if it fails: {self.words(state.on_exhausted)}" if known_state else "if it fails, nothing follows."
+            yield (
+                f"if it fails: {self.words(state.on_exhausted)}"
+                if known_state
+                else "if it fails, nothing follows."
+            )
 
     def ends(self) -> Iterator[str]:
         """Yield what is said at each end."""
@@ -223,7 +241,9 @@ def _part(title: str, lines: Iterable[str], *, numbered: bool = False) -> str:
 
 
 def _wrapped(text: str, mark: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark)) or [mark]
+    return textwrap.wrap(text, _WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark)) or [
+        mark
+    ]
 
 
 def _short(text: str) -> str:

@@ -99,7 +99,8 @@ async def submit(
     """Accept a message for a worker, and return as soon as it is on disk.
 
     A worker with the definition answers the messages of a conversation in order of acceptance. If
-    the conversation does not exist yet, it begins without a greeting. The same call may be repeated.
+    the conversation does not exist yet, it begins without a greeting. The same call may be
+    repeated.
 
     Args:
         definition: The definition, or its name.
@@ -138,11 +139,7 @@ async def submit(
             _check_answered(loaded.recorded, request_id, written)
             return _submission(conversation, request_id, "answered")
     message = AcceptedMessage(
-        conversation_id=conversation,
-        request_id=request_id,
-        definition=name,
-        text=written,
-        due=due,
+        conversation_id=conversation, request_id=request_id, definition=name, text=written, due=due
     )
     kept = await adapted(store).accept(message)
     if not is_same_message(kept.text, written):
@@ -201,7 +198,8 @@ async def cancel(conversation: str, request_id: str, *, store: Store) -> bool:
         store: The store of the workers.
 
     Returns:
-        True if it is cancelled, and will never be answered. False if its turn has begun, or is over.
+        True if it is cancelled, and will never be answered. False if its turn has begun, or is
+        over.
 
     Raises:
         ConversationNotFound: There is no such message.

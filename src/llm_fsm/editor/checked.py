@@ -65,8 +65,8 @@ def check_written(
         path: Its path below the folder.
         folder: The folder, in which definitions that it calls are read.
         fixes: True tries safe corrections, too.
-        findings: False leaves out the findings of a definition, which take most of the time. Faults of other files are
-            found in any case.
+        findings: False leaves out the findings of a definition, which take most of the time. Faults
+            of other files are found in any case.
 
     Returns:
         The findings and the graph. A text that is no JSON has the finding that says where.

@@ -138,7 +138,8 @@ class Folder:
             The file, and true if its bytes are new.
 
         Raises:
-            Problem: 409 with `conflict` if the file is another one now, 403 if it cannot be written.
+            Problem: 409 with `conflict` if the file is another one now, 403 if it cannot be
+                written.
         """
         place = self.place(path)
         now = self.find(path)

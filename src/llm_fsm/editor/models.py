@@ -1,7 +1,9 @@
-"""The contract of the studio: what its page sends and receives, from which OpenAPI and TypeScript types are made.
+"""The contract of the studio: what its page sends and receives, from which OpenAPI and TypeScript
+types are made.
 
-Texts are the text of a file without a byte order mark. Offsets count UTF-16 code units, as JavaScript does.
-Lines and columns count from 1, columns in characters. Pointers are JSON pointers (RFC 6901) into the text.
+Texts are the text of a file without a byte order mark. Offsets count UTF-16 code units, as
+JavaScript does. Lines and columns count from 1, columns in characters. Pointers are JSON pointers
+(RFC 6901) into the text.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
-"""A conversation's definition, a workflow of version 2.0, conversation tests, positions, or another JSON file."""
+"""A conversation's definition, a workflow of version 2.0, conversation tests, positions, or another
+JSON file.
+"""
 ExportForm = Literal["python", "json", "mermaid", "svg", "png", "dot", "procedure"]
 MAX_TEXT = 10_000_000
 _MOST_WORDS = 300
@@ -116,7 +120,9 @@ class GraphNode(_Shape):
 
 
 class GraphEdge(_Shape):
-    """A way on. `source` is None for a global transition, which is shown in the node of global ones."""
+    """A way on. `source` is None for a global transition, which is shown in the node of global
+    ones.
+    """
 
     id: str
     """Its pointer, and for time-outs and the like the name of the option."""
@@ -279,7 +285,9 @@ class DuplicateState(_Shape):
 
 
 class AddTransition(_Shape):
-    """Add a transition to a state (`source` null: a global one). In a workflow, `label` names the branch."""
+    """Add a transition to a state (`source` null: a global one). In a workflow, `label` names the
+    branch.
+    """
 
     do: Literal["add_transition"]
     source: str | None
@@ -399,7 +407,9 @@ class Patched(_Shape):
 
 
 class ConditionBody(_Shape):
-    """A condition: JsonLogic as `logic`, or an expression (`age >= 18`) as `expression`; and an example context."""
+    """A condition: JsonLogic as `logic`, or an expression (`age >= 18`) as `expression`; and an
+    example context.
+    """
 
     logic: Any = None
     expression: str | None = None
@@ -462,7 +472,9 @@ class Created(_Shape):
 
 
 class DiffBody(TextBody):
-    """A text to compare: with `other` (a path), with the text `before`, or with the last commit (neither)."""
+    """A text to compare: with `other` (a path), with the text `before`, or with the last commit
+    (neither).
+    """
 
     other: str | None = None
     before: str | None = None
@@ -627,7 +639,9 @@ class AnswerBody(_Shape):
 
 
 class ForkBody(_Shape):
-    """Step back: a new conversation that has the turns up to `turn`; then it goes on with `message`, if given."""
+    """Step back: a new conversation that has the turns up to `turn`; then it goes on with
+    `message`, if given.
+    """
 
     turn: int
     message: str | None = None
@@ -640,8 +654,10 @@ class TurnInspection(_Shape):
 
     turn: TurnRow
     why: dict[str, Any]
-    """`Explanation` as JSON: state, arrived, and `notes`, each with its `type`: MoveDecision with candidates and
-    their checks with values, Replied, Changed with quotes, Refused, Went, Raised, Mended, AgreedTo, Stopped."""
+    """`Explanation` as JSON: state, arrived, and `notes`, each with its `type`: MoveDecision with
+    candidates and their checks with values, Replied, Changed with quotes, Refused, Went, Raised,
+    Mended, AgreedTo, Stopped.
+    """
     calls: list[ModelCall]
     before: dict[str, Any]
     after: dict[str, Any]
@@ -718,7 +734,9 @@ class SaveTestBody(_Shape):
 
     name: str
     path: str | None = None
-    """The file of tests; None: `NAME.test.json` of the definition. A file that exists gets one more case."""
+    """The file of tests; None: `NAME.test.json` of the definition. A file that exists gets one more
+    case.
+    """
 
 
 class SavedTest(_Shape):

@@ -21,8 +21,8 @@ class Studio:
         file: The path below the folder of the file to open first; None: the page asks.
         models: Names of models that the operator allows beside `offline` and `scripted`.
         store: Opens the store of conversations to look at; None: there is none.
-        new_files: Makes the files of a new definition by its name and a template, as `llm-fsm new` does; None: shipped
-            definitions are copied.
+        new_files: Makes the files of a new definition by its name and a template, as `llm-fsm new`
+            does; None: shipped definitions are copied.
         equipment: Settings of the playground's machines: tools, functions, handlers, base_url.
     """
 

@@ -40,7 +40,9 @@ _BY: Mapping[str, str] = {"due": "time", "end": "update", "heard": "update", "mi
 
 @dataclasses.dataclass(kw_only=True)
 class LiveTalk:
-    """The parts that continue a conversation: a machine on its text, its model, and the conversation."""
+    """The parts that continue a conversation: a machine on its text, its model, and the
+    conversation.
+    """
 
     machine: AsyncMachine
     llm: WatchedModel

@@ -78,9 +78,7 @@ def user_message(message: AcceptedMessage, time: float) -> UserMessage:
     )
 
 
-async def next_accepted(
-    store: Store, conversation_id: str, now: float
-) -> AcceptedMessage | None:
+async def next_accepted(store: Store, conversation_id: str, now: float) -> AcceptedMessage | None:
     """Return the message of a conversation that is to be answered next; None if none is due.
 
     That is one which has begun already, else the first in order of acceptance.

@@ -1,8 +1,8 @@
 """A batch: a file of inputs, and one conversation of a machine for each of its lines.
 
-Line 7 of the batch `BATCH` is the conversation `BATCH/7`. Its lock is the claim on the line, and its
-record is the result. So a batch needs no queue and no table: any number of processes may play the
-same file on one store. A line that a killed process left goes on where its last turn was saved.
+Line 7 of the batch `BATCH` is the conversation `BATCH/7`. Its lock is the claim on the line, and
+its record is the result. So a batch needs no queue and no table: any number of processes may play
+the same file on one store. A line that a killed process left goes on where its last turn was saved.
 
 Open `play_lines` first. `read_lines` reads a file, and `result_of` reads a result from the store.
 """
@@ -131,7 +131,9 @@ def _read(
     document = _document(line)
     unknown = sorted(document.keys() - _KEYS)
     if unknown:
-        raise LineFault(f"has the key {unknown[0]!r:.60}; it may have input or messages, and context")
+        raise LineFault(
+            f"has the key {unknown[0]!r:.60}; it may have input or messages, and context"
+        )
     if ("input" in document) is ("messages" in document):
         raise LineFault("needs one of input and messages")
     if talks and "input" in document:
@@ -189,8 +191,8 @@ def _message(given: object, place: int) -> str:
 async def in_order(store: Store, name: str, lines: Sequence[BatchLine]) -> Sequence[BatchLine]:
     """Return the lines in the order in which this process shall play them.
 
-    A batch that nobody has begun is played from its first line on. A process that joins others takes
-    an order of its own, so that they seldom meet at a line.
+    A batch that nobody has begun is played from its first line on. A process that joins others
+    takes an order of its own, so that they seldom meet at a line.
     """
     if not await store.list(ListQuery(begins=f"{name}/", limit=1)):
         return lines

@@ -90,11 +90,7 @@ class Turn:
 
     def __repr__(self) -> str:
         """Show number, state and text, but no value of the context, which may be secret."""
-        how = (
-            f", {self.outcome or 'ended'}"
-            if self.ended or self.paused is not None
-            else ""
-        )
+        how = f", {self.outcome or 'ended'}" if self.ended or self.paused is not None else ""
         name, text = type(self).__name__, cut(self.text, _SHOWN)
         return f"<{name} {self.number} in state {self.state!r}{how}: {text!r}>"
 
@@ -166,9 +162,7 @@ class TurnStream:
     """
 
     def __init__(
-        self,
-        run: Callable[[Callable[[str, Event], None]], Any],
-        kept: KeptTurns | None = None,
+        self, run: Callable[[Callable[[str, Event], None]], Any], kept: KeptTurns | None = None
     ) -> None:
         self._run = run
         self._kept = kept
@@ -520,9 +514,7 @@ class AsyncConversation:
         )
         return await self._taken(await self._engine.update(self.id, given))
 
-    async def say(
-        self, text: str, *, by: str = "", request_id: str | None = None
-    ) -> Turn:
+    async def say(self, text: str, *, by: str = "", request_id: str | None = None) -> Turn:
         """As `Conversation.say`, awaited."""
         given = Update(
             time=self._engine.now(),

@@ -27,14 +27,7 @@ from llm_fsm.stores.base import END_HANDLERS, Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.effects import (
-    AskModel,
-    Execute,
-    Executed,
-    HandlerResults,
-    Point,
-    RunHandlers,
-)
+from llm_fsm.turn.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.turn.turn_state import HostCapabilities
 
 
@@ -77,13 +70,9 @@ class Services:
                 f"{self.merge_within!r:.40}"
             )
         if self.summarizer is not None and not callable(self.summarizer):
-            raise ValueError(
-                f"summarizer= is a function, not {type(self.summarizer).__name__}"
-            )
+            raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
 
-    def add_handler(
-        self, handler: Handler, states: Collection[str], definition: str
-    ) -> None:
+    def add_handler(self, handler: Handler, states: Collection[str], definition: str) -> None:
         """Register a handler. `states` are the states that it may name.
 
         Raises:
@@ -96,9 +85,7 @@ class Services:
                 f"a handler is made with {made}; this is a {type(handler).__name__}"
             )
         check_states(handler, states, definition)
-        self.handlers = tuple(
-            sorted((*self.handlers, handler), key=lambda item: item.priority)
-        )
+        self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
         self.points = self.points.union(handler.points)
 
     def say_unmeasured(self, program: CompiledMachine, reply: ModelReply) -> None:
@@ -122,8 +109,7 @@ class Deployment:
         self.timeout = services.timeout
         self._services = services
         self._capabilities = HostCapabilities(
-            summaries=services.summaries,
-            form_of=lambda model: form_of(services.llm(), model),
+            summaries=services.summaries, form_of=lambda model: form_of(services.llm(), model)
         )
         machines = (program, *program.flows.values())
         self.name = storable(program.definition.name)
@@ -132,9 +118,7 @@ class Deployment:
         """The SHA-256 that conversations are pinned to: of the definition with everything that it
         calls."""
         self._is_counted = is_counted(program.limits)
-        self._is_found = not (
-            program.works or any(item.definition.tools for item in machines)
-        )
+        self._is_found = not (program.works or any(item.definition.tools for item in machines))
         self._tools_version: int | None = None
         """The version of the tools that were found; None before, or if there are none."""
 
@@ -148,9 +132,7 @@ class Deployment:
     def capabilities(self) -> HostCapabilities:
         """The settings of every turn."""
         if self._capabilities.points is not self._services.points:
-            self._capabilities = replace(
-                self._capabilities, points=self._services.points
-            )
+            self._capabilities = replace(self._capabilities, points=self._services.points)
         return self._capabilities
 
     @property
@@ -161,11 +143,7 @@ class Deployment:
     def is_next(self, session: Session) -> bool:
         """Return true if a conversation runs on this deployment and can take a message without
         further checks."""
-        return (
-            session.definition == self.identity
-            and session.pause is None
-            and not self.journals
-        )
+        return session.definition == self.identity and session.pause is None and not self.journals
 
     @property
     def is_ready(self) -> bool:
@@ -241,13 +219,9 @@ class Deployment:
 
     # -- sinks
 
-    def outgoing(
-        self, record: TurnRecord, session: Session, number: int
-    ) -> tuple[Outgoing, ...]:
+    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
         """Return the outbox rows of a turn."""
-        found = outgoing(
-            self._services.dispatcher.sinks, self.program, record, session, number
-        )
+        found = outgoing(self._services.dispatcher.sinks, self.program, record, session, number)
         if Point.END_CONVERSATION not in self._services.points:
             return found
         if not any(isinstance(event, ev.Ended) for event in record.events):

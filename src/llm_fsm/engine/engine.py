@@ -95,9 +95,7 @@ class NothingDueError(Exception):
 class Engine:
     """Runs turns of one machine. It is cheap to make, and holds no conversation."""
 
-    def __init__(
-        self, *, program: CompiledMachine, services: Services, policy: Policy
-    ) -> None:
+    def __init__(self, *, program: CompiledMachine, services: Services, policy: Policy) -> None:
         self.services = services
         self.store = services.store
         self._reader = SessionReader(services.store)
@@ -105,9 +103,7 @@ class Engine:
         self.versions = DefinitionVersions(services, program, policy)
         self.kept = KeptTurns()
         self._resumed = False
-        self._merger = (
-            Merger(services.merge_within, self.take) if services.merge_within else None
-        )
+        self._merger = Merger(services.merge_within, self.take) if services.merge_within else None
 
     @property
     def program(self) -> CompiledMachine:
@@ -177,26 +173,15 @@ class Engine:
         return result
 
     async def _begin(
-        self,
-        turn: TurnRunner,
-        deployment: Deployment,
-        opening: Opening,
-        entry: Mapping[str, Any],
+        self, turn: TurnRunner, deployment: Deployment, opening: Opening, entry: Mapping[str, Any]
     ) -> TurnResult:
         """Play the beginning of a conversation, under its lock. `entry`: its identity."""
         began = opening.time
-        if deployment.journals and (
-            not opening.hold or deployment.capabilities.points
-        ):
+        if deployment.journals and (not opening.hold or deployment.capabilities.points):
             began = await turn.open(entry, began, hold=opening.hold)
-        empty = LoadedSession(
-            Session(conversation_id=opening.conversation_id), version=0
-        )
+        empty = LoadedSession(Session(conversation_id=opening.conversation_id), version=0)
         step = begin(
-            deployment.program,
-            empty.session,
-            replace(opening, time=began),
-            deployment.capabilities,
+            deployment.program, empty.session, replace(opening, time=began), deployment.capabilities
         )
         step = await turn.play(step)
         return await turn.commit("start", step.session, empty, step.usage)
@@ -239,12 +224,7 @@ class Engine:
         return await merger.send(conversation_id, trigger, sink)
 
     async def run(
-        self,
-        conversation_id: str,
-        sink: Observer | None,
-        *,
-        step: bool = False,
-        given: Any = None,
+        self, conversation_id: str, sink: Observer | None, *, step: bool = False, given: Any = None
     ) -> TurnResult:
         """Play a run without a user as far as possible, from its beginning or from the point of a
         crash.
@@ -338,9 +318,7 @@ class Engine:
         if request_id is not None:
             checked_id(request_id, "request id")
         host = await self.prepare()
-        turn = TurnRunner(
-            host, conversation_id, sink, alone=_is_alone(trigger, host.program)
-        )
+        turn = TurnRunner(host, conversation_id, sink, alone=_is_alone(trigger, host.program))
         async with turn.lock():
             if isinstance(trigger, Due):
                 return await self._due(conversation_id, trigger)
@@ -408,9 +386,7 @@ class Engine:
             return await self._fire(deployment, loaded, Resume(time=trigger.time))
         return await self._fire(deployment, loaded, trigger)
 
-    async def take_up(
-        self, conversation_id: str, now: float | None = None
-    ) -> TurnResult | None:
+    async def take_up(self, conversation_id: str, now: float | None = None) -> TurnResult | None:
         """Finish the turn that a process left, if nobody alive plays it; else perform what is due;
         else answer the next accepted message.
 
@@ -535,9 +511,7 @@ class Engine:
             return None
         if not await claim(store, message):
             return None
-        opening = Opening(
-            conversation_id=message.conversation_id, time=self.now(), greet=False
-        )
+        opening = Opening(conversation_id=message.conversation_id, time=self.now(), greet=False)
         await self._start_unattended(deployment, opening)
         loaded, _ = await self._load(message.conversation_id)
         return loaded
@@ -587,16 +561,12 @@ class Engine:
 
     async def end(self, conversation_id: str) -> TurnResult:
         """Close a conversation for good. Closing it twice is the same as once."""
-        turn = TurnRunner(
-            self.versions.current, checked_id(conversation_id, "conversation id")
-        )
+        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             deployment, loaded = await self._settled(conversation_id)
             session = loaded.session
             if session.ended:
-                over = TurnRecord(
-                    kind="end", turn=session.turn, usage=Usage(), events=()
-                )
+                over = TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=())
                 return TurnResult(record=over, session=session)
             turn.host = deployment or turn.host
             turn.take((ev.Ended(outcome="host"),))
@@ -611,9 +581,7 @@ class Engine:
         Raises:
             ConversationConflict: There is none.
         """
-        turn = TurnRunner(
-            self.versions.current, checked_id(conversation_id, "conversation id")
-        )
+        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             _, loaded = await self._settled(conversation_id)
             kept = without_undone(await self.records(conversation_id))
@@ -639,9 +607,7 @@ class Engine:
         Raises:
             ValueError: There is no such turn.
         """
-        turn = TurnRunner(
-            self.versions.current, checked_id(conversation_id, "conversation id")
-        )
+        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             deployment, loaded = await self._settled(conversation_id)
             turn.host = deployment or turn.host
@@ -651,9 +617,7 @@ class Engine:
             session = fold(loaded.session, turn.events)
             return await turn.commit("heard", session, loaded, Usage())
 
-    async def migrate(
-        self, conversation_id: str, *, dry: bool
-    ) -> ev.Migrated | str | None:
+    async def migrate(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
         """Move a conversation to the machine's own definition. `dry`: only plan it.
 
         Returns:
@@ -698,9 +662,7 @@ class Engine:
             )
         return await self._read(conversation_id, stored)
 
-    async def _read(
-        self, conversation_id: str, stored: Loaded
-    ) -> tuple[LoadedSession, str | None]:
+    async def _read(self, conversation_id: str, stored: Loaded) -> tuple[LoadedSession, str | None]:
         session, located = await self._reader.read(conversation_id, stored.session)
         loaded = LoadedSession(
             session,
@@ -711,9 +673,7 @@ class Engine:
         )
         return loaded, stored.recorded
 
-    async def _settled(
-        self, conversation_id: str
-    ) -> tuple[Deployment | None, LoadedSession]:
+    async def _settled(self, conversation_id: str) -> tuple[Deployment | None, LoadedSession]:
         """Finish an interrupted turn, and return the deployment, if it is known, and the session
         after it."""
         loaded, _ = await self._load(conversation_id)
@@ -762,18 +722,10 @@ class Engine:
             ):
                 return deployment, loaded
             loaded = loaded._replace(blank=found.blank)
-            loaded = _after_turn(
-                loaded, await self._finished(deployment, loaded, found)
-            )
+            loaded = _after_turn(loaded, await self._finished(deployment, loaded, found))
         session, now = loaded.session, trigger.time
-        if (
-            session.pause is not None
-            and is_due(session, now)
-            and deployment.program.knows(session)
-        ):
-            loaded = _after_turn(
-                loaded, await self._fire(deployment, loaded, Due(time=now))
-            )
+        if session.pause is not None and is_due(session, now) and deployment.program.knows(session):
+            loaded = _after_turn(loaded, await self._fire(deployment, loaded, Due(time=now)))
         if self.versions.policy.name == "migrate" and not loaded.session.ended:
             change = await self.versions.carried(loaded.session)
             if isinstance(change, ev.Migrated):
@@ -793,23 +745,15 @@ class Engine:
             "Open it with the definition it was started with"
         )
 
-    async def _migrate(
-        self, loaded: LoadedSession, change: ev.Migrated
-    ) -> LoadedSession:
+    async def _migrate(self, loaded: LoadedSession, change: ev.Migrated) -> LoadedSession:
         turn = TurnRunner(self.versions.current, loaded.session.conversation_id)
         turn.take((change,))
         return _after_turn(
-            loaded,
-            await turn.commit(
-                "migrate", fold(loaded.session, turn.events), loaded, Usage()
-            ),
+            loaded, await turn.commit("migrate", fold(loaded.session, turn.events), loaded, Usage())
         )
 
     async def _finished(
-        self,
-        deployment: Deployment,
-        loaded: LoadedSession,
-        found: UnderWay | None = None,
+        self, deployment: Deployment, loaded: LoadedSession, found: UnderWay | None = None
     ) -> TurnResult | None:
         """Play an interrupted turn that must not be lost to its end; None if there is none."""
         session = loaded.session
@@ -820,9 +764,7 @@ class Engine:
         trigger = interrupted(first, session.pause)
         if trigger is None:
             return None
-        running = TurnRunner(
-            deployment, session.conversation_id, alone=deployment.program.alone
-        )
+        running = TurnRunner(deployment, session.conversation_id, alone=deployment.program.alone)
         durable = "durable" in first
         return await self._unattended(running, deployment, loaded, trigger, durable=durable)
 
@@ -880,9 +822,7 @@ class Engine:
             words = await _words_for(deployment, error, session, turn, trigger.time)
             if words is None:
                 raise
-            after, happened = apologise(
-                deployment.program, session, trigger, error, words
-            )
+            after, happened = apologise(deployment.program, session, trigger, error, words)
             _replace_events(turn, happened)
             usage = Usage()
         return await turn.commit(KINDS[type(trigger)], after, loaded, usage)
@@ -905,9 +845,7 @@ def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSessi
     if result is None:
         return loaded
     session, version = result.session, loaded.version + 1
-    return LoadedSession(
-        session, version, pinned=session.definition, located=result.located
-    )
+    return LoadedSession(session, version, pinned=session.definition, located=result.located)
 
 
 def _is_alone(trigger: Trigger, program: CompiledMachine) -> bool:
@@ -939,11 +877,7 @@ def _replace_events(turn: TurnRunner, apology: Sequence[ev.Event]) -> None:
 
 
 async def _words_for(
-    deployment: Deployment,
-    error: LLMFSMError,
-    session: Session,
-    turn: TurnRunner,
-    began: float,
+    deployment: Deployment, error: LLMFSMError, session: Session, turn: TurnRunner, began: float
 ) -> str | None:
     """Return the text of an ERROR handler; None if the error must be raised."""
     if Point.ERROR not in deployment.capabilities.points or not isinstance(
@@ -954,6 +888,4 @@ async def _words_for(
         point=Point.ERROR, session=structs.replace(session, time=began), error=error
     )
     results = await deployment.run_handlers(effect, turn.left, turn.journal)
-    return next(
-        (result.text for result in reversed(results.results) if result.text), None
-    )
+    return next((result.text for result in reversed(results.results) if result.text), None)

@@ -45,11 +45,7 @@ class ExactlyOnce:
         self._made: dict[str, str] = {}
 
     def known(
-        self,
-        calls: Sequence[PlannedCall],
-        logged: Sequence[Mapping[str, Any]],
-        *,
-        fresh: bool,
+        self, calls: Sequence[PlannedCall], logged: Sequence[Mapping[str, Any]], *, fresh: bool
     ) -> dict[str, ToolResult]:
         """Find the results of calls that need not be made.
 
@@ -94,8 +90,7 @@ class ExactlyOnce:
             Results by call id.
         """
         due = tuple(
-            claimed(replace(call, key=self._made.get(call.key, call.key)))
-            for call in calls
+            claimed(replace(call, key=self._made.get(call.key, call.key))) for call in calls
         )
         results = {item.id: item for item in (await perform(due)).results}
         for call, made in zip(calls, due, strict=True):
@@ -106,9 +101,7 @@ class ExactlyOnce:
 
     def _alike(self, call: PlannedCall) -> ToolResult | None:
         like = fingerprint(call)
-        known = next(
-            (known for known, (kind, *_) in self._left.items() if kind == like), None
-        )
+        known = next((known for known, (kind, *_) in self._left.items() if kind == like), None)
         if known is None:
             return None
         self._given.add(known)

@@ -35,7 +35,9 @@ class HostTools:
 
 
 def host_of(files: Iterable[str]) -> HostTools:
-    """Run the host's own Python files, and take what they list under `_LISTS`. Raises HostFileError."""
+    """Run the host's own Python files, and take what they list under `_LISTS`. Raises
+    HostFileError.
+    """
     host = HostTools()
     for number, name in enumerate(files):
         module = imported(Path(name), f"llm_fsm_host_{number}")
@@ -59,7 +61,9 @@ def host_of(files: Iterable[str]) -> HostTools:
 def imported(path: Path, name: str, option: str = "--tools") -> ModuleType:
     """Run a Python file as the module `name`. `option` is what named it. Raises HostFileError."""
     if not path.is_file():
-        raise HostFileError(f"{path}: there is no such file; {option} names a Python file of your own")
+        raise HostFileError(
+            f"{path}: there is no such file; {option} names a Python file of your own"
+        )
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise HostFileError(f"{path}: {option} names a Python file, which ends in .py")
@@ -67,7 +71,8 @@ def imported(path: Path, name: str, option: str = "--tools") -> ModuleType:
     sys.modules[name] = module  # where type hints are looked up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # a file of the host's may raise anything; its words are the diagnosis
+    except Exception as error:
+        # a file of the host's may raise anything; its words are the diagnosis
         lines = [
             frame.lineno
             for frame in traceback.extract_tb(error.__traceback__)
@@ -77,7 +82,9 @@ def imported(path: Path, name: str, option: str = "--tools") -> ModuleType:
         if isinstance(error, SyntaxError):
             line = error.lineno
         place = f"{path}:{line}" if line else str(path)
-        raise HostFileError(f"{place}: it could not be run: {type(error).__name__}: {error}") from error
+        raise HostFileError(
+            f"{place}: it could not be run: {type(error).__name__}: {error}"
+        ) from error
     return module
 
 
@@ -86,7 +93,9 @@ def _listed(given: object, name: str) -> Iterable[Any]:
         return ()
     if isinstance(given, ToolRegistry | list | tuple):
         return given
-    raise ValueError(f"{name} is a list of functions or a ToolRegistry, not a {type(given).__name__}")
+    raise ValueError(
+        f"{name} is a list of functions or a ToolRegistry, not a {type(given).__name__}"
+    )
 
 
 def _handlers(given: object) -> Iterable[Handler]:
@@ -112,12 +121,11 @@ def _named(given: object) -> Mapping[str, Callable[..., Any]]:
     elif isinstance(given, list | tuple):
         pairs = [(str(getattr(value, "__name__", "")), value) for value in given]
     else:
-        raise ValueError(f"FUNCTIONS is a list of functions or a dict of them, not a {type(given).__name__}")  # noqa: TRY004
+        kind = type(given).__name__
+        raise ValueError(f"FUNCTIONS is a list or a dict of functions, not a {kind}")  # noqa: TRY004
     for key, value in pairs:
         if not callable(value) or not key:
             raise ValueError(f"FUNCTIONS holds {value!r:.60}, which is no function with a name")
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("FUNCTIONS holds two functions of one name")
     return dict(pairs)
-
-

@@ -15,17 +15,11 @@ from llm_fsm.turn.pipeline import Answer, Update, UserMessage
 
 Requested = UserMessage | Answer | Update
 """The requests that may have an id."""
-_NOUNS: Mapping[type[Requested], str] = {
-    UserMessage: "message",
-    Answer: "answer",
-    Update: "update",
-}
+_NOUNS: Mapping[type[Requested], str] = {UserMessage: "message", Answer: "answer", Update: "update"}
 _ONE = {"message": "a message", "answer": "an answer", "update": "an update"}
 
 
-async def answered_before(
-    store: Store, conversation_id: str, request_id: str | None
-) -> bool:
+async def answered_before(store: Store, conversation_id: str, request_id: str | None) -> bool:
     """Return true if the request id is known, so that its message need not wait for others."""
     if request_id is None:
         return False
@@ -67,9 +61,7 @@ async def turn_on_record(store: Store, session: Session, record: TurnRecord) -> 
         record: The record of the turn.
     """
     records = [parse(text) for text in await store.records(session.conversation_id)]
-    number = next(
-        (n for n, item in enumerate(records, 1) if item == record), len(records)
-    )
+    number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
     if number < len(records):
         session = replay(session.conversation_id, records[:number])
     return TurnResult(record=record, session=session, again=True)
@@ -80,24 +72,15 @@ def _is_turn_of(record: TurnRecord, trigger: Requested) -> bool:
     match trigger:
         case UserMessage():
             before = record.user_message
-            said = (
-                ()
-                if before is None
-                else before.merged or ((trigger.request_id, before.text),)
-            )
+            said = () if before is None else before.merged or ((trigger.request_id, before.text),)
             return (trigger.request_id, trigger.text) in said
         case Answer():
-            answers = (
-                event for event in record.events if isinstance(event, ev.Answered)
-            )
+            answers = (event for event in record.events if isinstance(event, ev.Answered))
             return any(agrees(event.value, trigger.value) for event in answers)
         case Update():
-            updates = (
-                event for event in record.events if isinstance(event, ev.Updated)
-            )
+            updates = (event for event in record.events if isinstance(event, ev.Updated))
             same = any(
-                (event.values, event.state) == (trigger.context, trigger.state)
-                for event in updates
+                (event.values, event.state) == (trigger.context, trigger.state) for event in updates
             )
             is_said = (record.text, record.by) == (trigger.text, trigger.by)
             return same and (trigger.text is None or is_said)

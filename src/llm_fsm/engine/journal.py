@@ -59,9 +59,7 @@ class TurnParked(ConversationConflict):
 class Journal:
     """Results of the current turn: recorded ones are read first, new ones are written."""
 
-    def __init__(
-        self, store: Store, conversation_id: str, origin: Entry | None = None
-    ) -> None:
+    def __init__(self, store: Store, conversation_id: str, origin: Entry | None = None) -> None:
         """`origin`: further fields of the first entry, which are no part of the identity."""
         self._store = store
         self._id = conversation_id
@@ -99,13 +97,9 @@ class Journal:
             TurnParked: The turn has ended too many processes.
         """
         entries = (
-            []
-            if blank
-            else [json.loads(text) for text in await self._store.journalled(self._id)]
+            [] if blank else [json.loads(text) for text in await self._store.journalled(self._id)]
         )
-        if entries and all(
-            entries[0].get(name) == value for name, value in turn.items()
-        ):
+        if entries and all(entries[0].get(name) == value for name, value in turn.items()):
             check_not_parked(self._id, entries)
             self._step = 1 + max(entry["step"] for entry in entries)
             self._used.append(entries[0])
@@ -192,9 +186,7 @@ class Journal:
         """
         if call.at_most_once and call.key not in self._claimed:
             taken = {*self._claimed.values()}
-            free = {
-                known: kind for known, kind in self._begun.items() if known not in taken
-            }
+            free = {known: kind for known, kind in self._begun.items() if known not in taken}
             key = call.key
             if fresh and key not in free:
                 # A model that is asked again numbers its calls anew: an equal call is the same one.
@@ -275,14 +267,8 @@ class Journal:
             first,
             *(without_step(mark) for mark in self._marks),
             *others,
-            *(
-                {"kind": BEGUN, "key": key, "call": call}
-                for key, call in self._begun.items()
-            ),
-            *(
-                {"kind": _KEYED, "key": key, "entry": entry}
-                for key, entry in self._keyed.items()
-            ),
+            *({"kind": BEGUN, "key": key, "call": call} for key, call in self._begun.items()),
+            *({"kind": _KEYED, "key": key, "entry": entry} for key, entry in self._keyed.items()),
         ]
         await self._flush()
 
@@ -294,8 +280,7 @@ class Journal:
         async with self._flushing:
             if self._torn:
                 raise StoreError(
-                    "an earlier step of this turn could not be written down",
-                    retryable=True,
+                    "an earlier step of this turn could not be written down", retryable=True
                 )
             while self._waiting:
                 self._torn = True
@@ -328,9 +313,7 @@ def without_step(entry: Entry) -> dict[str, Any]:
 
 def without_kind(entry: Entry) -> dict[str, Any]:
     """Return an entry without the fields that the journal adds."""
-    return {
-        name: value for name, value in entry.items() if name not in ("kind", "step")
-    }
+    return {name: value for name, value in entry.items() if name not in ("kind", "step")}
 
 
 def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
@@ -397,6 +380,4 @@ async def mark_failed(store: Store, conversation_id: str) -> None:
     entries = [json.loads(text) for text in await store.journalled(conversation_id)]
     if entries:
         step = 1 + max(entry["step"] for entry in entries)
-        await store.journal(
-            conversation_id, step, json.dumps({"kind": FAILED, "step": step})
-        )
+        await store.journal(conversation_id, step, json.dumps({"kind": FAILED, "step": step}))

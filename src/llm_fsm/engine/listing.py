@@ -30,11 +30,7 @@ class Filter(TypedDict, total=False):
 
 
 def query_of(
-    wanted: Filter,
-    *,
-    after: str | Listed | None = None,
-    limit: int = 100,
-    order: Order = "id",
+    wanted: Filter, *, after: str | Listed | None = None, limit: int = 100, order: Order = "id"
 ) -> ListQuery:
     """Make the query of a filter.
 
@@ -54,9 +50,7 @@ def query_of(
     if unknown := sorted(wanted.keys() - Filter.__annotations__.keys()):
         known = ", ".join(Filter.__annotations__)
         raise TypeError(f"there is no filter {unknown[0]!r}; the filters are {known}")
-    given: dict[str, Any] = {
-        name: value for name, value in wanted.items() if value is not None
-    }
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     for name in ("updated_since", "updated_before"):
         if name in given:
             given[name] = _moment(name, given[name])
@@ -64,9 +58,7 @@ def query_of(
         if name in given:
             given[name] = storable(given[name])
     query = ListQuery(
-        limit=limit,
-        order=order,
-        **{**given, "metadata": checked_metadata(given.get("metadata"))},
+        limit=limit, order=order, **{**given, "metadata": checked_metadata(given.get("metadata"))}
     )
     if isinstance(after, Listed):
         return query.following(after)
@@ -83,12 +75,6 @@ def query_of(
 
 def _moment(name: str, given: object) -> float:
     """Check a time in seconds since the epoch. Raises ValueError."""
-    if (
-        isinstance(given, bool)
-        or not isinstance(given, int | float)
-        or not math.isfinite(given)
-    ):
-        raise ValueError(
-            f"{name} is a time in seconds since the epoch, not {given!r:.80}"
-        )
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise ValueError(f"{name} is a time in seconds since the epoch, not {given!r:.80}")
     return float(given)

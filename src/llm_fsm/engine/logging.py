@@ -56,9 +56,7 @@ def _line(event: ev.Event) -> str:
     tools."""
     if isinstance(event, ev.ContextSet):
         return f"keys={sorted(event.values)} removed={list(event.removed)} source={event.source}"
-    return " ".join(
-        f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ())
-    )
+    return " ".join(f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ()))
 
 
 def enable_logging(level: str = "INFO") -> Callable[[], None]:

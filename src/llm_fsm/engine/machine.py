@@ -220,9 +220,7 @@ class AsyncMachine:
     ) -> AsyncConversation:
         """As `Machine.start`, awaited. `on_event` is called in the event loop."""
         opening = Opening(
-            conversation_id=uuid.uuid4().hex
-            if conversation_id is None
-            else conversation_id,
+            conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
             time=self._now(),
             context=context,
             state=state,
@@ -342,9 +340,7 @@ class AsyncMachine:
     ) -> Turn:
         await self._engine.resume_deliveries()
         if self.program.waits:
-            with suppress(
-                LLMFSMError
-            ):  # the turn stays due, and `run_due` reports the failure
+            with suppress(LLMFSMError):  # the turn stays due, and `run_due` reports the failure
                 await self._engine.resume_deliveries(again=True)
                 await self._run_due(self._now())
         name = uuid.uuid4().hex if conversation_id is None else conversation_id
@@ -368,9 +364,7 @@ class AsyncMachine:
         if conversation_id is None or not await self._known(name):
             try:
                 await self._engine.start(opening)
-            except (
-                ConversationConflict
-            ):  # another caller began the same run at the same time
+            except ConversationConflict:  # another caller began the same run at the same time
                 await self._same_start(name, start, plain)
         elif step:
             given = plain
@@ -379,10 +373,7 @@ class AsyncMachine:
         return turn_of(await self._engine.run(name, sink, step=step, given=given))
 
     async def _known(self, conversation_id: str) -> bool:
-        return (
-            await self.store.load(checked_id(conversation_id, "conversation id"))
-            is not None
-        )
+        return await self.store.load(checked_id(conversation_id, "conversation id")) is not None
 
     async def _same_start(self, conversation_id: str, start: _Start, given: Any) -> None:
         """Check that a run which exists was begun with what this call gives it.
@@ -492,9 +483,7 @@ class AsyncMachine:
         ] = {}  # conversations that stay due, each with one row or more
         limit, more = 100, True
         while more:
-            rows = await self.store.due(
-                moment, limit, self._engine.versions.current.name
-            )
+            rows = await self.store.due(moment, limit, self._engine.versions.current.name)
             waiting = [
                 name
                 for name in dict.fromkeys(row.conversation_id for row in rows)
@@ -536,9 +525,7 @@ class AsyncMachine:
             >>> [line.conversation_id for line in asyncio.run(of_ada())]
             ['visit-1']
         """
-        return await self.store.list(
-            query_of(wanted, after=after, limit=limit, order=order)
-        )
+        return await self.store.list(query_of(wanted, after=after, limit=limit, order=order))
 
     async def paused(
         self,
@@ -559,9 +546,7 @@ class AsyncMachine:
         """As `Machine.delete_matching`, awaited."""
         query = query_of(wanted, limit=DELETED_AT_ONCE)
         if query == ListQuery(limit=DELETED_AT_ONCE):
-            raise ValueError(
-                "say which conversations to delete: give a filter, such as metadata="
-            )
+            raise ValueError("say which conversations to delete: give a filter, such as metadata=")
         deleted, before = 0, -1
         while deleted != before:  # until a whole round finds none
             before = deleted
@@ -618,16 +603,12 @@ class AsyncMachine:
         """As `Machine.on`."""
 
         def register(function: Function) -> Function:
-            builder = create_handler(getattr(function, "__name__", repr(function))).at(
-                *points
-            )
+            builder = create_handler(getattr(function, "__name__", repr(function))).at(*points)
             builder.with_priority(priority)
             if state is not None:
                 builder.on_state(*([state] if isinstance(state, str) else state))
             if target is not None:
-                builder.on_target_state(
-                    *([target] if isinstance(target, str) else target)
-                )
+                builder.on_target_state(*([target] if isinstance(target, str) else target))
             if critical:
                 builder.as_critical()
             if timeout is not None:
@@ -637,9 +618,7 @@ class AsyncMachine:
 
         return register
 
-    def tool(
-        self, function: Callable[..., Any] | None = None, /, **options: Any
-    ) -> Any:
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """As `Machine.tool`."""
         return (
             self.tools.register(**options)
@@ -680,9 +659,7 @@ def _resolved_model(definition: Definition, settings: MachineSettings) -> LLM:
     )
 
 
-def _registered_tools(
-    tools: ToolRegistry | Iterable[Callable[..., Any]],
-) -> ToolRegistry:
+def _registered_tools(tools: ToolRegistry | Iterable[Callable[..., Any]]) -> ToolRegistry:
     """Return the caller's registry, or make one of functions."""
     if isinstance(tools, ToolRegistry):
         return tools

@@ -32,18 +32,12 @@ class _Batch:
         if len(self.messages) == 1:
             return first
         request_id = next(
-            (
-                message.request_id
-                for message in self.messages
-                if message.request_id is not None
-            ),
+            (message.request_id for message in self.messages if message.request_id is not None),
             None,
         )
         text = "\n".join(message.text for message in self.messages)
         merged = tuple((message.request_id, message.text) for message in self.messages)
-        return UserMessage(
-            text=text, time=first.time, request_id=request_id, merged=merged
-        )
+        return UserMessage(text=text, time=first.time, request_id=request_id, merged=merged)
 
     def tell(self, conversation_id: str, event: Event) -> None:
         for sink in self.sinks:
@@ -85,15 +79,11 @@ class Merger:
         self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch
     ) -> TurnResult:
         await asyncio.sleep(self._seconds)
-        while (
-            before := self._under_way.get(place)
-        ) is not None and before.task is not None:
+        while (before := self._under_way.get(place)) is not None and before.task is not None:
             await asyncio.wait([before.task])  # later messages join the waiting ones
         self._under_way[place] = self._waiting.pop(place)
         try:
-            return await self._answer(
-                place[1], batch.merged(), batch.tell if batch.sinks else None
-            )
+            return await self._answer(place[1], batch.merged(), batch.tell if batch.sinks else None)
         finally:
             del self._under_way[place]
 

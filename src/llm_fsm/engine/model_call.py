@@ -73,8 +73,7 @@ async def ask(
         seconds = in_words(whole or left or 0.0)
         where = getattr(llm, "where", "the model")
         raise ModelError(
-            f"{where} did not answer within {seconds} seconds; {LONGER}",
-            retryable=True,
+            f"{where} did not answer within {seconds} seconds; {LONGER}", retryable=True
         ) from error
     except TimeoutError as error:
         raise _fault(llm, error, retryable=True) from error
@@ -100,9 +99,7 @@ async def summarised(
     about = deepcopy(dict(effect.about or {}))
     try:
         limit = math.inf if left is None else left
-        made = result_value(
-            await called(limit, partial(function, about), thread_of(function))
-        )
+        made = result_value(await called(limit, partial(function, about), thread_of(function)))
     except Exception as error:
         raise ModelError(f"the summarizer failed: {told(error):.500}") from error
     reply = {"summary": made} if isinstance(made, str) else made
@@ -177,13 +174,9 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     """Return the reply with the types in which it is stored, so that it can be read again."""
     who = f"the model object {type(llm).__name__}"
     if not isinstance(reply, ModelReply):
-        raise ModelError(
-            f"{who} gave a {type(reply).__name__}; it must give a ModelReply"
-        )
+        raise ModelError(f"{who} gave a {type(reply).__name__}; it must give a ModelReply")
     try:
-        checked = read(
-            plain(reply), ModelReply, f"{who} gave a wrong ModelReply", strict=False
-        )
+        checked = read(plain(reply), ModelReply, f"{who} gave a wrong ModelReply", strict=False)
     except (UnreadableError, TypeError) as error:
         raise ModelError(str(error)) from None
     for name, least in _LEAST:
@@ -195,6 +188,5 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
 
 def _fault(llm: LLM, error: BaseException, *, retryable: bool = False) -> ModelError:
     return ModelError(
-        f"the model object {type(llm).__name__} raised {told(error):.500}",
-        retryable=retryable,
+        f"the model object {type(llm).__name__} raised {told(error):.500}", retryable=retryable
     )

@@ -58,7 +58,8 @@ _observers: Subscriptions[Observer] = Subscriptions()
 class HostWork(NamedTuple):
     """Work of the host's code that a turn waits for.
 
-    `name` is that of the tool, the model, the point or the function; `key` the key of a tool's call.
+    `name` is that of the tool, the model, the point or the function; `key` the key of a tool's
+    call.
     """
 
     kind: Literal["model", "tool", "handlers", "function"]
@@ -76,8 +77,8 @@ class TurnSaved(Event, frozen=True, kw_only=True):
     """A turn is on record. Observers receive this event; no turn record has it.
 
     `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's
-    number, `state` the state after it, and `seconds` the time that it took. `secrets` are the values
-    of secret keys so far, so that an observer can leave them out of what it passes on.
+    number, `state` the state after it, and `seconds` the time that it took. `secrets` are the
+    values of secret keys so far, so that an observer can leave them out of what it passes on.
     """
 
     definition: str
@@ -127,9 +128,7 @@ class _ObserverFailed(BaseException):
     error."""
 
 
-async def observed(
-    observer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]
-) -> T:
+async def observed(observer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
     """Await work that reports its events to `observer`. An error of the observer is raised.
 
     Raises:
@@ -218,9 +217,7 @@ def publish(conversation_id: str, event: Event) -> None:
             try:
                 observer(conversation_id, event)
             except Exception as error:
-                said = (
-                    f"{_name(observer)}, which observes events, failed: {told(error)}"
-                )
+                said = f"{_name(observer)}, which observes events, failed: {told(error)}"
                 warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 

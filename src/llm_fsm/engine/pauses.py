@@ -25,7 +25,8 @@ class OpenPause(Struct, frozen=True, kw_only=True):
         conversation_id: The conversation.
         kind: wait, approval, break or unknown_outcome; see `Paused`.
         what: A name or a sentence for what it waits for.
-        id: The id of the pause. Give it as `pause=` of an answer, so that no later pause is answered.
+        id: The id of the pause. Give it as `pause=` of an answer, so that no later pause is
+            answered.
         call: The tool call in question as {"name", "arguments"}; None for other kinds.
         state: The id of the state that waits.
         definition: The name of the definition.

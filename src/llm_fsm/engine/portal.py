@@ -63,9 +63,7 @@ class Portal:
             raise RuntimeError(_NESTED)
         try:
             return self._result(self._submit(work))
-        except (
-            BaseException
-        ):  # an interrupt of the waiting thread must not leave the work running
+        except BaseException:  # an interrupt of the waiting thread must not leave the work running
             if inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
                 with suppress(RuntimeError, CancelledError):  # the portal was stopped
                     self._result(self._submit(_cancelled(work)))
@@ -84,9 +82,7 @@ class Portal:
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
         """Run the last work, cancel the rest and end the thread. Within the loop's own thread, this
         returns at once."""
-        if (
-            self._restarts
-        ):  # a forked child that has not used the machine has nothing to free
+        if self._restarts:  # a forked child that has not used the machine has nothing to free
             self._restarts = False
             last.close()
         elif self._is_own_thread():
@@ -100,14 +96,10 @@ class Portal:
     def _start(self) -> None:
         # The default loop of Windows cannot watch sockets for PostgreSQL.
         self._loop = (
-            asyncio.SelectorEventLoop()
-            if sys.platform == "win32"
-            else asyncio.new_event_loop()
+            asyncio.SelectorEventLoop() if sys.platform == "win32" else asyncio.new_event_loop()
         )
         self._restarts = self._stopping = False
-        self._thread = threading.Thread(
-            target=self._serve, name="llm_fsm loop", daemon=True
-        )
+        self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
@@ -164,7 +156,8 @@ class Portal:
             return
         self.forks += 1
         self._restarting = threading.Lock()
-        # Another thread may hold the lock of one of its futures, so this process must not touch them.
+        # Another thread may hold the lock of one of its futures, so this process must not touch
+        # them.
         self._inherited.append(self._awaited)
         self._awaited = set()
         if self._loop.is_closed():
@@ -202,12 +195,7 @@ def _check_threads() -> None:
     """Refuse greenlets in place of threads, because a loop in one would block with the greenlet
     that waits for it."""
     for library, module, asks, names in (
-        (
-            "gevent",
-            "gevent.monkey",
-            "is_module_patched",
-            ("threading", "select", "queue"),
-        ),
+        ("gevent", "gevent.monkey", "is_module_patched", ("threading", "select", "queue")),
         ("eventlet", "eventlet.patcher", "is_monkey_patched", ("thread", "select")),
     ):
         is_patched = getattr(sys.modules.get(module), asks, None)

@@ -191,16 +191,10 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
     document: dict[str, Any]
     match trigger:
         case UserMessage():
-            document = {
-                "kind": "message",
-                "request_id": trigger.request_id,
-                "text": trigger.text,
-            }
+            document = {"kind": "message", "request_id": trigger.request_id, "text": trigger.text}
             document |= {"picked": True} if trigger.picked else {}
             document |= (
-                {"merged": [list(part) for part in trigger.merged]}
-                if trigger.merged
-                else {}
+                {"merged": [list(part) for part in trigger.merged]} if trigger.merged else {}
             )
         case Update():
             document = {
@@ -237,11 +231,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]
         "input": opening.input,
         "memory": initial_memory(opening.background, opening.memory),
         **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
-        **(
-            {"history": [list(said) for said in opening.history]}
-            if opening.history
-            else {}
-        ),
+        **({"history": [list(said) for said in opening.history]} if opening.history else {}),
         **({"timezone": opening.timezone} if opening.timezone else {}),
         **({"metadata": dict(opening.metadata)} if opening.metadata else {}),
     }
@@ -278,16 +268,10 @@ def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Trigger | Non
     kind, time, request_id = first["kind"], first["time"], first.get("request_id")
     step = first.get("step_only", False)
     if kind == "message":
-        merged = tuple(
-            (request_id, text) for request_id, text in first.get("merged", ())
-        )
+        merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
         picked = first.get("picked", False)
         return UserMessage(
-            text=first["text"],
-            time=time,
-            request_id=request_id,
-            picked=picked,
-            merged=merged,
+            text=first["text"], time=time, request_id=request_id, picked=picked, merged=merged
         )
     if kind == "update":
         text, state = first["text"], first["state"]

@@ -106,9 +106,7 @@ def check_names(given: MachineSettings, called: str) -> None:
     for name in given:
         if name not in DEFAULTS:
             hint = suggestion(name, DEFAULTS, "the settings are")
-            raise TypeError(
-                f"{called}() got an unexpected keyword argument {name!r}; {hint}"
-            )
+            raise TypeError(f"{called}() got an unexpected keyword argument {name!r}; {hint}")
 
 
 def complete(given: MachineSettings) -> MachineSettings:
@@ -119,9 +117,7 @@ def complete(given: MachineSettings) -> MachineSettings:
     """
     chosen: MachineSettings = {**DEFAULTS, **given}
     if chosen["error_mode"] not in ("continue", "raise"):
-        raise ValueError(
-            f"error_mode is 'continue' or 'raise', not {chosen['error_mode']!r}"
-        )
+        raise ValueError(f"error_mode is 'continue' or 'raise', not {chosen['error_mode']!r}")
     if chosen["prompt"] not in ("state", "whole"):
         raise ValueError(f"prompt is 'state' or 'whole', not {chosen['prompt']!r}")
     return chosen

@@ -93,9 +93,7 @@ class SyncStream:
             ):  # closing the machine ended the stream in between two events
                 raise CancelledError
         finally:
-            close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(
-                events, "aclose", None
-            )
+            close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
             if close is not None and self._portal.forks == forks:
                 self._portal.let_go(close)
 
@@ -280,9 +278,7 @@ class Conversation:
         """
         return SyncStream(
             self._machine,
-            self._conversation.stream(
-                text, request_id=request_id, keep=keep, durable=durable
-            ),
+            self._conversation.stream(text, request_id=request_id, keep=keep, durable=durable),
         )
 
     def heard(self, number: int, text: str) -> None:
@@ -346,9 +342,7 @@ class Conversation:
         Returns:
             The stream. Iterating over it gives the answer, and raises the errors of `answer`.
         """
-        stream = self._conversation.stream_answer(
-            value, pause=pause, request_id=request_id
-        )
+        stream = self._conversation.stream_answer(value, pause=pause, request_id=request_id)
         return SyncStream(self._machine, stream)
 
     def update(
@@ -378,13 +372,9 @@ class Conversation:
             ConversationConflict: The request id belongs to something else, or the run waits and
                 cannot be moved.
         """
-        return self._portal.run(
-            self._conversation.update(context, state, request_id=request_id)
-        )
+        return self._portal.run(self._conversation.update(context, state, request_id=request_id))
 
-    def say(
-        self, text: str, *, by: str = "", request_id: str | None = None
-    ) -> Turn:
+    def say(self, text: str, *, by: str = "", request_id: str | None = None) -> Turn:
         """Say something to the user between messages, also after the end.
 
         Args:
@@ -401,9 +391,7 @@ class Conversation:
             ConversationNotFound: The conversation was deleted.
             ConversationConflict: The request id belongs to something else.
         """
-        return self._portal.run(
-            self._conversation.say(text, by=by, request_id=request_id)
-        )
+        return self._portal.run(self._conversation.say(text, by=by, request_id=request_id))
 
     def end(self) -> None:
         """Close the conversation for good.
@@ -686,9 +674,7 @@ class Machine:
             ConversationNotFound: There is no conversation with this id.
             UnreadableError: A part of it is damaged.
         """
-        return Conversation(
-            self, self._portal.run(self._machine.resume(conversation_id))
-        )
+        return Conversation(self, self._portal.run(self._machine.resume(conversation_id)))
 
     def run(
         self,
@@ -724,13 +710,7 @@ class Machine:
             ValueError: The input or another value is wrong.
         """
         running = self._machine.run(
-            input,
-            context,
-            conversation_id,
-            background,
-            state=state,
-            shared=shared,
-            memory=memory,
+            input, context, conversation_id, background, state=state, shared=shared, memory=memory
         )
         return self._portal.run(running)
 
@@ -768,13 +748,7 @@ class Machine:
             ValueError: The input or another value is wrong.
         """
         running = self._machine.step(
-            input,
-            context,
-            conversation_id,
-            background,
-            state=state,
-            shared=shared,
-            memory=memory,
+            input, context, conversation_id, background, state=state, shared=shared, memory=memory
         )
         return self._portal.run(running)
 
@@ -938,9 +912,7 @@ class Machine:
         Raises:
             ValueError: A filter or the order has a wrong value.
         """
-        return self._portal.run(
-            self._machine.conversations(after, limit, order, **wanted)
-        )
+        return self._portal.run(self._machine.conversations(after, limit, order, **wanted))
 
     def paused(
         self,
@@ -1015,9 +987,7 @@ class Machine:
         """
         return self._portal.run(self._machine.definition_of(conversation_id))
 
-    def migrate(
-        self, conversation_id: str, *, dry_run: bool = False
-    ) -> Migrated | str | None:
+    def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
         """Move a conversation to this machine's definition, by the map of `on_change`.
 
         Args:

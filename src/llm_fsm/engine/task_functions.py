@@ -68,52 +68,35 @@ class _Questions:
     """The model calls and tool calls of one function; see `workbench.Asks`."""
 
     def __init__(
-        self,
-        host: TurnHost,
-        program: CompiledMachine,
-        effect: Execute,
-        running: TurnRunner,
+        self, host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner
     ) -> None:
         self.host = host
         self.program = program
         self.effect = effect
         self.running = running
         self.session = effect.session
-        kept = (
-            {} if running.journal is None else running.journal.under(f"{effect.key}/")
-        )
+        kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
         self.once = ExactlyOnce(
-            effect.log.get(_ONCE, {}),
-            () if running.journal is None else running.journal.begun,
+            effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun
         )
         self.log: dict[str, Any] = {
             **effect.log,
             _BEGUN: self._begun_before(kept),
             _ONCE: self.once.log,
         }
-        first = {
-            key: entry
-            for key, entry in {**effect.log, **kept}.items()
-            if key.endswith(".0")
-        }
-        self.words = {
-            key[:-2]: entry[_WORDS] for key, entry in first.items() if _WORDS in entry
-        }
+        first = {key: entry for key, entry in {**effect.log, **kept}.items() if key.endswith(".0")}
+        self.words = {key[:-2]: entry[_WORDS] for key, entry in first.items() if _WORDS in entry}
         """The text of each question by its name. The first entry of a question has it."""
         self.answered = frozenset(
             key[:-2] for key in effect.log if key.endswith(".0")
         )  # from before a pause
         self._taken: set[str] = set()
-        self._new: set[int] = (
-            set()
-        )  # tasks that begin with a question without an earlier reply
+        self._new: set[int] = set()  # tasks that begin with a question without an earlier reply
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
         self.asked = 0  # running model calls
-        self.began = (
-            time.monotonic()
-        )  # and the time of replies that the journal returned
+        self.began = time.monotonic()  # and the time of replies that the journal returned
         self.bench: Workbench | None = None
         self.on_loop = is_async(host.functions.get(effect.function))
         self._asked: dict[
@@ -145,9 +128,7 @@ class _Questions:
         """
         self._closed = True
         waits = (
-            self.bench is not None
-            and isinstance(self.bench.broke, Break)
-            and not is_cancelled()
+            self.bench is not None and isinstance(self.bench.broke, Break) and not is_cancelled()
         )
         if self._asking and waits:
             await asyncio.wait(self._asking, timeout=None if left == math.inf else left)
@@ -192,9 +173,7 @@ class _Questions:
         Questions that had a reply therefore go first. A plain function asks in order.
         """
         asking = task if self.on_loop else None
-        words = sha256(
-            in_unicode([message.to_dict() for message in messages]).encode()
-        ).hexdigest()
+        words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
         place, number = self._asked.get(asking) or (self._place(words), 0)
         self._asked[asking] = place, number + 1
         name = self._free_name(place, number, words)
@@ -205,11 +184,7 @@ class _Questions:
     def _free_name(self, place: int, number: int, words: str) -> str:
         names = (f"{place}:{later}" if place else str(later) for later in count(number))
         name = next(names)
-        free = {
-            known: said
-            for known, said in self.words.items()
-            if known not in self._taken
-        }
+        free = {known: said for known, said in self.words.items() if known not in self._taken}
         same = [known for known, said in free.items() if said == words]
         if same:
             return name if name in same else same[0]
@@ -228,9 +203,7 @@ class _Questions:
         begun = self.log[_BEGUN]
         taken = {place for place, _ in self._asked.values()}
         free = [place for place in range(len(begun) + 1) if place not in taken]
-        place: int = next(
-            (place for place in free if begun[place : place + 1] == [words]), free[0]
-        )
+        place: int = next((place for place in free if begun[place : place + 1] == [words]), free[0])
         begun[place : place + 1] = [words]
         return place
 
@@ -238,8 +211,7 @@ class _Questions:
         available, session = self.host.capabilities.tools, self.session
         if question.functions:
             further = [
-                self.host.toolbox.registry.add(function).policy
-                for function in question.functions
+                self.host.toolbox.registry.add(function).policy for function in question.functions
             ]
             available = available.beside(session.flow, session.state, further)
         turn = TurnState(self.program, session, HostCapabilities(tools=available))
@@ -254,9 +226,7 @@ class _Questions:
             temperature=request.temperature
             if question.temperature is None
             else question.temperature,
-            max_tokens=request.max_tokens
-            if question.max_tokens is None
-            else question.max_tokens,
+            max_tokens=request.max_tokens if question.max_tokens is None else question.max_tokens,
             options=question.options,
         )
         look = model.no_moves(turn)
@@ -270,11 +240,7 @@ class _Questions:
                 else tool_loop.run(turn, loop)
             )
             reply = await drive.through(run)
-            since = [
-                event
-                for event in turn.events[kept:]
-                if not isinstance(event, ev.Paused)
-            ]
+            since = [event for event in turn.events[kept:] if not isinstance(event, ev.Paused)]
             self.session, kept = (
                 fold(self.session, since),
                 len(turn.events),
@@ -290,16 +256,10 @@ class _Questions:
         used = self._used()
         if isinstance(effect, AskModel):
             used["llm_calls"] += self.asked
-            bounds = [
-                (name, most) for name, most in self.program.bounds if name != "seconds"
-            ]
+            bounds = [(name, most) for name, most in self.program.bounds if name != "seconds"]
             reached = [name for name, most in bounds if used[name] >= most]
         else:
-            reached = (
-                ["tool_calls"]
-                if used["tool_calls"] > self.program.limits.tool_calls
-                else []
-            )
+            reached = ["tool_calls"] if used["tool_calls"] > self.program.limits.tool_calls else []
         if reached and self.bench is not None:
             raise self.bench.stop(RunLimit(reached[0]))
 
@@ -316,9 +276,7 @@ class _Questions:
             "seconds": time.monotonic() - self.began,
             "money": self.usage.cost,
         }
-        return {
-            name: spent + own.get(name, 0) for name, spent in self.effect.used.items()
-        }
+        return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
 
     def _answered(self, turn: TurnState, fresh: Loop) -> Loop:
         """Put the answer into the paused loop.
@@ -330,9 +288,7 @@ class _Questions:
         pause, work, bench = turn.session.pause, turn.session.work, self.bench
         assert bench is not None
         if pause is None:
-            reached = [
-                event for event in turn.events if isinstance(event, ev.LimitReached)
-            ]
+            reached = [event for event in turn.events if isinstance(event, ev.LimitReached)]
             raise bench.stop(RunLimit(reached[-1].limit))
         found = bench.answer(pause.kind, pause.what, pause.call)
         if found is None:
@@ -367,9 +323,7 @@ class _Drive:
         self.asked = 0
         self.step = 0
 
-    async def through(
-        self, run: Generator[Effect, Result, ModelReply | None]
-    ) -> ModelReply | None:
+    async def through(self, run: Generator[Effect, Result, ModelReply | None]) -> ModelReply | None:
         """Perform effects until the question is answered, pauses, or reaches a limit."""
         result: Result | None = None
         known = False
@@ -409,15 +363,10 @@ class _Drive:
         if isinstance(effect, AskModel):
             self.asked += 1
             if self.rounds is not None and self.asked > self.rounds:
-                raise RuntimeError(
-                    f"the model still called tools after {self.rounds} rounds"
-                )
+                raise RuntimeError(f"the model still called tools after {self.rounds} rounds")
             if key in questions.log:
                 base = self.turn.spent_before
-                self.turn.spent_before = {
-                    **base,
-                    "llm_calls": base.get("llm_calls", 0) - 1,
-                }
+                self.turn.spent_before = {**base, "llm_calls": base.get("llm_calls", 0) - 1}
                 return entry_reply(questions.log[key]), True
             questions.stop_at_limit(effect)
             questions.asked += 1
@@ -437,9 +386,7 @@ class _Drive:
         due = [call for call in effect.calls if call.id not in results]
         if due:
             questions.stop_at_limit(effect)
-            results |= await once.made(
-                due, self._claimed, partial(questions.running.tools, effect)
-            )
+            results |= await once.made(due, self._claimed, partial(questions.running.tools, effect))
         found = tuple(results[call.id] for call in effect.calls)
         questions.log[key] = [plain(item) for item in found]
         return ToolResults(results=found), bool(logged) and not due
@@ -456,9 +403,7 @@ class _Drive:
             fetched.append(await running.asked(effect))
             return {**reply_entry(fetched[0]), _WORDS: questions.words[self.number]}
 
-        entry = questions.log[key] = await running.nested(
-            f"{questions.effect.key}/{key}", fetch
-        )
+        entry = questions.log[key] = await running.nested(f"{questions.effect.key}/{key}", fetch)
         if fetched:
             return fetched[0]
         reply = entry_reply(entry)
@@ -504,11 +449,7 @@ async def execute(
     error: str | None = None
     try:
         output = output_value(
-            await called(
-                limit,
-                work if on_loop else partial(function, bench),
-                thread_of(function),
-            )
+            await called(limit, work if on_loop else partial(function, bench), thread_of(function))
         )
         own = bench.shared.to_dict(), bench.memory.to_dict()
     except LLMFSMError:

@@ -143,9 +143,7 @@ class TurnHost(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
 
-    def outgoing(
-        self, record: TurnRecord, session: Session, number: int
-    ) -> tuple[Outgoing, ...]:
+    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
         """Return the outbox rows of a turn."""
 
     def committed(self, conversation_id: str) -> None:
@@ -157,12 +155,7 @@ class TurnHost(Protocol):
         """Call the model. Await the result at once."""
 
     async def run_handlers(
-        self,
-        effect: RunHandlers,
-        left: Any,
-        journal: Journal | None,
-        *,
-        ahead: bool = False,
+        self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False
     ) -> HandlerResults:
         """Run the handlers of a point."""
 
@@ -197,11 +190,7 @@ class TurnRunner:
         """Return the seconds left for the next effect; None: no limit."""
         if self._alone:
             return self.host.timeout
-        return (
-            None
-            if self._deadline is None
-            else max(0.0, self._deadline - time.monotonic())
-        )
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     @asynccontextmanager
     async def lock(self) -> AsyncGenerator[None]:
@@ -259,9 +248,7 @@ class TurnRunner:
         if self._sink is None and not is_observed():
             return
         for event in happened:
-            if not isinstance(
-                event, ev.Progressed
-            ):  # told already, when it was reported
+            if not isinstance(event, ev.Progressed):  # told already, when it was reported
                 self.tell(event)
 
     def tell(self, event: ev.Event) -> None:
@@ -315,9 +302,7 @@ class TurnRunner:
         if self.journal is not None:
             with suppress(StoreError):  # the original error matters more
                 await self.journal.err(
-                    told(error),
-                    self.host.now(),
-                    handed_back=isinstance(error, CancelledError),
+                    told(error), self.host.now(), handed_back=isinstance(error, CancelledError)
                 )
 
     def _listener(self, step: Step, stream: MessageStream) -> ReplyListener | None:
@@ -349,9 +334,7 @@ class TurnRunner:
         if isinstance(effect, AskModel):
             if effect.asked_for == "summary":
                 return self._summary(effect)
-            listener = (
-                None if self._stream is None else self._listener(step, self._stream)
-            )
+            listener = None if self._stream is None else self._listener(step, self._stream)
             if self.journal is None:
                 return self.asked(effect, listener)
             return self._model(self.journal, effect, listener)
@@ -395,11 +378,7 @@ class TurnRunner:
                     "seconds": seconds,
                 }
 
-        entry = (
-            await fetch()
-            if self.journal is None
-            else await self.journal.once("model", fetch)
-        )
+        entry = await fetch() if self.journal is None else await self.journal.once("model", fetch)
         return entry_unanswered(entry) if "unanswered" in entry else entry_reply(entry)
 
     def asked(
@@ -423,11 +402,7 @@ class TurnRunner:
         return reply
 
     async def _asked_in_time(
-        self,
-        effect: AskModel,
-        limit: float,
-        left: float | None,
-        listener: ReplyListener | None,
+        self, effect: AskModel, limit: float, left: float | None, listener: ReplyListener | None
     ) -> ModelReply | OutOfTime:
         began = time.monotonic()
         asked = self.host.ask(effect, limit if left is None else min(left, limit), listener)
@@ -460,15 +435,11 @@ class TurnRunner:
                 return result_entry(await performed(call, perform))
 
             def lost() -> Mapping[str, Any]:
-                return result_entry(
-                    ToolResult(id=call.id, name=call.name, unknown=True)
-                )
+                return result_entry(ToolResult(id=call.id, name=call.name, unknown=True))
 
             begun = lost if call.at_most_once else None
             like = fingerprint(call) if call.at_most_once else ""
-            found = entry_tool(
-                await self.journal.keyed(call.key, fetch, begun=begun, call=like)
-            )
+            found = entry_tool(await self.journal.keyed(call.key, fetch, begun=begun, call=like))
             return found if found.id == call.id else replace(found, id=call.id)
 
         return await self.host.toolbox.run(
@@ -489,11 +460,7 @@ class TurnRunner:
             entry: Entry = plain(found)
             return entry
 
-        entry = (
-            await fetch()
-            if self.journal is None
-            else await self.journal.once("checks", fetch)
-        )
+        entry = await fetch() if self.journal is None else await self.journal.once("checks", fetch)
         return read(entry, Verdicts, "a journal cannot be read: checks")
 
     async def _route(self, effect: PickRoute) -> Routed:
@@ -505,11 +472,7 @@ class TurnRunner:
             entry: Entry = plain(found)
             return entry
 
-        entry = (
-            await fetch()
-            if self.journal is None
-            else await self.journal.once("route", fetch)
-        )
+        entry = await fetch() if self.journal is None else await self.journal.once("route", fetch)
         return read(entry, Routed, "a journal cannot be read: route")
 
     async def _function(self, effect: Execute) -> Executed:
@@ -527,9 +490,7 @@ class TurnRunner:
     async def nested(self, key: str, fetch: Any) -> Entry:
         """Get a result under a key of its own, for the work of a function."""
         entry: Entry = (
-            await fetch()
-            if self.journal is None
-            else await self.journal.keyed(key, fetch)
+            await fetch() if self.journal is None else await self.journal.keyed(key, fetch)
         )
         return without_kind(entry)
 
@@ -537,28 +498,18 @@ class TurnRunner:
         """Return the seconds that the host's own code may take. `limit` is the time left for the
         run."""
         left = None if self._alone else self.left()
-        return min(
-            math.inf if left is None else left, math.inf if limit is None else limit
-        )
+        return min(math.inf if left is None else left, math.inf if limit is None else limit)
 
     # -- the end
 
     async def commit(
-        self,
-        kind: Kind,
-        session: Session,
-        loaded: LoadedSession,
-        usage: Usage,
+        self, kind: Kind, session: Session, loaded: LoadedSession, usage: Usage
     ) -> TurnResult:
         """Write the turn that led from the loaded conversation to `session`."""
         own = session.definition == self.host.identity
         now = self.host.now()
         record = TurnRecord(
-            kind=kind,
-            turn=session.turn,
-            usage=usage,
-            events=tuple(self.events),
-            time=now,
+            kind=kind, turn=session.turn, usage=usage, events=tuple(self.events), time=now
         )
         number = loaded.version + 1
         request_ids = record.request_ids
@@ -567,9 +518,7 @@ class TurnRunner:
         lean, located = session, loaded.located
         large: Mapping[str, Reference] = {}
         if located or len(record_text) > LARGE:  # else no value on record is large
-            lean, large, located = without_large(
-                session, located, {number: record.events}
-            )
+            lean, large, located = without_large(session, located, {number: record.events})
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,

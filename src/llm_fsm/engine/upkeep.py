@@ -1,4 +1,5 @@
-"""Work that has no caller, for every machine of a host: unfinished turns, accepted messages, time-outs, sinks.
+"""Work that has no caller, for every machine of a host: unfinished turns, accepted messages,
+time-outs, sinks.
 
 `llm-fsm worker` and `llm-fsm serve` run it. Any number of them may look at one store: the lock of a
 conversation decides who does its work. A look reads what is open or due, and no idle conversation.
@@ -112,7 +113,8 @@ class Upkeep:
                 self._listeners[key] = asyncio.create_task(self._hear(listen))
         left = self._listeners.keys() - self._stores.keys()
         gone = {self._listeners.pop(key) for key in left}
-        while gone:  # again and again, because a driver may lose a cancellation, see `_is_cancelled`
+        # again and again, because a driver may lose a cancellation, see `_is_cancelled`
+        while gone:
             for task in gone:
                 task.cancel()
             _, gone = await asyncio.wait(gone, timeout=_CANCEL_AGAIN)
@@ -155,7 +157,9 @@ class Upkeep:
             await asyncio.gather(*left, return_exceptions=True)
 
     async def _look_at(self, store: Store, machines: Mapping[str, AsyncMachine]) -> None:
-        """Look at one store: first with one query for all machines, then for each if there is something."""
+        """Look at one store: first with one query for all machines, then for each if there is
+        something.
+        """
         whole = adapted(store)
         found: list[tuple[str, str]] = []
         if await whole.unfinished(1, machines.keys()):
@@ -196,9 +200,12 @@ class Upkeep:
         """Free the place of some work, and look again at once if other work waits for a place."""
         self._running.pop(key, None)
         if self._crowded and len(self._running) <= self._concurrency // 2:
-            self.wake()  # at half, because a look for each free place would read the store too often
+            # at half, because a look for each free place would read the store too often
+            self.wake()
 
-    async def _work(self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _work(
+        self, key: tuple[str, str], work: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> None:
         try:
             done = await work()
         except Exception as error:  # it stays due or unfinished
@@ -224,7 +231,8 @@ class Upkeep:
 def _is_cancelled() -> bool:
     """Return true if the task was asked to end.
 
-    `asyncio.wait_for` of Python 3.11, which redis-py uses, goes on if what it waits for ends at the same moment.
+    `asyncio.wait_for` of Python 3.11, which redis-py uses, goes on if what it waits for ends at the
+    same moment.
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
@@ -254,7 +262,9 @@ async def _accepted(
 
 
 async def _due(store: Store, definition: str, now: float) -> Sequence[str]:
-    """Return the conversations of a definition that have something due, without runs that begin just now."""
+    """Return the conversations of a definition that have something due, without runs that begin
+    just now.
+    """
     rows = await store.due(now, _ROWS, definition)
     left = [row for row in rows if row.kind != "run" or row.time <= now - _BEGUN_BEFORE]
     return [row.conversation_id for row in left]

@@ -83,13 +83,9 @@ def checked_history(history: Iterable[Any] | None) -> tuple[tuple[str, str], ...
     """
     found = []
     for said in checked_list(history or (), "history"):
-        role, text = (
-            (said.role, said.text) if isinstance(said, Message) else _pair(said)
-        )
+        role, text = (said.role, said.text) if isinstance(said, Message) else _pair(said)
         if role not in ("user", "assistant"):
-            raise ValueError(
-                f"the roles of a history are user and assistant, not {role!r:.40}"
-            )
+            raise ValueError(f"the roles of a history are user and assistant, not {role!r:.40}")
         found.append((role, checked_message(text)))
     if found and found[-1][0] == "user":
         raise ValueError("the history ends with a message of the user; send that one")
@@ -113,9 +109,7 @@ def checked_timezone(name: str) -> str:
 def _pair(said: object) -> tuple[object, object]:
     if isinstance(said, tuple | list) and len(said) == 2:
         return said[0], said[1]
-    raise ValueError(
-        f"a message of a history is a pair of role and text, not {said!r:.60}"
-    )
+    raise ValueError(f"a message of a history is a pair of role and text, not {said!r:.60}")
 
 
 def checked_speaker(name: object) -> str:
@@ -246,9 +240,7 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
     check_known(program, session)
     if given.state is not None and given.state not in program.states:
         known = ", ".join(program.states)
-        raise ValueError(
-            f"there is no state {given.state!r} to move to; the states are {known}"
-        )
+        raise ValueError(f"there is no state {given.state!r} to move to; the states are {known}")
     if given.state is not None and session.pause is not None:
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
@@ -283,9 +275,7 @@ def check_known(program: CompiledMachine, session: Session) -> None:
         )
 
 
-def expected(
-    program: CompiledMachine, session: Session, pause_id: str | None
-) -> Paused:
+def expected(program: CompiledMachine, session: Session, pause_id: str | None) -> Paused:
     """Return the pause that an answer is for.
 
     Raises:
@@ -297,11 +287,7 @@ def expected(
         return pause
     name = f"conversation {session.conversation_id!r}"
     if session.settled is not None and pause_id in (None, session.settled[0]):
-        how = (
-            "was answered already"
-            if session.settled[1] == "answered"
-            else "has expired"
-        )
+        how = "was answered already" if session.settled[1] == "answered" else "has expired"
         raise ConversationConflict(
             f"what {name} waited for {how}; this answer was not used; {_now(session)}"
         )
@@ -360,7 +346,5 @@ def fitting(pause: Paused, value: object, *, quotes: bool = True) -> Any:
         plain, reason = as_schema(pause.schema, compile_shape(pause.schema).fault, plain)
     if reason is not None:
         told = reason if quotes else "its schema refuses the value"
-        raise ValueError(
-            f"the answer does not fit what {pause.what!r} waits for: {told}"
-        )
+        raise ValueError(f"the answer does not fit what {pause.what!r} waits for: {told}")
     return plain

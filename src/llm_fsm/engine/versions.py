@@ -19,12 +19,7 @@ from pydantic import ValidationError
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.registry import Handler
-from llm_fsm.errors import (
-    ConfigurationError,
-    ConversationConflict,
-    DefinitionError,
-    StoreError,
-)
+from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import kept_definition
@@ -60,16 +55,14 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
         return Policy(name=given)
     raise ConfigurationError(
         f'on_change is "pin", "migrate", "reject" or a map {{"states": {{…}}, "keys": {{…}}}}, '
-        f'not {given!r}'
+        f"not {given!r}"
     )
 
 
 class DefinitionVersions:
     """The machine's own version, and older versions while they are needed."""
 
-    def __init__(
-        self, services: Services, program: CompiledMachine, policy: Policy
-    ) -> None:
+    def __init__(self, services: Services, program: CompiledMachine, policy: Policy) -> None:
         check_change(policy.change, program)
         self.current = Deployment(services, program)
         self.policy = policy
@@ -86,9 +79,7 @@ class DefinitionVersions:
         program = self.current.program
         machines = (program, *program.flows.values())
         states = chain(*(one.states for one in machines), self.policy.change.states)
-        self._services.add_handler(
-            handler, tuple(dict.fromkeys(states)), self.current.name
-        )
+        self._services.add_handler(handler, tuple(dict.fromkeys(states)), self.current.name)
 
     async def find(self, session: Session) -> Deployment | None:
         """Find the version that a conversation is pinned to; None if its definition is unknown."""
@@ -145,9 +136,7 @@ class DefinitionVersions:
 
 def _compiled(identity: str, text: str, like: CompiledMachine) -> CompiledMachine:
     try:
-        return compile_flows(
-            read_document(text), like.prompts, like.pieces or no_pieces
-        )
+        return compile_flows(read_document(text), like.prompts, like.pieces or no_pieces)
     except (ValidationError, DefinitionError) as error:
         raise StoreError(
             f"the definition {identity[:12]} that the store keeps for its conversations cannot "

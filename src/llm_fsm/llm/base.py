@@ -1,12 +1,14 @@
 """The port to models: a request goes in, a reply comes out.
 
-An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives. Both take an
-`LLMRequest`. `complete` returns a `ModelReply` or raises `ModelError`, and raises nothing else. The error is
-`retryable` if the same call may succeed later. An adapter does not parse or judge the reply.
+An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives.
+Both take an `LLMRequest`. `complete` returns a `ModelReply` or raises `ModelError`, and raises
+nothing else. The error is `retryable` if the same call may succeed later. An adapter does not parse
+or judge the reply.
 
-`stream` yields the reply's text in pieces, in order, and the `ModelReply` last. After the first piece, it never sends
-the request again. `aclose` frees connections, if there are any. `reply_form` returns the form of a reply that the
-model's schemas take; see `form_of`. `name`, if there is one, is the model's name in the trace of a call that fails.
+`stream` yields the reply's text in pieces, in order, and the `ModelReply` last. After the first
+piece, it never sends the request again. `aclose` frees connections, if there are any. `reply_form`
+returns the form of a reply that the model's schemas take; see `form_of`. `name`, if there is one,
+is the model's name in the trace of a call that fails.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ def form_of(llm: object, model: str | None) -> TakenForm:
     """Return the form of a reply that a model takes.
 
     Args:
-        llm: The adapter. Its `reply_form(model)` gives the form. Without that method, the form is "list", which strict
-            schemas of every provider take.
+        llm: The adapter. Its `reply_form(model)` gives the form. Without that method, the form is
+            "list", which strict schemas of every provider take.
         model: The name of the model; None: the adapter's own.
 
     Returns:
@@ -105,7 +107,11 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
             raise
         listener.give_up()
         reply: ModelReply = await llm.complete(request)
-        return replace(reply, attempts=reply.attempts + (error.attempts or 1), seconds=reply.seconds + error.seconds)
+        return replace(
+            reply,
+            attempts=reply.attempts + (error.attempts or 1),
+            seconds=reply.seconds + error.seconds,
+        )
     return last
 
 

@@ -1,17 +1,19 @@
 """Record the replies of a real model in a cassette, and play them back.
 
-A cassette has one JSON object a line (JSON Lines, UTF-8). Lines are appended as replies arrive, so that a crash loses
-at most the last one:
+A cassette has one JSON object a line (JSON Lines, UTF-8). Lines are appended as replies arrive, so
+that a crash loses at most the last one:
 
     {"fingerprint": "…", "state": "ask_name", "user": "I'm Ada",
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
-               "input_tokens": 812, "cached_tokens": 640, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
+               "input_tokens": 812, "cached_tokens": 640, "output_tokens": 40, "seconds": 1.2,
+               "cost": 0.0004}}
 
 A reply has `"form": "list"` if the prompt asked for a list of updates.
 
-`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`. `user` is null if there was
-no user message. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such objects
-is also read. A cassette has no keys, URLs or headers, but it has the messages of users.
+`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`. `user`
+is null if there was no user message. A reply that calls tools has `tool_calls`: [{"id", "name",
+"arguments"}]. A JSON list of such objects is also read. A cassette has no keys, URLs or headers,
+but it has the messages of users.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class RecordedReply(Struct, frozen=True, kw_only=True):
 def fingerprint(request: LLMRequest) -> str:
     """Return the SHA-256 of the request's messages, independent of the time."""
     messages = [
-        {**message.to_dict(), "content": _NOW.sub("", message.content)} for message in request.messages
+        {**message.to_dict(), "content": _NOW.sub("", message.content)}
+        for message in request.messages
     ]
     text = json.dumps(messages, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -81,7 +84,9 @@ def read_cassette(path: str | Path) -> list[RecordedReply]:
     try:
         text = read_replies(path).decode()
     except OSError as error:
-        raise ConfigurationError(f"cassette: cannot read {path}: {error.strerror or error}") from error
+        raise ConfigurationError(
+            f"cassette: cannot read {path}: {error.strerror or error}"
+        ) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"cassette: cannot read {path}: {error}") from error
     return [_entry(item, f"{path}:{number}") for number, item in _items(text, path)]
@@ -90,15 +95,19 @@ def read_cassette(path: str | Path) -> list[RecordedReply]:
 class ReplayLLM:
     """Plays a cassette back.
 
-    Requests with the same messages get the same replies, in recorded order. The last one repeats. With `match="words"`,
-    only the state and the user's message count, so that a cassette survives changes of the prompts. An unknown request
-    raises ModelError.
+    Requests with the same messages get the same replies, in recorded order. The last one repeats.
+    With `match="words"`, only the state and the user's message count, so that a cassette survives
+    changes of the prompts. An unknown request raises ModelError.
     """
 
     reads_view = True
 
     def __init__(
-        self, entries: Iterable[RecordedReply], *, match: Match = "exact", name: str = "the cassette"
+        self,
+        entries: Iterable[RecordedReply],
+        *,
+        match: Match = "exact",
+        name: str = "the cassette",
     ) -> None:
         self._match = match
         self._name = name
@@ -138,14 +147,14 @@ class ReplayLLM:
         if not recorded:
             known = "it is empty"
         elif self._match == "exact" and _quote(user) in same:
-            known = (
-                "it has that message, but with another prompt or history: record again, or use match='words'"
-            )
+            known = "it has that message, but with another prompt or history: record again, or use match='words'"
         elif same:
             known = f"for that state it has {held}"
         else:
             known = f"it has the states {', '.join(sorted({entry.state for entry in recorded}))}"
-        return ModelError(f"{self._name} has no reply to {_quote(user)} in state {state!r}; {known}")
+        return ModelError(
+            f"{self._name} has no reply to {_quote(user)} in state {state!r}; {known}"
+        )
 
 
 class RecordingLLM:
@@ -162,7 +171,9 @@ class RecordingLLM:
         return form_of(self._llm, model)
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the model and record its reply. Raises the model's ModelError, and then records nothing."""
+        """Ask the model and record its reply. Raises the model's ModelError, and then records
+        nothing.
+        """
         reply = await self._llm.complete(request)
         self._record(request, reply)
         return reply
@@ -178,11 +189,15 @@ class RecordingLLM:
     def _record(self, request: LLMRequest, reply: ModelReply) -> None:
         state, user = _said(request)
         form = "object" if request.schema is None else request.schema.form
-        entry = RecordedReply(fingerprint=fingerprint(request), state=state, user=user, reply=reply, form=form)
+        entry = RecordedReply(
+            fingerprint=fingerprint(request), state=state, user=user, reply=reply, form=form
+        )
         try:
             _append(self._path, entry.to_json().encode() + b"\n")
         except OSError as error:
-            raise ModelError(f"cassette: cannot write {self._path}: {error.strerror or error}") from error
+            raise ModelError(
+                f"cassette: cannot write {self._path}: {error.strerror or error}"
+            ) from error
 
     async def aclose(self) -> None:
         """Close the model, if it can be closed."""
@@ -203,7 +218,9 @@ def _said(request: LLMRequest) -> tuple[str, str | None]:
     view = request.view
     if view is not None:
         return view.state, view.user
-    last = next((message.content for message in reversed(request.messages) if message.role == "user"), None)
+    last = next(
+        (message.content for message in reversed(request.messages) if message.role == "user"), None
+    )
     return request.state, last
 
 
@@ -223,7 +240,9 @@ def _items(text: str, path: str | Path) -> Iterator[tuple[int, Any]]:
             yield number, json.loads(line)
         except (ValueError, RecursionError) as error:
             if number < len(lines) and not _cut(line):
-                raise ConfigurationError(f"cassette: {path}:{number} is not JSON: {error}") from error
+                raise ConfigurationError(
+                    f"cassette: {path}:{number} is not JSON: {error}"
+                ) from error
 
 
 def _cut(line: str) -> bool:
@@ -241,4 +260,6 @@ def _entry(item: Any, where: str) -> RecordedReply:
 def _quote(user: str | None) -> str:
     if user is None:
         return "the greeting"
-    return json.dumps(user if len(user) <= _QUOTED else user[: _QUOTED - 1] + "…", ensure_ascii=False)
+    return json.dumps(
+        user if len(user) <= _QUOTED else user[: _QUOTED - 1] + "…", ensure_ascii=False
+    )

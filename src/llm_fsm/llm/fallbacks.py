@@ -37,7 +37,9 @@ class Fallbacks:
         raise _all_failed(failures) from failures[-1]
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Yield the first reply while it arrives. A model that fails after its first piece is not replaced."""
+        """Yield the first reply while it arrives. A model that fails after its first piece is not
+        replaced.
+        """
         failures: list[ModelError] = []
         for model, asked in self._asked(request):
             begun = False
@@ -49,7 +51,10 @@ class Fallbacks:
             except ModelError as error:
                 if begun:
                     tried, waited = _spent(failures)
-                    error.attempts, error.seconds = tried + (error.attempts or 1), waited + error.seconds
+                    error.attempts, error.seconds = (
+                        tried + (error.attempts or 1),
+                        waited + error.seconds,
+                    )
                     raise
                 failures.append(error)
             else:

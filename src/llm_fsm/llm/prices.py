@@ -1,9 +1,10 @@
 """The cost of a reply, by a small copy of litellm's price list.
 
-    python -m llm_fsm.llm.prices       makes a new copy from the installed litellm, without importing it
+    python -m llm_fsm.llm.prices       makes a new copy from the installed litellm, without
+    importing it
 
-The copy is `prices.json`: {"date": …, "prices": {provider: {model: [input, output, cached input]}}}.
-Prices are US dollars a token.
+The copy is `prices.json`: {"date": …, "prices": {provider: {model: [input, output, cached
+input]}}}. Prices are US dollars a token.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _LIST = "model_prices_and_context_window_backup.json"
 _MODES = ("chat", "responses")
 
 
-def cost_of(provider: str, model: str, input_tokens: int, output_tokens: int, cached_tokens: int) -> float:
+def cost_of(
+    provider: str, model: str, input_tokens: int, output_tokens: int, cached_tokens: int
+) -> float:
     """Price one reply.
 
     Args:
@@ -62,7 +65,12 @@ def _copied(listed: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
     for name, entry in listed.items():
         provider = entry.get("litellm_provider")
         costs = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-        if provider not in wanted or entry.get("mode") not in _MODES or None in costs or not any(costs):
+        if (
+            provider not in wanted
+            or entry.get("mode") not in _MODES
+            or None in costs
+            or not any(costs)
+        ):
             continue
         cached = entry.get("cache_read_input_token_cost")
         model = name.removeprefix(f"{provider}/")
@@ -80,7 +88,10 @@ def main() -> int:
     today = datetime.now(UTC).date().isoformat()
     lines = [
         f" {json.dumps(provider)}: {{\n"
-        + ",\n".join(f"  {json.dumps(model)}: {json.dumps(prices)}" for model, prices in sorted(models.items()))
+        + ",\n".join(
+            f"  {json.dumps(model)}: {json.dumps(prices)}"
+            for model, prices in sorted(models.items())
+        )
         + "\n }"
         for provider, models in _copied(listed).items()
     ]

@@ -1,8 +1,8 @@
 """Providers of models: their addresses, keys and habits, known without importing litellm.
 
-`provider/model` goes straight to `base_url` if the provider speaks OpenAI's chat completions, and through litellm
-otherwise. Anthropic is asked through litellm: its compatible address takes neither a schema nor cached prompts. The
-addresses are those of each provider's documentation.
+`provider/model` goes straight to `base_url` if the provider speaks OpenAI's chat completions, and
+through litellm otherwise. Anthropic is asked through litellm: its compatible address takes neither
+a schema nor cached prompts. The addresses are those of each provider's documentation.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class Provider:
 
     Args:
         base_url: The address before `/chat/completions`; "" if only litellm can ask it.
-        keys: Environment variables that may hold the key, in order. There are none for a local server, or if the
-            provider needs several settings or any one of many variables.
+        keys: Environment variables that may hold the key, in order. There are none for a local
+            server, or if the provider needs several settings or any one of many variables.
         gateways: Environment variables that may hold another address, as its own SDK reads them.
         prices: The provider's name in the list of prices.
         first_mode: The reply form to begin with.
         optional_keys: True if a strict schema may have optional properties.
         schema_beside_tools: True if a schema is also enforced when tools are offered.
-        narrow: True if each request gets a schema of what it can pick. Providers that cache schemas get one for all.
+        narrow: True if each request gets a schema of what it can pick. Providers that cache schemas
+            get one for all.
         list_limits: True if a strict schema may have `maxItems`, by the provider's documentation.
     """
 
@@ -47,7 +48,9 @@ class Provider:
 
     @property
     def reply_form(self) -> TakenForm:
-        """The form of a reply that its schemas take. Where each request gets a schema of its own, both are as good."""
+        """The form of a reply that its schemas take. Where each request gets a schema of its own,
+        both are as good.
+        """
         if not self.optional_keys:
             return "list"
         return "either" if self.narrow else "object"
@@ -56,7 +59,9 @@ class Provider:
 UNKNOWN: Final = Provider(narrow=True)
 """The habits of a server with an unknown address."""
 LOCAL: Final = Provider(optional_keys=True, narrow=True)
-"""The habits of a server on this machine or in this network: a grammar holds the model to the schema."""
+"""The habits of a server on this machine or in this network: a grammar holds the model to the
+schema.
+"""
 
 PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
     {
@@ -69,9 +74,14 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             list_limits=True,
         ),
         "mistral": Provider(
-            base_url="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",), prices="mistral", optional_keys=True
+            base_url="https://api.mistral.ai/v1",
+            keys=("MISTRAL_API_KEY",),
+            prices="mistral",
+            optional_keys=True,
         ),
-        "groq": Provider(base_url="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",), prices="groq"),
+        "groq": Provider(
+            base_url="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",), prices="groq"
+        ),
         "deepseek": Provider(
             base_url="https://api.deepseek.com/v1",
             keys=("DEEPSEEK_API_KEY",),
@@ -79,9 +89,13 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             first_mode="tool",
             optional_keys=True,
         ),
-        "xai": Provider(base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",), prices="xai", optional_keys=True),
+        "xai": Provider(
+            base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",), prices="xai", optional_keys=True
+        ),
         "openrouter": Provider(
-            base_url="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY", "OR_API_KEY"), prices="openrouter"
+            base_url="https://openrouter.ai/api/v1",
+            keys=("OPENROUTER_API_KEY", "OR_API_KEY"),
+            prices="openrouter",
         ),
         "together_ai": Provider(
             base_url="https://api.together.xyz/v1",
@@ -95,7 +109,9 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             prices="fireworks_ai",
             optional_keys=True,
         ),
-        "cerebras": Provider(base_url="https://api.cerebras.ai/v1", keys=("CEREBRAS_API_KEY",), prices="cerebras"),
+        "cerebras": Provider(
+            base_url="https://api.cerebras.ai/v1", keys=("CEREBRAS_API_KEY",), prices="cerebras"
+        ),
         "gemini": Provider(
             base_url="https://generativelanguage.googleapis.com/v1beta/openai",
             keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -104,8 +120,12 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             list_limits=True,
         ),
         "ollama": Provider(base_url="http://localhost:11434/v1", optional_keys=True, narrow=True),
-        "ollama_chat": Provider(base_url="http://localhost:11434/v1", optional_keys=True, narrow=True),
-        "hosted_vllm": Provider(base_url="http://localhost:8000/v1", optional_keys=True, narrow=True),
+        "ollama_chat": Provider(
+            base_url="http://localhost:11434/v1", optional_keys=True, narrow=True
+        ),
+        "hosted_vllm": Provider(
+            base_url="http://localhost:8000/v1", optional_keys=True, narrow=True
+        ),
         "lm_studio": Provider(base_url="http://localhost:1234/v1", optional_keys=True, narrow=True),
     }
 )
@@ -128,7 +148,12 @@ BEHIND_LITELLM: Final[Mapping[str, Provider]] = MappingProxyType(
 """The best-known providers that litellm asks. It knows more."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {"together": "together_ai", "fireworks": "fireworks_ai", "vllm": "hosted_vllm", "lmstudio": "lm_studio"}
+    {
+        "together": "together_ai",
+        "fireworks": "fireworks_ai",
+        "vllm": "hosted_vllm",
+        "lmstudio": "lm_studio",
+    }
 )
 """Other names of the same providers."""
 
@@ -165,7 +190,9 @@ def provider_of(model: str) -> str:
 
 
 def owner_of(model: str) -> str:
-    """Return the owner of a model's key: its provider, or the model itself if only litellm knows the provider."""
+    """Return the owner of a model's key: its provider, or the model itself if only litellm knows
+    the provider.
+    """
     return provider_of(model) or model
 
 
@@ -192,7 +219,9 @@ def gateway_of(provider: Provider, environ: Mapping[str, str]) -> str:
 
 
 def local_provider_of(model: str) -> str:
-    """Return the provider of a model whose name begins with one that runs on the user's own machine; else ""."""
+    """Return the provider of a model whose name begins with one that runs on the user's own
+    machine; else "".
+    """
     name = provider_of(model)
     provider = direct(name)
     return name if provider is not None and "/" in model and provider.narrow else ""

@@ -2,12 +2,13 @@
 
 A refusal is one of four:
 
-    form      the request has a form that the model does not take: send a simpler one, and remember that
-    reply     the model's own reply was refused: ask again, and remember nothing
+    form      the request has a form that the model does not take: send a simpler one, and remember
+    that reply     the model's own reply was refused: ask again, and remember nothing
     account   somebody must pay, or raise a limit: stop, and say so
     moment    it is too much at this moment: try again, after `Retry-After`
 
-The first row of the table that fits decides. An answer that fits none is judged by its status alone.
+The first row of the table that fits decides. An answer that fits none is judged by its status
+alone.
 """
 
 from __future__ import annotations

@@ -4,13 +4,15 @@
     scripted:FILE, replay:FILE   replies from a file
     any name with a base_url     an OpenAI-compatible server, directly
     NAME:…, NAME/…               an adapter of another package
-    provider/model, model        a provider: directly where `llm_fsm.llm.providers` has its address, else litellm
-    litellm:provider/model       a provider, through litellm
+    provider/model, model        a provider: directly where `llm_fsm.llm.providers` has its address,
+    else litellm litellm:provider/model       a provider, through litellm
 
-Another package adds an adapter by the entry point group `llm_fsm.llms`. The entry point's name is the part of the
-model's name before the first ":" or "/". It refers to a callable `(model, *, api_key, environ) -> LLM`.
+Another package adds an adapter by the entry point group `llm_fsm.llms`. The entry point's name is
+the part of the model's name before the first ":" or "/". It refers to a callable `(model, *,
+api_key, environ) -> LLM`.
 
-An adapter's module is imported only when it is chosen, because aiohttp and litellm are slow to import.
+An adapter's module is imported only when it is chosen, because aiohttp and litellm are slow to
+import.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ def resolve(
     """Return the adapter for a model.
 
     Args:
-        model: A name as above, or an object with `complete`, which is returned. None takes `LLM_FSM_MODEL`.
+        model: A name as above, or an object with `complete`, which is returned. None takes
+            `LLM_FSM_MODEL`.
         base_url: The URL of an OpenAI-compatible server. None takes `LLM_FSM_BASE_URL`.
         api_key: The key for it. With a URL, None takes `LLM_FSM_API_KEY`.
         environ: The environment variables.
@@ -118,7 +121,9 @@ def resolve_all(
     if (base_url if base_url is not None else environ.get("LLM_FSM_BASE_URL", "")).strip():
         keys = [api_key] * len(named)
     else:
-        keys = [api_key if isinstance(name, str) and _owner(name) == owner else None for name in named]
+        keys = [
+            api_key if isinstance(name, str) and _owner(name) == owner else None for name in named
+        ]
     found = [
         resolve(model, base_url=base_url, api_key=key, environ=environ)
         for model, key in zip(models, keys, strict=True)
@@ -191,10 +196,20 @@ def _check_name(name: str) -> None:
     if separator == "/" or provider_of(name):
         return
     if separator == ":" and known_provider(scheme):
-        raise ConfigurationError(f"unknown model {name!r}; did you mean {name.replace(':', '/', 1)!r}?")
-    known = ["offline", *WITH_FILE, *PROVIDERS, *BEHIND_LITELLM, *entry_points(group=ENTRY_POINTS).names]
+        raise ConfigurationError(
+            f"unknown model {name!r}; did you mean {name.replace(':', '/', 1)!r}?"
+        )
+    known = [
+        "offline",
+        *WITH_FILE,
+        *PROVIDERS,
+        *BEHIND_LITELLM,
+        *entry_points(group=ENTRY_POINTS).names,
+    ]
     for near in get_close_matches(scheme.lower(), known, n=1, cutoff=0.75):
-        raise ConfigurationError(f"unknown model {name!r}; did you mean {near + name[len(scheme) :]!r}?")
+        raise ConfigurationError(
+            f"unknown model {name!r}; did you mean {near + name[len(scheme) :]!r}?"
+        )
     if separator == ":":
         raise ConfigurationError(
             f"unknown model {name!r}: there is no adapter {scheme!r}. Known are offline, scripted:FILE, "

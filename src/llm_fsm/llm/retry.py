@@ -1,7 +1,8 @@
 """The rules for sending a request to a provider again, and for the wait before that.
 
-Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015). A provider's
-Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the deadline.
+Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015). A
+provider's Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the
+deadline.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class RetryPolicy:
         attempts: Requests sent for one reply, at most.
         base: Longest wait after the first failure, in seconds; it doubles with each further one.
         cap: Longest wait, in seconds.
-        attempt_timeout: Seconds for one request. None: the remaining time of the reply, which asks a slow model once;
-            60 if the caller gave no limit.
+        attempt_timeout: Seconds for one request. None: the remaining time of the reply, which asks
+            a slow model once; 60 if the caller gave no limit.
     """
 
     attempts: int = 4
@@ -55,13 +56,17 @@ class RetryPolicy:
         return UNLIMITED_ATTEMPT if self.attempt_timeout is None else self.attempt_timeout
 
     def idle_for(self, timeout: float | None) -> float:
-        """Return the seconds to wait for the next piece of a stream. `timeout`: the time of the request, if limited."""
+        """Return the seconds to wait for the next piece of a stream. `timeout`: the time of the
+        request, if limited.
+        """
         if timeout is None or self.attempt_timeout is not None:
             return self.idle_timeout
         return timeout
 
     def wait(self, failures: int, retry_after: float | None, chance: float) -> float:
-        """Return the seconds to wait after this many failures; `chance` is a random number of [0, 1)."""
+        """Return the seconds to wait after this many failures; `chance` is a random number of [0,
+        1).
+        """
         jittered = chance * min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
         return max(jittered, retry_after or 0.0)
 
@@ -81,7 +86,9 @@ def is_retryable(status: int) -> bool:
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Return the seconds to wait by a Retry-After header, a number or an HTTP date; `now`: seconds since the epoch."""
+    """Return the seconds to wait by a Retry-After header, a number or an HTTP date; `now`: seconds
+    since the epoch.
+    """
     if not value:
         return None
     try:
@@ -109,13 +116,17 @@ class Retries:
     def __enter__(self) -> None:
         """Add the requests and time of this call to the ModelError with which it ends."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         if isinstance(error, ModelError):
             error.attempts += self.sent  # added to those of another call that replaced this one
             error.seconds = self.seconds
 
     async def instead(self, call: Awaitable[ModelReply]) -> ModelReply:
-        """Await another call that replaces this one, and add this one's requests and time. Raises its ModelError."""
+        """Await another call that replaces this one, and add this one's requests and time. Raises
+        its ModelError.
+        """
         with self:
             reply = await call
         return replace(reply, attempts=self.sent + reply.attempts, seconds=self.seconds)
@@ -129,7 +140,8 @@ class Retries:
         """Await `attempt(seconds it may take)` until it succeeds.
 
         Raises:
-            ModelError: Its error, if that is not retryable or the attempts are used up; a retryable one after the time.
+            ModelError: Its error, if that is not retryable or the attempts are used up; a retryable
+                one after the time.
         """
 
         limited = self._deadline < math.inf and self._policy.attempt_timeout is None
@@ -159,10 +171,14 @@ class Retries:
         return self._deadline - self._pacing.now()
 
     def _is_over(self, last: ModelError, failures: int, wait: float) -> bool:
-        return failures >= self._policy.attempts or self._asks_too_much(last) or wait >= self._left()
+        return (
+            failures >= self._policy.attempts or self._asks_too_much(last) or wait >= self._left()
+        )
 
     def _asks_too_much(self, last: ModelError) -> bool:
-        most = max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
+        most = (
+            max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
+        )
         return (last.retry_after or 0.0) > most
 
     def _give_up(self, last: ModelError, failures: int) -> NoReturn:
@@ -176,9 +192,8 @@ class Retries:
     def _out_of_time(self, last: ModelError | None) -> ModelError:
         limit = self._deadline - self._started
         reason = f"; the last one failed: {last}" if last else ""
-        message = (
-            f"the model did not answer within the {in_words(limit)} s left for it ({self._count()}{reason}); {LONGER}"
-        )
+        tried = f"{self._count()}{reason}"
+        message = f"the model did not answer within the {in_words(limit)} s left for it ({tried}); {LONGER}"
         return _again(message, last)
 
     def _count(self) -> str:
@@ -189,5 +204,9 @@ def _again(message: str, last: ModelError | None) -> ModelError:
     if last is None:
         return ModelError(message, retryable=True)
     return ModelError(
-        message, retryable=True, status=last.status, retry_after=last.retry_after, refusal=last.refusal
+        message,
+        retryable=True,
+        status=last.status,
+        retry_after=last.retry_after,
+        refusal=last.refusal,
     )

@@ -19,10 +19,13 @@ class Router:
     Args:
         name: The model of requests that name none.
         owner: Returns the provider's name of a model; "" means that of `name`.
-        make: Makes the adapter of a model. Raises ConfigurationError, for example if the provider's key is missing.
+        make: Makes the adapter of a model. Raises ConfigurationError, for example if the provider's
+            key is missing.
     """
 
-    def __init__(self, name: str, *, owner: Callable[[str], str], make: Callable[[str], LLM]) -> None:
+    def __init__(
+        self, name: str, *, owner: Callable[[str], str], make: Callable[[str], LLM]
+    ) -> None:
         self.name = name
         self._owner = owner
         self._make = make

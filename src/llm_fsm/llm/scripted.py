@@ -19,15 +19,17 @@ ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
 class ScriptedLLM:
     """A model that takes the next reply of a list for each call.
 
-    A reply that is text is answered as it is, and a dict as its JSON. A dict with `tool_calls`, as `calls` makes it,
-    calls tools. An exception is raised. A callable receives the request and returns a text or dict.
+    A reply that is text is answered as it is, and a dict as its JSON. A dict with `tool_calls`, as
+    `calls` makes it, calls tools. An exception is raised. A callable receives the request and
+    returns a text or dict.
 
     Args:
         replies: The replies, in order.
         loop: True starts again after the last reply. Otherwise, a further call raises ModelError.
 
     Attributes:
-        requests: Every request, in order. If a callable is among the replies, requests carry the view of the turn.
+        requests: Every request, in order. If a callable is among the replies, requests carry the
+            view of the turn.
 
     Raises:
         TypeError: The replies are no list, or one has another type.
@@ -35,7 +37,9 @@ class ScriptedLLM:
 
     def __init__(self, replies: Sequence[ScriptedReply], *, loop: bool = False) -> None:
         if isinstance(replies, str | dict):
-            raise TypeError(f"ScriptedLLM takes a list of replies, not one {type(replies).__name__}")
+            raise TypeError(
+                f"ScriptedLLM takes a list of replies, not one {type(replies).__name__}"
+            )
         self.requests: list[LLMRequest] = []
         self._replies = [_prepare(reply, number) for number, reply in enumerate(replies, start=1)]
         self._loop = loop
@@ -80,7 +84,9 @@ class ScriptedLLM:
             return False
         called = used.get("calls") or used.get("tool_calls", ())
         names = [call["name"] for call in called]
-        return first.text == used.get("text", "") and names == [call.name for call in first.tool_calls]
+        return first.text == used.get("text", "") and names == [
+            call.name for call in first.tool_calls
+        ]
 
     def skip(self, number: int) -> None:
         """Leave out the next replies, because a conversation that goes on has used them.
@@ -134,7 +140,9 @@ class ScriptedLLM:
         made = _prepare(reply(request), index + 1)
         if isinstance(made, ModelReply):
             return made
-        raise TypeError(f"scripted reply {index + 1}: the callable returned another callable or an exception")
+        raise TypeError(
+            f"scripted reply {index + 1}: the callable returned another callable or an exception"
+        )
 
     def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Yield the text of the next reply in pieces of a few characters, and the reply last.
@@ -155,7 +163,8 @@ def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[
     """Make a reply that calls tools, for scripts.
 
     Args:
-        wanted: (tool, arguments) pairs. Arguments that are a text are sent as they are, so they may be broken.
+        wanted: (tool, arguments) pairs. Arguments that are a text are sent as they are, so they may
+            be broken.
         text: Text beside the calls.
 
     Returns:
@@ -173,7 +182,8 @@ def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...
     """Return the calls of a scripted reply.
 
     Args:
-        reply: The reply. A call is {"name", "arguments"}, or that under "function", as in OpenAI's form.
+        reply: The reply. A call is {"name", "arguments"}, or that under "function", as in OpenAI's
+            form.
         number: Number of the reply, from which ids are made.
 
     Raises:
@@ -186,21 +196,33 @@ def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...
     for place, call in enumerate(listed, start=1):
         asked = call.get("function", call) if isinstance(call, Mapping) else None
         if not isinstance(asked, Mapping) or not isinstance(asked.get("name"), str):
-            raise TypeError(f"scripted reply {number}: call {place} is no object with a name and arguments")
+            raise TypeError(
+                f"scripted reply {number}: call {place} is no object with a name and arguments"
+            )
         arguments = asked.get("arguments", {})
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        text = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        )
         made.append(
-            ToolCall(id=str(call.get("id") or f"call_{number}_{place}"), name=asked["name"], arguments=text)
+            ToolCall(
+                id=str(call.get("id") or f"call_{number}_{place}"),
+                name=asked["name"],
+                arguments=text,
+            )
         )
     return tuple(made)
 
 
 def words_beside(reply: Mapping[str, Any]) -> str:
-    """Return the text of a scripted reply that calls tools: `text`, `message`, or `content` as in OpenAI's form."""
+    """Return the text of a scripted reply that calls tools: `text`, `message`, or `content` as in
+    OpenAI's form.
+    """
     return str(reply.get("text") or reply.get("message") or reply.get("content") or "")
 
 
-def _prepare(reply: ScriptedReply, number: int) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:
+def _prepare(
+    reply: ScriptedReply, number: int
+) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:
     if isinstance(reply, dict) and "tool_calls" in reply:
         return ModelReply(
             text=words_beside(reply),

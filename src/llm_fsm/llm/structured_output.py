@@ -5,9 +5,9 @@
     json_object   `response_format` json_object: JSON of any form
     prompt        the prompt's words alone
 
-The adapter steps down only if a provider rejects a request for its form. If tools are offered too, few providers
-enforce a schema without preventing calls. Then only the prompt asks for the form, unless the endpoint is known to take
-both.
+The adapter steps down only if a provider rejects a request for its form. If tools are offered too,
+few providers enforce a schema without preventing calls. Then only the prompt asks for the form,
+unless the endpoint is known to take both.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _NO_TEMPERATURE = re.compile(
 def rejects_form(status: int, body: str, mode: Mode) -> bool:
     """Return true if an error answer means that the endpoint does not take this form of request.
 
-    It must name the form, or call something unsupported without naming another parameter. A server that fails because
-    of a form (500) must name it.
+    It must name the form, or call something unsupported without naming another parameter. A server
+    that fails because of a form (500) must name it.
     """
     words = claims(status, body, {*FORM_STATUS, 500})
     if mode == "prompt" or not words:
@@ -69,12 +69,16 @@ def rejects_tools(status: int, body: str) -> bool:
 
 
 def rejects_stream(status: int, body: str) -> bool:
-    """Return true if an error answer means that the endpoint, or this user's model there, has no streams."""
+    """Return true if an error answer means that the endpoint, or this user's model there, has no
+    streams.
+    """
     return STEPS["stream"].search(claims(status, body, FORM_STATUS)) is not None
 
 
 def rejects_temperature(error: ModelError) -> bool:
-    """Return true if an error means that the model takes only its own temperature or none, like reasoning models."""
+    """Return true if an error means that the model takes only its own temperature or none, like
+    reasoning models.
+    """
     said = str(error).lower()
     if error.status not in FORM_STATUS or "temperature" not in said:
         return False
@@ -89,7 +93,11 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
         form = {"name": schema.name, "strict": True, "schema": schema.schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
     if mode == "tool":
-        function = {"name": TOOL_NAME, "description": _TOOL_DESCRIPTION, "parameters": schema.schema}
+        function = {
+            "name": TOOL_NAME,
+            "description": _TOOL_DESCRIPTION,
+            "parameters": schema.schema,
+        }
         return {
             "tools": [{"type": "function", "function": function}],
             "tool_choice": {"type": "function", "function": {"name": TOOL_NAME}},
@@ -120,7 +128,9 @@ def has_own_temperature(model: str) -> bool:
 
 
 def rejects_limit(error: ModelError) -> bool:
-    """Return true if an error means that the limit of tokens does not fit, for example into the model's context."""
+    """Return true if an error means that the limit of tokens does not fit, for example into the
+    model's context.
+    """
     said = str(error).lower()
     return error.status in FORM_STATUS and _LIMIT.search(said) is not None
 
@@ -134,14 +144,16 @@ def _is_thought(text: str) -> bool:
 class ReplyModes:
     """The request forms that the models of one endpoint accept, as far as they are known.
 
-    A setting is in one of these sets after a first request showed it, and no request tries it again.
+    A setting is in one of these sets after a first request showed it, and no request tries it
+    again.
 
     Attributes:
         counts: It takes a request for token counts in a stream.
         untempered: Models that get no temperature.
         plain: Models that refuse parts of their own messages.
         unsystemed: Models without a system role.
-        renamed: Models that take the limit of tokens by its newer name, such as OpenAI's reasoning models.
+        renamed: Models that take the limit of tokens by its newer name, such as OpenAI's reasoning
+            models.
         unlimited: Models that refuse a limit of tokens that no author set.
         thinking: Models whose thoughts count as tokens of a reply.
     """
@@ -182,10 +194,11 @@ class ReplyModes:
     ) -> T:
         """Ask in the best mode that was not rejected yet, and step down after each rejection.
 
-        If a server fails (500) without a reason in a form that it has never answered, the next form is tried once. A
-        step is remembered after a simpler request was answered, and after a failure only if that has happened twice.
-        Without a schema, only the prompt asks for the form. After a rejected setting, `ask` is called again without
-        it, and later requests omit it if that was answered. Other errors of `ask` are raised.
+        If a server fails (500) without a reason in a form that it has never answered, the next form
+        is tried once. A step is remembered after a simpler request was answered, and after a
+        failure only if that has happened twice. Without a schema, only the prompt asks for the
+        form. After a rejected setting, `ask` is called again without it, and later requests omit it
+        if that was answered. Other errors of `ask` are raised.
 
         Args:
             model: The model.
@@ -208,7 +221,9 @@ class ReplyModes:
                 elif setting is not None and any(setting is known for known in sent):
                     setting.add(model)
                     left_out.append(setting)
-                elif self._may_fail_over(error, model, modes[step:], tools=tools) and failed is None:
+                elif (
+                    self._may_fail_over(error, model, modes[step:], tools=tools) and failed is None
+                ):
                     failed = error
                     step += 1
                 else:
@@ -231,20 +246,30 @@ class ReplyModes:
         return [setting for setting in settings if model not in setting]
 
     def _rejected_setting(self, error: ModelError, signed: Container[str]) -> set[str] | None:
-        """Return the models that do without a setting, if an error says that this one does; else None."""
+        """Return the models that do without a setting, if an error says that this one does; else
+        None.
+        """
         if rejects_temperature(error):
             return self.untempered
         if error.system_rejected:
             return self.unsystemed
-        if error.status in FORM_STATUS and any(word in signed for word in _WORD.findall(str(error))):
+        if error.status in FORM_STATUS and any(
+            word in signed for word in _WORD.findall(str(error))
+        ):
             return self.plain
         return None
 
-    def _may_fail_over(self, error: ModelError, model: str, modes: Sequence[Mode], *, tools: bool) -> bool:
-        """Return true if a server may fail because of the form, because it has never answered in it."""
+    def _may_fail_over(
+        self, error: ModelError, model: str, modes: Sequence[Mode], *, tools: bool
+    ) -> bool:
+        """Return true if a server may fail because of the form, because it has never answered in
+        it.
+        """
         if error.refusal or error.system_rejected:
             return False
-        return error.status == 500 and len(modes) > 1 and self._known.get((model, tools)) != modes[0]
+        return (
+            error.status == 500 and len(modes) > 1 and self._known.get((model, tools)) != modes[0]
+        )
 
     def limit_of(self, request: LLMRequest, model: str) -> int | None:
         """Return the most tokens of a reply as the model counts them; None for no limit.
@@ -259,7 +284,8 @@ class ReplyModes:
         return request.max_tokens + (THOUGHT_TOKENS if thinks else 0)
 
     def learn_thinking(self, request: LLMRequest, model: str, reply: ModelReply) -> bool:
-        """Return true if thoughts took all tokens of a reply for the first time, and remember the model.
+        """Return true if thoughts took all tokens of a reply for the first time, and remember the
+        model.
 
         The same request then has room for them.
         """
@@ -281,7 +307,9 @@ class ReplyModes:
         tools: bool = False,
         signed: Container[str] = (),
     ) -> T | ModelReply:
-        """Do the same as `settle` for a stream. If the model has no streams, use the reply of `whole`."""
+        """Do the same as `settle` for a stream. If the model has no streams, use the reply of
+        `whole`.
+        """
         if model in self._unstreamed:
             return await whole()
         try:

@@ -60,8 +60,7 @@ async def examine(store: Store) -> Sequence[StoreProblem]:
     await store.outbox(OutboxQuery(limit=1))
     own = getattr(store, "faults", None)
     found = [
-        StoreProblem(conversation_id="", what=what)
-        for what in (() if own is None else await own())
+        StoreProblem(conversation_id="", what=what) for what in (() if own is None else await own())
     ]
     found += [
         StoreProblem(conversation_id=stuck.conversation_id, what=stuck.why())
@@ -73,8 +72,7 @@ async def examine(store: Store) -> Sequence[StoreProblem]:
         for line in page:
             whats = await _settled(store, line, due)
             found += [
-                StoreProblem(conversation_id=line.conversation_id, what=what)
-                for what in whats
+                StoreProblem(conversation_id=line.conversation_id, what=what) for what in whats
             ]
         after = page[-1].conversation_id
     return found
@@ -95,9 +93,7 @@ async def _settled(store: Store, line: Listed, due: Due) -> Sequence[str]:
     try:
         async with store.lock(line.conversation_id, _WAIT):
             now = await line_of(store, line.conversation_id)
-            return (
-                () if now is None else await _complaints(store, now, await _due(store))
-            )
+            return () if now is None else await _complaints(store, now, await _due(store))
     except StoreError:  # a store that cannot be written gives no locks
         return found
 
@@ -111,9 +107,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
     try:
         texts = await store.records(name)
         if loaded.version != len(texts):
-            return (
-                f"its version is {loaded.version}, but it has {len(texts)} records",
-            )
+            return (f"its version is {loaded.version}, but it has {len(texts)} records",)
         session, _ = await SessionReader(store).read(name, loaded.session)
         records = [_parsed(number, text) for number, text in enumerate(texts, 1)]
         pinned = (
@@ -132,16 +126,11 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
         found.append("the listing shows another state than the session has")
     found += listing_faults(line, records, pinned)
     if loaded.definition_sha is not None and pinned is None:
-        found.append(
-            f"the definition that it is pinned to, {loaded.definition_sha}, is missing"
-        )
+        found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
     if not unfit and frozenset(due_rows(session)) != due.get(name, frozenset()):
         found.append("its rows of the due table are not those of its session")
     found += await _outbox_complaints(store, name, records)
-    return [
-        *found,
-        *await _inbox_complaints(store, name, list(zip(texts, records, strict=True))),
-    ]
+    return [*found, *await _inbox_complaints(store, name, list(zip(texts, records, strict=True)))]
 
 
 def _parsed(number: int, text: str) -> TurnRecord:
@@ -172,10 +161,7 @@ def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
         if row.sink == END_HANDLERS:
             return isinstance(told["text"], str)
         event = record.events[told["index"]]
-        return bool(
-            told["event"]["type"] == type(event).__name__
-            and told["kind"] == record.kind
-        )
+        return bool(told["event"]["type"] == type(event).__name__ and told["kind"] == record.kind)
     except (ValueError, LookupError, TypeError):
         return False
 

@@ -194,9 +194,7 @@ def explain_turn(
     return explain(program, replay(conversation_id, kept[:place]), kept[place].events)
 
 
-def explain(
-    program: CompiledMachine, before: Session, events: Iterable[ev.Event]
-) -> Explanation:
+def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event]) -> Explanation:
     """Explain one turn.
 
     Args:
@@ -231,9 +229,7 @@ class _Account:
                 self.secrets.update(secrets_in([event], self.program.is_secret))
                 self.stay()
                 self.notes.append(
-                    Replied(
-                        asked_for=event.asked_for, text=event.text, model=event.model
-                    )
+                    Replied(asked_for=event.asked_for, text=event.text, model=event.model)
                 )
             case ev.ReplyRejected():
                 self.decide("model", "", "unreadable", event.reason)
@@ -264,9 +260,7 @@ class _Account:
             turn=self.session.turn,
             state=before.state or self.session.state,
             arrived=self.session.state,
-            user=None
-            if self.user is None
-            else redacted(texts_in(self.secrets), self.user),
+            user=None if self.user is None else redacted(texts_in(self.secrets), self.user),
             notes=tuple(self.masked(item) for item in self.notes),
             fallback=self.fallback,
             outcome=self.session.outcome,
@@ -279,13 +273,7 @@ class _Account:
             self.picked = None
 
     def decide(
-        self,
-        by: str,
-        target: str,
-        outcome: Outcome,
-        reason: str = "",
-        *,
-        taken: str | None = None,
+        self, by: str, target: str, outcome: Outcome, reason: str = "", *, taken: str | None = None
     ) -> None:
         program = self.program.at(self.session) or self.program
         plan = program.states.get(self.session.state)
@@ -326,9 +314,7 @@ class _Account:
             )
         elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
             secrets = {
-                _text(value)
-                for key, value in event.context.items()
-                if self.program.is_secret(key)
+                _text(value) for key, value in event.context.items() if self.program.is_secret(key)
             }
             self.secrets |= secrets
             self.notes.append(
@@ -353,11 +339,12 @@ class _Account:
             if keys.is_secret(key):
                 self.secrets |= {_text(value), *texts_in([value])}
         values = {
-            key: DOTS if keys.is_secret(key) else value
-            for key, value in event.values.items()
+            key: DOTS if keys.is_secret(key) else value for key, value in event.values.items()
         }
         self.notes.append(
-            Changed(source=event.source, values=values, removed=event.removed, quotes=dict(event.quotes))
+            Changed(
+                source=event.source, values=values, removed=event.removed, quotes=dict(event.quotes)
+            )
         )
 
     def masked(self, noted: Noted) -> Noted:
@@ -365,9 +352,7 @@ class _Account:
         secrets = sorted(self.secrets - {""}, key=len, reverse=True)
         found = texts_in(secrets)
         if isinstance(noted, Changed):
-            return replace(
-                noted, values=redacted(found, noted.values, foreign=is_foreign_name)
-            )
+            return replace(noted, values=redacted(found, noted.values, foreign=is_foreign_name))
         if not isinstance(noted, Replied):
             return noted
         text: str = redacted(found, noted.text)
@@ -376,9 +361,7 @@ class _Account:
         return Replied(asked_for=noted.asked_for, text=text, model=noted.model)
 
 
-def _candidate(
-    keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool
-) -> Candidate:
+def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) -> Candidate:
     return Candidate(
         target=move.target,
         description=move.description,
@@ -393,9 +376,7 @@ def _candidate(
 def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> ConditionCheck:
     """Evaluate one condition again, including parts that the machine skipped."""
     names = dict.fromkeys(guard.keys)
-    holds: bool | None = (
-        None if guard.judged else all(has(data, name) for name in guard.keys)
-    )
+    holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)
     error = None
     if guard.rule is not None:
         names.update(dict.fromkeys(sorted(guard.rule.reads)))
@@ -438,28 +419,20 @@ def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> M
         case ev.Corrected():
             back = f", so back to {event.back_to}" if event.back_to else ""
             dropped = f", without {', '.join(event.dropped)}" if event.dropped else ""
-            return Mended(
-                pattern="correct", how=f"{', '.join(event.keys)}{back}{dropped}"
-            )
+            return Mended(pattern="correct", how=f"{', '.join(event.keys)}{back}{dropped}")
         case ev.Missed():
             return Mended(
-                pattern="cannot_handle",
-                how=f"not understood {event.count} times in a row",
+                pattern="cannot_handle", how=f"not understood {event.count} times in a row"
             )
         case ev.KeysSkipped():
-            return Mended(
-                pattern="skip", how=f"not asked for any more: {', '.join(event.keys)}"
-            )
+            return Mended(pattern="skip", how=f"not asked for any more: {', '.join(event.keys)}")
         case _:
             return Mended(pattern=event.pattern, how=event.how)
 
 
 def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
     """Return the secrets of the current definition and of its callers."""
-    contexts = [
-        session.context,
-        *(frame.saved.get("context", {}) for frame in session.stack),
-    ]
+    contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
     found = set(session.secrets)
     for context in contexts:
         for key, value in context.items():

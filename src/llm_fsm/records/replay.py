@@ -48,11 +48,7 @@ from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
 from llm_fsm.turn.turn_state import HostCapabilities
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
-_POINTS = frozenset(Point) - {
-    Point.POST_TRANSITION,
-    Point.END_CONVERSATION,
-    Point.ERROR,
-}
+_POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}
 _GOES_ON = (
     ev.AttemptBegun,
     ev.BotSaid,
@@ -101,9 +97,7 @@ def recorded_tools(program: CompiledMachine) -> AvailableTools:
             name: planned(name, ref, ToolPolicy(spec=specs[name]))
             for name, ref in program.definition.tools.items()
         },
-        states={
-            name: tuple(plan.definition.tools) for name, plan in program.states.items()
-        },
+        states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
         flows={name: recorded_tools(called) for name, called in program.flows.items()},
     )
 
@@ -134,9 +128,7 @@ async def replay_turns(
         before[number] = (recorded, now)
         recorded = fold(recorded, record.events)
         if record.kind in ("migrate", "end"):
-            now = fold(
-                now, [event for event in record.events if isinstance(event, ev.Ended)]
-            )
+            now = fold(now, [event for event in record.events if isinstance(event, ev.Ended)])
             continue
         if any(
             isinstance(event, ev.TurnFailed | ev.WordsHeard) for event in record.events
@@ -145,9 +137,7 @@ async def replay_turns(
             continue
         if record.kind == "undo":
             undone = next(
-                event.record
-                for event in record.events
-                if isinstance(event, ev.TurnUndone)
+                event.record for event in record.events if isinstance(event, ev.TurnUndone)
             )
             recorded, now = before[undone]
             continue
@@ -155,12 +145,8 @@ async def replay_turns(
             step = _begin(program, now, record, capabilities)
             step, words = await _played(step, record, asks)
         except (NotRecordedError, ValueError) as error:
-            found = Divergence(
-                turn=record.turn, what="replies", was="as recorded", now=str(error)
-            )
-            return ReplayResult(
-                conversation_id=conversation_id, turns=played, divergence=found
-            )
+            found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))
+            return ReplayResult(conversation_id=conversation_id, turns=played, divergence=found)
         now = step.session
         played += 1
         said = (record.text, words) if asks is None else ("", "")
@@ -168,17 +154,12 @@ async def replay_turns(
         if differs is not None:
             what, was, is_now = differs
             found = Divergence(turn=record.turn, what=what, was=was, now=is_now)
-            return ReplayResult(
-                conversation_id=conversation_id, turns=played, divergence=found
-            )
+            return ReplayResult(conversation_id=conversation_id, turns=played, divergence=found)
     return ReplayResult(conversation_id=conversation_id, turns=played)
 
 
 def _begin(
-    program: CompiledMachine,
-    session: Session,
-    record: TurnRecord,
-    capabilities: HostCapabilities,
+    program: CompiledMachine, session: Session, record: TurnRecord, capabilities: HostCapabilities
 ) -> Step:
     """Return the first step of a recorded turn.
 
@@ -206,16 +187,12 @@ def _begin(
                 return begin(program, session, message, capabilities)
             case ev.Updated(time=time, values=values, state=state):
                 said = record.text if values == {} and state is None else None
-                update = Update(
-                    time=time, context=values, state=state, text=said, by=record.by
-                )
+                update = Update(time=time, context=values, state=state, text=said, by=record.by)
                 return begin(program, session, update, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:
                     raise NotRecordedError("the conversation waits for no answer here")
-                return begin(
-                    program, session, Answer(value=value, time=time), capabilities
-                )
+                return begin(program, session, Answer(value=value, time=time), capabilities)
             case ev.RunResumed(time=time):
                 return begin(program, session, Resume(time=time), capabilities)
             case ev.TimedOut(time=time) | ev.Reminded(time=time):
@@ -227,16 +204,11 @@ def _begin(
             0.0 if session.silence is None else session.silence.closes or 0.0,
             capabilities,
         )
-    raise NotRecordedError(
-        f"a turn of the kind {record.kind!r} that says not how it began"
-    )
+    raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
 
 
 def _due(
-    program: CompiledMachine,
-    session: Session,
-    time: float,
-    capabilities: HostCapabilities,
+    program: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities
 ) -> Step:
     if session.pause is None and session.silence is None:
         raise NotRecordedError("the conversation waits for nothing here")
@@ -244,23 +216,14 @@ def _due(
 
 
 def _opening(
-    program: CompiledMachine,
-    event: ev.Started,
-    record: TurnRecord,
-    capabilities: HostCapabilities,
+    program: CompiledMachine, event: ev.Started, record: TurnRecord, capabilities: HostCapabilities
 ) -> Step:
     known = event.state in program.states
     opening = Opening(
         conversation_id=event.conversation_id,
         time=event.time,
-        context={
-            key: value
-            for key, value in event.context.items()
-            if not key.startswith("_")
-        },
-        state=event.state
-        if known and event.state != program.definition.initial_state
-        else None,
+        context={key: value for key, value in event.context.items() if not key.startswith("_")},
+        state=event.state if known and event.state != program.definition.initial_state else None,
         greet=any(isinstance(item, ev.BotSaid) for item in record.events),
         input=event.input,
         background=event.memory.get("background"),
@@ -269,14 +232,10 @@ def _opening(
         metadata=event.metadata,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
-    return begin(
-        program, Session(conversation_id=event.conversation_id), opening, capabilities
-    )
+    return begin(program, Session(conversation_id=event.conversation_id), opening, capabilities)
 
 
-async def _played(
-    step: Step, record: TurnRecord, asks: Asks | None
-) -> tuple[Step, str]:
+async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:
     """Return the last step of a turn, and its words."""
     source = _Source(record)
     words: list[str] = []
@@ -296,19 +255,11 @@ class _Source:
 
     def __init__(self, record: TurnRecord) -> None:
         self._events = record.events
-        self._replies = [
-            event for event in record.events if isinstance(event, ev.ModelReplied)
-        ]
-        self._calls = [
-            event for event in record.events if isinstance(event, ev.ToolReturned)
-        ]
-        rejected = [
-            event for event in record.events if isinstance(event, ev.ReplyRejected)
-        ]
+        self._replies = [event for event in record.events if isinstance(event, ev.ModelReplied)]
+        self._calls = [event for event in record.events if isinstance(event, ev.ToolReturned)]
+        rejected = [event for event in record.events if isinstance(event, ev.ReplyRejected)]
         self._failed = (1 for event in rejected if event.fault == "no-reply")
-        self._refused = [
-            event for event in record.events if isinstance(event, ev.ToolRefused)
-        ]
+        self._refused = [event for event in record.events if isinstance(event, ev.ToolRefused)]
         unmade = [event for event in record.events if isinstance(event, ev.MoveRefused)]
         self._vetoes = [event for event in unmade if event.by == "veto"]
         self._last: ev.ModelReplied | None = None
@@ -323,33 +274,24 @@ class _Source:
         if isinstance(effect, AskModel):
             return self._reply(effect)
         if isinstance(effect, RunHandlers):
-            vetoes = (
-                self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
-            )
+            vetoes = self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
             handled = self._handled(last=effect.point is Point.POST_PROCESSING)
             return HandlerResults(results=(*handled, *vetoes))
         if isinstance(effect, CallTools):
             return ToolResults(
                 results=tuple(
-                    self._called(call.id, call.name, call.arguments)
-                    for call in effect.calls
+                    self._called(call.id, call.name, call.arguments) for call in effect.calls
                 )
             )
         if isinstance(effect, CheckKeyResults):
-            checked = [
-                event
-                for event in self._events
-                if isinstance(event, ev.KeyResultChecked)
-            ]
+            checked = [event for event in self._events if isinstance(event, ev.KeyResultChecked)]
             found = {
                 event.name: (event.passed, event.reason)
                 for event in checked
                 if event.by == "registered"
             }
             if any(name not in found for name, _ in effect.checks):
-                raise NotRecordedError(
-                    "a registered check is asked whose verdict is not on record"
-                )
+                raise NotRecordedError("a registered check is asked whose verdict is not on record")
             verdicts = {name: found[name] for name, _ in effect.checks}
             return Verdicts(verdicts=verdicts, failed=tuple(self._failures("check")))
         if isinstance(effect, PickRoute):
@@ -357,29 +299,20 @@ class _Source:
                 if isinstance(event, ev.RoutePicked) and event.state == effect.state:
                     failed = next(self._failures("route"), None)
                     return Routed(label=event.label, error=event.error, failed=failed)
-            raise NotRecordedError(
-                "a function picks a way, and what it picked is not on record"
-            )
+            raise NotRecordedError("a function picks a way, and what it picked is not on record")
         return self._executed(effect.state)
 
     def _executed(self, state: str) -> Executed:
         """Return the function's recorded result for an attempt: the output that passed, or the
         failure."""
-        here = [
-            event for event in self._events if getattr(event, "state", None) == state
-        ]
+        here = [event for event in self._events if getattr(event, "state", None) == state]
         for event in here:
             if isinstance(event, ev.TaskPassed):
                 return Executed(output=event.output)
         raised = tuple(self._failures("function"))
-        failed = (
-            event.failures for event in here if isinstance(event, ev.AttemptFailed)
-        )
+        failed = (event.failures for event in here if isinstance(event, ev.AttemptFailed))
         failures = list(chain.from_iterable(failed))
-        fault = next(
-            (item["reason"] for item in failures[::-1] if item["name"] == "output"),
-            None,
-        )
+        fault = next((item["reason"] for item in failures[::-1] if item["name"] == "output"), None)
         for event in here:
             if isinstance(event, ev.TaskExhausted):
                 return Executed(output=event.output, error=fault, happened=raised)
@@ -397,9 +330,7 @@ class _Source:
                 return Executed(limit=event.limit)
         if raised and fault is not None:
             return Executed(error=fault, happened=raised)
-        raise NotRecordedError(
-            f"the function of {state!r} runs, whose result is not on record"
-        )
+        raise NotRecordedError(f"the function of {state!r} runs, whose result is not on record")
 
     def _failures(self, kind: str) -> Iterator[ev.FunctionFailed]:
         """Yield the recorded failures of functions of a kind."""
@@ -411,16 +342,12 @@ class _Source:
         if effect.asked_for == "summary" and not (
             self._replies and self._replies[0].asked_for == "summary"
         ):
-            return Unanswered(
-                reason="no summary is on record here", attempts=next(self._failed, 0)
-            )
+            return Unanswered(reason="no summary is on record here", attempts=next(self._failed, 0))
         for number, event in enumerate(self._replies):
             if event.asked_for == effect.asked_for:
                 del self._replies[: number + 1]
                 return self._again(event)
-        if (
-            self._last is not None
-        ):  # a real model would repeat itself when its reply was refused
+        if self._last is not None:  # a real model would repeat itself when its reply was refused
             return self._again(self._last)
         raise NotRecordedError(
             f"the model is asked for more than is on record ({effect.asked_for})"
@@ -429,9 +356,7 @@ class _Source:
     def _again(self, event: ev.ModelReplied) -> ModelReply:
         self._last = event
         calls = tuple(ToolCall(**call) for call in event.calls)
-        return ModelReply(
-            text=event.text, model=event.model, mode=event.mode, tool_calls=calls
-        )
+        return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
 
     def _handled(self, *, last: bool) -> tuple[HandlerResult, ...]:
         """Return the handlers' changes that were recorded after this many replies; all of them at
@@ -472,9 +397,7 @@ class _Source:
     def _called(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         for event in self._calls:
             if event.name == name and event.arguments == arguments:
-                return ToolResult(
-                    id=id, name=name, value=event.result, error=event.error
-                )
+                return ToolResult(id=id, name=name, value=event.result, error=event.error)
         reason = _refusal(self._refused, name, arguments)
         if reason is not None:
             return ToolResult(id=id, name=name, error=reason, refused=True)
@@ -502,9 +425,7 @@ def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableT
         for name, term in kit.policies.items()
     }
     return replace(
-        kit,
-        policies=terms,
-        flows={name: _picky(one, refused) for name, one in kit.flows.items()},
+        kit, policies=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()}
     )
 
 
@@ -514,9 +435,7 @@ def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     calls = (event.call for event in events if isinstance(event, ev.Paused))
     asked = [call for call in calls if call is not None]
     refused = [event for event in events if isinstance(event, ev.ToolRefused)]
-    return [
-        event for event in refused if not any(_is_of(event, call) for call in asked)
-    ]
+    return [event for event in refused if not any(_is_of(event, call) for call in asked)]
 
 
 def _is_of(event: ev.ToolRefused, call: Mapping[str, Any]) -> bool:
@@ -534,19 +453,11 @@ def _difference(
     if was.ended != now.ended:
         return "end", was.outcome or "goes on", now.outcome or "goes on"
     if (was.pause is None) != (now.pause is None):
-        return (
-            ("pause", "goes on", "waits")
-            if was.pause is None
-            else ("pause", "waits", "goes on")
-        )
+        return ("pause", "goes on", "waits") if was.pause is None else ("pause", "waits", "goes on")
     for key in sorted({*was.context, *now.context}):
         if was.context.get(key) != now.context.get(key):
             secret = program.is_secret(key)
-            return (
-                "context",
-                _shown(was, key, secret=secret),
-                _shown(now, key, secret=secret),
-            )
+            return ("context", _shown(was, key, secret=secret), _shown(now, key, secret=secret))
     return ("words", *said) if said[0] != said[1] else None
 
 

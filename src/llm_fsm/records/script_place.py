@@ -13,7 +13,8 @@ from llm_fsm.stores.base import Store
 async def keep_place(llm: LLM | None, store: Store, conversation_id: str) -> None:
     """Let a scripted model go on after the replies that a conversation has used.
 
-    A script whose first reply the conversation did not begin with is another one. It begins with its first reply.
+    A script whose first reply the conversation did not begin with is another one. It begins with
+    its first reply.
 
     Args:
         llm: The model. All but a scripted one stay as they are.

@@ -22,9 +22,7 @@ class SessionReader:
         self._store = store
         self._kept: dict[str, tuple[Any, int]] = {}
 
-    async def read(
-        self, conversation_id: str, text: str
-    ) -> tuple[Session, tuple[Located, ...]]:
+    async def read(self, conversation_id: str, text: str) -> tuple[Session, tuple[Located, ...]]:
         """Read a stored session.
 
         Args:
@@ -56,9 +54,7 @@ class SessionReader:
         if sha not in self._kept:
             number = reference.record
             if number not in records:
-                texts = await self._store.records(
-                    conversation_id, after=number - 1, limit=1
-                )
+                texts = await self._store.records(conversation_id, after=number - 1, limit=1)
                 records[number] = value_of(texts[0]) if texts else None
             value = value_at(records[number], reference.pointer)
             text = text_of(value)
@@ -69,9 +65,6 @@ class SessionReader:
                     "Restore the store from a backup"
                 )
             self._kept[sha] = value, len(text)
-            while (
-                sum(size for _, size in self._kept.values()) > _KEPT
-                and len(self._kept) > 1
-            ):
+            while sum(size for _, size in self._kept.values()) > _KEPT and len(self._kept) > 1:
                 self._kept.pop(next(iter(self._kept)))
         return self._kept[sha][0]

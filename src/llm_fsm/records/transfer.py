@@ -51,9 +51,7 @@ _CLOSE = 0.01
 _YEAR_10000 = 253402300800
 
 
-async def export(
-    store: Store, conversation_id: str, *, with_secrets: bool = True
-) -> str:
+async def export(store: Store, conversation_id: str, *, with_secrets: bool = True) -> str:
     """Export a conversation as one JSON text in ASCII.
 
     Args:
@@ -90,9 +88,7 @@ async def export(
         "session": parts[0],
         "records": parts[1:],
     }
-    return json.dumps(
-        {**document, "checksum": _checksum(document)}, separators=(",", ":")
-    )
+    return json.dumps({**document, "checksum": _checksum(document)}, separators=(",", ":"))
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
@@ -105,11 +101,7 @@ async def _secret_keys(
 ) -> frozenset[str]:
     """Return the keys that are secret in any definition that the conversation ran on."""
     events = chain.from_iterable(record.events for record in records)
-    ran_on = {
-        event.definition
-        for event in events
-        if isinstance(event, ev.Started | ev.Migrated)
-    }
+    ran_on = {event.definition for event in events if isinstance(event, ev.Started | ev.Migrated)}
     texts = [await kept_definition(store, sha) for sha in ran_on | {session.definition}]
     if not any(texts):
         raise UnreadableError(
@@ -130,22 +122,13 @@ def _masked(
     secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
     found = []
     for record in records:
-        hidden = [
-            blotted(secrets, shown_event(event, is_secret)) for event in record.events
-        ]
+        hidden = [blotted(secrets, shown_event(event, is_secret)) for event in record.events]
         found.append({**json.loads(dump(record)), "events": hidden})
-    kept = [
-        one
-        for _, one in without_undone(
-            [parse(json.dumps(document)) for document in found]
-        )
-    ]
+    kept = [one for _, one in without_undone([parse(json.dumps(document)) for document in found])]
     return [json.loads(dump_session(replay(session.conversation_id, kept))), *found]
 
 
-async def import_conversation(
-    store: Store, text: str, conversation_id: str | None = None
-) -> str:
+async def import_conversation(store: Store, text: str, conversation_id: str | None = None) -> str:
     """Import a conversation that `export` wrote.
 
     Args:
@@ -165,9 +148,7 @@ async def import_conversation(
         checked_id(conversation_id, "conversation id")
     try:
         document = _object(text)
-        name = conversation_id or checked_id(
-            document["conversation"], "conversation id"
-        )
+        name = conversation_id or checked_id(document["conversation"], "conversation id")
         if document["format"] not in (1, FORMAT):
             raise StoreError(
                 f"this conversation was exported in format {document['format']!r}; this version "
@@ -190,13 +171,9 @@ async def import_conversation(
             metadata=checked_metadata(session.metadata),
         )
     except RecursionError as error:
-        raise ValueError(
-            "this is no exported conversation: it is nested too deep"
-        ) from error
+        raise ValueError("this is no exported conversation: it is nested too deep") from error
     except KeyError as error:
-        raise ValueError(
-            f"this is no exported conversation: it has no {error}"
-        ) from error
+        raise ValueError(f"this is no exported conversation: it has no {error}") from error
     except (TypeError, AttributeError) as error:
         raise ValueError(f"this is no exported conversation: {error!r}") from error
     except (ValueError, UnreadableError) as error:
@@ -204,33 +181,21 @@ async def import_conversation(
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
-    if (
-        definition is not None
-        and hashlib.sha256(definition.encode()).hexdigest() != pin
-    ):
+    if definition is not None and hashlib.sha256(definition.encode()).hexdigest() != pin:
         raise ValueError(
             "this is no exported conversation: its definition is not the one that it is pinned to"
         )
-    found = (
-        *integrity_faults(session, records),
-        *listing_faults(line, records, definition),
-    )
+    found = (*integrity_faults(session, records), *listing_faults(line, records, definition))
     fault = next(iter(found), None)
     if fault is not None:
-        raise ValueError(
-            f"this is no exported conversation, or was changed since: {fault}"
-        )
+        raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
     if checksum not in (None, _checksum(document)):
-        raise ValueError(
-            "this was changed since it was exported: its checksum is another one"
-        )
+        raise ValueError("this was changed since it was exported: its checksum is another one")
     await _keep(store, line, session, records, definition)
     return name
 
 
-async def fork(
-    store: Store, conversation_id: str, new_id: str, turn: int | None = None
-) -> None:
+async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None = None) -> None:
     """Copy a conversation to a new id, as it was after a turn (None: as it is now).
 
     Raises:
@@ -247,24 +212,18 @@ async def fork(
             records, session = _until(conversation_id, records, turn)
         pinned = await kept_definition(store, session.definition)
     updated = line.updated if records[-1].time is None else records[-1].time
-    copy = replace(
-        line, conversation_id=new_id, definition_sha=session.definition, updated=updated
-    )
+    copy = replace(line, conversation_id=new_id, definition_sha=session.definition, updated=updated)
     await _keep(store, copy, session, records, pinned)
 
 
-async def _whole(
-    store: Store, conversation_id: str
-) -> tuple[Loaded, Listed, Sequence[str]]:
+async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Sequence[str]]:
     loaded = await store.load(conversation_id)
     line = await line_of(store, conversation_id)
     records = await store.records(conversation_id)
     if (
         loaded is None or line is None or not records
     ):  # a conversation can be deleted without its lock
-        raise ConversationNotFound(
-            f"there is no conversation {conversation_id!r} in this store"
-        )
+        raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
     return loaded, line, records
 
 
@@ -290,30 +249,19 @@ def listing_faults(
     )
     known = [(name, shown, was) for name, shown, was in times if was is not None]
     wrong = [name for name, shown, was in known if abs(shown - was) > _CLOSE]
-    name = (
-        line.definition
-        if definition is None
-        else read_document(definition).root.definition.name
-    )
+    name = line.definition if definition is None else read_document(definition).root.definition.name
     wrong += ["definition"] if line.definition != name else []
     wrong += ["metadata"] if dict(line.metadata) != _labels(records[0]) else []
-    return [
-        f"the listing shows another value of {name!r} than its records have"
-        for name in wrong
-    ]
+    return [f"the listing shows another value of {name!r} than its records have" for name in wrong]
 
 
 def _labels(record: TurnRecord) -> dict[str, str]:
     """Return the labels that a conversation began with."""
-    began = next(
-        (event for event in record.events if isinstance(event, ev.Started)), None
-    )
+    began = next((event for event in record.events if isinstance(event, ev.Started)), None)
     return {} if began is None else dict(began.metadata)
 
 
-def _until(
-    name: str, records: Sequence[TurnRecord], turn: int
-) -> tuple[list[TurnRecord], Session]:
+def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
     """Return the records up to the last one of a turn, without undone turns, and the session after
     it."""
     ends = [number for number, record in without_undone(records) if record.turn == turn]
@@ -327,11 +275,7 @@ def _until(
 
 
 async def _keep(
-    store: Store,
-    line: Listed,
-    session: Session,
-    records: Sequence[TurnRecord],
-    pinned: str | None,
+    store: Store, line: Listed, session: Session, records: Sequence[TurnRecord], pinned: str | None
 ) -> None:
     """Write a whole conversation in one commit, under the id in `line`."""
     name = line.conversation_id
@@ -413,16 +357,12 @@ def _moment(given: object) -> float:
 
 def _renamed(record: TurnRecord, name: str) -> TurnRecord:
     """Put the new id into a record, wherever it names the conversation."""
-    return structs.replace(
-        record, events=tuple(_told_of(event, name) for event in record.events)
-    )
+    return structs.replace(record, events=tuple(_told_of(event, name) for event in record.events))
 
 
 def _told_of(event: ev.Event, name: str) -> ev.Event:
     if isinstance(event, ev.Started):
         return structs.replace(event, conversation_id=name)
     if isinstance(event, ev.TurnUndone):
-        return structs.replace(
-            event, session={**event.session, "conversation_id": name}
-        )
+        return structs.replace(event, session={**event.session, "conversation_id": name})
     return event

@@ -1,4 +1,5 @@
-"""The AG-UI door (protocol 1.0): a thread is a conversation, a run is a turn, a pause is an interrupt.
+"""The AG-UI door (protocol 1.0): a thread is a conversation, a run is a turn, a pause is an
+interrupt.
 
 The state of the protocol is the context, without secret keys. A step is a state of the machine.
 """
@@ -49,17 +50,23 @@ class AgUi:
             "/ag-ui/{definition}", summary="Run a turn by the AG-UI protocol", response_class=Response,
             responses={200: {"content": stream_of("AgUiEvent")}},
         )  # fmt: skip
-        async def run_by_ag_ui(request: Request, definition: PathText, given: RunAgentInput) -> Response:
+        async def run_by_ag_ui(
+            request: Request, definition: PathText, given: RunAgentInput
+        ) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, definition)
             grace = 0 if _follows(given) else None
-            return event_stream(service, caller, self._encoded(caller, machine, given), grace_seconds=grace)
+            return event_stream(
+                service, caller, self._encoded(caller, machine, given), grace_seconds=grace
+            )
 
     async def _encoded(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> AsyncGenerator[bytes]:
         encode = EventEncoder().encode
-        begun = ag.RunStartedEvent(thread_id=given.thread_id, run_id=given.run_id, protocol_version=VERSION)
+        begun = ag.RunStartedEvent(
+            thread_id=given.thread_id, run_id=given.run_id, protocol_version=VERSION
+        )
         yield encode(begun).encode("utf-8", "replace")
         try:
             async for event in self._events(caller, machine, given):
@@ -95,7 +102,9 @@ class AgUi:
     async def _followed(
         self, served: Served, given: RunAgentInput, greeting: str | None, shown: Redactor
     ) -> AsyncGenerator[ag.BaseEvent]:
-        """Yield what happens in a thread between runs, until the conversation ends or the client leaves."""
+        """Yield what happens in a thread between runs, until the conversation ends or the client
+        leaves.
+        """
         state = shown.value(_state(served, served.chat.context))
         happening = self.feed.follow(served)
         if greeting:
@@ -121,7 +130,9 @@ class AgUi:
     async def _conversation(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> tuple[Served, str | None]:
-        """Find or begin the conversation of the thread. Return it, with its greeting before the first message."""
+        """Find or begin the conversation of the thread. Return it, with its greeting before the
+        first message.
+        """
         name = views.checked_new_id(given.thread_id)
         if name is None or not name:
             raise Problem("invalid", "a threadId is not empty")
@@ -130,10 +141,14 @@ class AgUi:
         except ConversationNotFound:
             silent = _last_user(given) is None
             context = spoken(machine, given.state) if isinstance(given.state, dict) else None
-            begun = await self.service.start(caller, machine, context=context, conversation_id=name, greet=silent)
+            begun = await self.service.start(
+                caller, machine, context=context, conversation_id=name, greet=silent
+            )
             return begun.served, begun.greeting if silent else None
         if served.machine is not machine:
-            raise Problem("conflict", f"the thread follows {served.definition!r}, not this definition")
+            raise Problem(
+                "conflict", f"the thread follows {served.definition!r}, not this definition"
+            )
         return served, None
 
     async def _turn(self, served: Served, given: RunAgentInput) -> LiveTurn | None:
@@ -144,7 +159,9 @@ class AgUi:
                 served, value, entry.interrupt_id, given.run_id, opened=True
             )
         text = _last_user(given)
-        picked = isinstance(given.forwarded_props, dict) and given.forwarded_props.get("picked") is True
+        picked = (
+            isinstance(given.forwarded_props, dict) and given.forwarded_props.get("picked") is True
+        )
         if text is None:
             return None
         return await self.service.stream(served, text, given.run_id, picked=picked, opened=True)
@@ -185,7 +202,11 @@ class _Telling:
         if changes:
             yield ag.StateDeltaEvent(delta=changes)
         if self._restarted:
-            said = {"id": f"{self._given.run_id}-text", "role": "assistant", "content": self.shown.text(turn.text)}
+            said = {
+                "id": f"{self._given.run_id}-text",
+                "role": "assistant",
+                "content": self.shown.text(turn.text),
+            }
             messages = [one.model_dump(by_alias=True) for one in self._given.messages]
             yield ag.MessagesSnapshotEvent.model_validate({"messages": [*messages, said]})
         if self._step:
@@ -199,7 +220,9 @@ class _Telling:
         if not delta.text:
             return
         if self._message is None:
-            self._message = f"{self._given.run_id}-text" if not self._restarted else uuid.uuid4().hex
+            self._message = (
+                f"{self._given.run_id}-text" if not self._restarted else uuid.uuid4().hex
+            )
             yield ag.TextMessageStartEvent(message_id=self._message, role="assistant")
         self._words += delta.text
         yield ag.TextMessageContentEvent(message_id=self._message, delta=delta.text)
@@ -230,13 +253,17 @@ class _Telling:
             content = "done"
         else:
             content = json.dumps(event.result, ensure_ascii=False, default=str)
-        yield ag.ToolCallResultEvent(message_id=uuid.uuid4().hex, tool_call_id=call, content=content)
+        yield ag.ToolCallResultEvent(
+            message_id=uuid.uuid4().hex, tool_call_id=call, content=content
+        )
 
 
 async def _standing(
     served: Served, given: RunAgentInput, greeting: str | None, shown: Redactor
 ) -> AsyncGenerator[ag.BaseEvent]:
-    """Yield a run without a message: the greeting of a new conversation, or the state of an old one."""
+    """Yield a run without a message: the greeting of a new conversation, or the state of an old
+    one.
+    """
     yield ag.StepStartedEvent(step_name=served.chat.state)
     if greeting:
         message = f"{given.run_id}-text"
@@ -286,7 +313,9 @@ def _finished(
     """Return the end of a run, with its interrupt if the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
     if turn.paused is not None and _interrupts(served, turn.paused):
-        outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(served, turn.paused, shown)])
+        outcome = ag.RunFinishedInterruptOutcome(
+            interrupts=[_interrupt(served, turn.paused, shown)]
+        )
     return ag.RunFinishedEvent(
         thread_id=given.thread_id,
         run_id=given.run_id,
@@ -300,19 +329,29 @@ def _finished(
                 "choices": views.choices_of(choices),
             }
         ),
-        usage=[ag.TokenUsage(input_tokens=turn.usage.input_tokens, output_tokens=turn.usage.output_tokens)],
+        usage=[
+            ag.TokenUsage(
+                input_tokens=turn.usage.input_tokens, output_tokens=turn.usage.output_tokens
+            )
+        ],
     )
 
 
 def _interrupts(served: Served, paused: Paused) -> bool:
-    """Return true if a pause stops the user. While a person has taken over, the user goes on writing."""
+    """Return true if a pause stops the user. While a person has taken over, the user goes on
+    writing.
+    """
     return paused.messages == "refuse" or may_answer(served.caller, paused, served.chat.id)
 
 
 def _interrupt(served: Served, paused: Any, shown: Redactor) -> Interrupt:
-    expires = None if paused.expires is None else datetime.fromtimestamp(paused.expires, UTC).isoformat()
+    expires = (
+        None if paused.expires is None else datetime.fromtimestamp(paused.expires, UTC).isoformat()
+    )
     if not may_answer(served.caller, paused, served.chat.id):
-        return Interrupt(id=paused.id, reason=paused.kind, message=views.COLLEAGUE, expires_at=expires)
+        return Interrupt(
+            id=paused.id, reason=paused.kind, message=views.COLLEAGUE, expires_at=expires
+        )
     call = None if paused.call is None else shown.value(paused.call)
     return Interrupt(
         id=paused.id,
@@ -325,17 +364,23 @@ def _interrupt(served: Served, paused: Any, shown: Redactor) -> Interrupt:
 
 
 def _answer(served: Served, entry: ResumeEntry) -> Any:
-    """Return the answer of a resume entry. Raises Problem 409 for an interrupt that cannot be abandoned."""
+    """Return the answer of a resume entry. Raises Problem 409 for an interrupt that cannot be
+    abandoned.
+    """
     if entry.status == "resolved":
         return entry.payload
     paused = served.chat.paused
     if paused is not None and paused.kind == "approval":
         return {"approved": False}
-    raise Problem("conflict", "this interrupt cannot be abandoned: answer it, or end the conversation")
+    raise Problem(
+        "conflict", "this interrupt cannot be abandoned: answer it, or end the conversation"
+    )
 
 
 def _last_user(given: RunAgentInput) -> str | None:
-    """Return the user's last message; None if the messages end with another one. Raises Problem 422."""
+    """Return the user's last message; None if the messages end with another one. Raises Problem
+    422.
+    """
     last: Any = given.messages[-1] if given.messages else None
     if last is None or last.role != "user":
         return None

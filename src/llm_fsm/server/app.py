@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -30,7 +38,13 @@ from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.openapi import describe, operation_id
-from llm_fsm.server.problems import CHANNELS, Problem, problem_in, problem_of_request, problem_of_status
+from llm_fsm.server.problems import (
+    CHANNELS,
+    Problem,
+    problem_in,
+    problem_of_request,
+    problem_of_status,
+)
 from llm_fsm.server.rest import PROBLEMS, RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
@@ -83,21 +97,22 @@ def create_app(
     Args:
         machines: One machine, or several with different names of definitions.
         tokens: The tokens that may use it; None: no token is needed.
-        anonymous: Rights of callers if there are no tokens; None: all rights for callers on this machine, and `talk`
-            for others.
+        anonymous: Rights of callers if there are no tokens; None: all rights for callers on this
+            machine, and `talk` for others.
         workbench: True serves the tools for authors over MCP, for tokens with the right `author`.
         cors: Origins, such as `https://example.org`, whose pages may call it; empty: none.
         hosts: Names that the Host header may have besides addresses and `localhost`; None: any.
         limits: Limits for one client; see `Limits`.
-        due_seconds: Seconds between two looks for unfinished turns, time-outs, reminders and sinks; None: never.
+        due_seconds: Seconds between two looks for unfinished turns, time-outs, reminders and sinks;
+            None: never.
         closes: True closes the machines when the application ends.
-        changed: A function that returns the machines whose files are new or changed. It is called twice a second, in a
-            thread. New conversations begin with these machines. Running conversations finish on the definition that
-            they began with.
-        channels: Functions that return the routes of a channel over the service, by name. They are served below
-            `/channels/NAME`, need no token, and must check who sends.
-        beside: A coroutine function of a function that returns the machines. It runs beside the server, and is
-            cancelled at its end; see `llm_fsm.durable.temporal.work`.
+        changed: A function that returns the machines whose files are new or changed. It is called
+            twice a second, in a thread. New conversations begin with these machines. Running
+            conversations finish on the definition that they began with.
+        channels: Functions that return the routes of a channel over the service, by name. They are
+            served below `/channels/NAME`, need no token, and must check who sends.
+        beside: A coroutine function of a function that returns the machines. It runs beside the
+            server, and is cancelled at its end; see `llm_fsm.durable.temporal.work`.
         answered: A function that receives each answer, for logs; see `llm_fsm.server.guard`.
 
     Returns:
@@ -162,7 +177,9 @@ def create_app(
     app.include_router(metrics.router, include_in_schema=False)
     app.include_router(pages.router(), include_in_schema=False)
     if mcp is not None:
-        app.router.routes.append(Route("/mcp", endpoint=mcp, methods=["POST"], include_in_schema=False))
+        app.router.routes.append(
+            Route("/mcp", endpoint=mcp, methods=["POST"], include_in_schema=False)
+        )
     _add_problems(app)
     describe(app, needs_token=tokens is not None)
     app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
@@ -226,7 +243,8 @@ def _add_problems(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         return problem_of_status(error).response(request.scope)
 
-    for kind in (Problem, LLMFSMError, ValueError):  # the guard answers all others, with its headers
+    # the guard answers all others, with its headers
+    for kind in (Problem, LLMFSMError, ValueError):
         app.add_exception_handler(kind, answer)
     app.add_exception_handler(RequestValidationError, answer_request)
     app.add_exception_handler(HTTPException, answer_status)

@@ -1,4 +1,6 @@
-"""The REST door for what happens between messages: the program's words and changes, events, and stopping a turn."""
+"""The REST door for what happens between messages: the program's words and changes, events, and
+stopping a turn.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.feed import Feed, Position
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
-from llm_fsm.server.rest import ConversationId, Key, RequestBody, caller_of, event_stream, key_of, last_event
+from llm_fsm.server.rest import (
+    ConversationId,
+    Key,
+    RequestBody,
+    caller_of,
+    event_stream,
+    key_of,
+    last_event,
+)
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
 
@@ -23,21 +33,27 @@ _STREAM = stream_of("ConversationEvent")
 
 
 class SayRequest(RequestBody):
-    """Words for the user, between messages. They are not changed. `by`: the name of the person who says them."""
+    """Words for the user, between messages. They are not changed. `by`: the name of the person who
+    says them.
+    """
 
     text: str = Field(max_length=100_000)
     by: str = Field(default="", max_length=MAX_SPEAKER_CHARS)
 
 
 class UpdateRequest(RequestBody):
-    """Changes between messages. `context`: values by key, null deletes one. `state`: the state to move to."""
+    """Changes between messages. `context`: values by key, null deletes one. `state`: the state to
+    move to.
+    """
 
     context: dict[str, JsonValue] = Field(default={})
     state: str | None = Field(default=None, max_length=200)
 
 
 class CancelledView(BaseModel):
-    """The answer to a stopped turn. `cancelled`: false if the turn was saved before it could be stopped."""
+    """The answer to a stopped turn. `cancelled`: false if the turn was saved before it could be
+    stopped.
+    """
 
     cancelled: bool
 
@@ -62,7 +78,9 @@ def between(service: Service, feed: Feed) -> APIRouter:
         position = _position(request)
         if position is None and after is not None:
             position = (after + 1, 0)
-        return event_stream(service, served.caller, _events(feed, served, position), grace_seconds=0)
+        return event_stream(
+            service, served.caller, _events(feed, served, position), grace_seconds=0
+        )
 
     @router.post(
         "/conversations/{conversation_id}/say", tags=tag, summary="Say something to the user between messages",
@@ -93,7 +111,9 @@ def between(service: Service, feed: Feed) -> APIRouter:
         response_model=CancelledView,
     )  # fmt: skip
     async def cancel_turn(
-        request: Request, conversation_id: ConversationId, _: Annotated[dict[str, JsonValue] | None, Body()] = None
+        request: Request,
+        conversation_id: ConversationId,
+        _: Annotated[dict[str, JsonValue] | None, Body()] = None,
     ) -> Response:
         served = await service.find(caller_of(request), conversation_id)
         return Json({"cancelled": await service.cancel_turn(served)})

@@ -1,7 +1,8 @@
 """The common work of channels: the conversations of one messenger thread, one after the other.
 
-A channel is a file for `--mount`. It checks who sent a request, and calls `answer`. A thread is a chat of the
-messenger. Its messages go to its last conversation. The first message after the end of that one begins the next.
+A channel is a file for `--mount`. It checks who sent a request, and calls `answer`. A thread is a
+chat of the messenger. Its messages go to its last conversation. The first message after the end of
+that one begins the next.
 """
 
 from __future__ import annotations
@@ -32,23 +33,26 @@ async def answer(
 ) -> Turn:
     """Answer a message of a messenger, and return its turn.
 
-    A text that is the label of a choice picks it, without a model. A message that comes again gets the recorded turn.
-    The sender counts for `--rate` by the thread.
+    A text that is the label of a choice picks it, without a model. A message that comes again gets
+    the recorded turn. The sender counts for `--rate` by the thread.
 
     Args:
         service: The service, as `routes(service)` got it.
         caller: The channel. Its conversations begin with its prefix in the store.
         thread: The chat of the messenger, such as a Slack channel or a phone number.
         text: What the user wrote, or the label of a button.
-        request_id: The messenger's id of the message. It must be the same when the message comes again.
+        request_id: The messenger's id of the message. It must be the same when the message comes
+            again.
         question: The `question` of the choice whose button was pressed; None: it was no button.
-        metadata: Labels of a new conversation, such as {"user": "U123"}, besides the label `thread`.
+        metadata: Labels of a new conversation, such as {"user": "U123"}, besides the label
+            `thread`.
 
     Returns:
         The turn: `text` for the user, and `choices` for buttons.
 
     Raises:
-        ConversationConflict: The conversation waits for a person, or the button belongs to an earlier question.
+        ConversationConflict: The conversation waits for a person, or the button belongs to an
+            earlier question.
         ModelError: No model answered. Nothing is kept; let the messenger send the message again.
         StoreError: The store cannot be used. The same holds.
         Problem: The thread sends too many messages (429), or the server ends (503).

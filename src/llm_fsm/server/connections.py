@@ -1,11 +1,13 @@
 """The connections of a server: how many there are, and how long each may do nothing.
 
-Each connection takes a descriptor, and so does each call of a model and each open file. A process that has none left
-can do nothing at all. So connections take at most half of them, and one that waits for its client makes room for a new
+Each connection takes a descriptor, and so does each call of a model and each open file. A process
+that has none left can do nothing at all. So connections take at most half of them, and one that
+waits for its client makes room for a new
 one: for a request, for the rest of one, or until the client reads its answer.
 
-uvicorn only has a time-out for idle connections. A client that slowly sends bytes of a header, or that reads nothing,
-would keep its connection for ever. So the head of a request and every write have a time limit, too.
+uvicorn only has a time-out for idle connections. A client that slowly sends bytes of a header, or
+that reads nothing, would keep its connection for ever. So the head of a request and every write
+have a time limit, too.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _log = logging.getLogger("llm_fsm.server")
 
 
 def raise_descriptors() -> None:
-    """Raise the process's soft limit of descriptors to its hard one. Does nothing where there are no such limits."""
+    """Raise the process's soft limit of descriptors to its hard one. Does nothing where there are
+    no such limits.
+    """
     if find_spec("resource") is None:
         return
     resource: Any = import_module("resource")
@@ -59,7 +63,8 @@ def most_connections(wanted: int) -> int:
         wanted: The limit that the operator chose.
 
     Returns:
-        The limit, or less if there are too few descriptors: each turn may need one for its model, too.
+        The limit, or less if there are too few descriptors: each turn may need one for its model,
+        too.
     """
     if find_spec("resource") is None:
         return wanted
@@ -72,7 +77,9 @@ def most_connections(wanted: int) -> int:
 
 
 class LoopErrors:
-    """Handles what no task of an event loop handles. A lack of descriptors is one line a second, and ends nothing."""
+    """Handles what no task of an event loop handles. A lack of descriptors is one line a second,
+    and ends nothing.
+    """
 
     def __init__(self) -> None:
         self._silent_until = 0.0
@@ -88,7 +95,9 @@ class LoopErrors:
 
 
 class OpenConnections:
-    """The connections of one process, and those of them that wait for their client, in order of waiting."""
+    """The connections of one process, and those of them that wait for their client, in order of
+    waiting.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -125,13 +134,17 @@ class OpenConnections:
         self._waiting.pop(connection, None)
 
     def waiting(self, connection: BoundedProtocol) -> None:
-        """Mark a connection as one that waits for its client. One that waits already keeps its place."""
+        """Mark a connection as one that waits for its client. One that waits already keeps its
+        place.
+        """
         if connection in self._open:
             self._waiting.setdefault(connection)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits: of connections, of the head of a request, and of what is not read."""
+    """uvicorn's protocol with limits: of connections, of the head of a request, and of what is not
+    read.
+    """
 
     config: Any
     """The settings, with `open`: the connections of this process."""
@@ -150,7 +163,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close()
 
     def data_received(self, data: bytes) -> None:
-        """Take the received bytes, and wait for the rest of a head. A head that is too long ends the connection.
+        """Take the received bytes, and wait for the rest of a head. A head that is too long ends
+        the connection.
 
         A client may send the next head while it gets an answer, so its bytes count then, too.
         """
@@ -167,7 +181,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Take a request. What comes next is no part of its head, and it begins to wait for its body."""
+        """Take a request. What comes next is no part of its head, and it begins to wait for its
+        body.
+        """
         super().on_headers_complete()
         self._head_bytes = 0
         self.config.open.busy(self)
@@ -221,7 +237,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _sort(self) -> None:
-        """Mark the connection as one that waits for its client, or as one that has a request to answer."""
+        """Mark the connection as one that waits for its client, or as one that has a request to
+        answer.
+        """
         answers = self._is_answering() and not self.cycle.more_body
         if answers and not self.flow.write_paused:
             self.config.open.busy(self)
@@ -254,7 +272,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def _limit_reading(self) -> None:
         if self._unread is None:
             self._unread_bytes = self.transport.get_write_buffer_size()
-            self._unread = self.loop.call_later(self.config.open.limits.send_seconds, self._check_reading)
+            self._unread = self.loop.call_later(
+                self.config.open.limits.send_seconds, self._check_reading
+            )
 
     def _check_reading(self) -> None:
         """Drop a client that has read too little since the last check."""

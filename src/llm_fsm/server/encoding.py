@@ -32,12 +32,16 @@ class Json(Response):
 
 
 def in_header(text: str) -> str:
-    """Write a text for a header, which holds ASCII alone: any other character, and "%", is percent-encoded UTF-8."""
+    """Write a text for a header, which holds ASCII alone: any other character, and "%", is
+    percent-encoded UTF-8.
+    """
     return quote(text, safe=_IN_HEADERS)
 
 
 def from_header(given: str | None) -> str | None:
-    """Read a text from a header, as `in_header` writes it, or as UTF-8 or Latin-1. `given`: decoded as Latin-1."""
+    """Read a text from a header, as `in_header` writes it, or as UTF-8 or Latin-1. `given`: decoded
+    as Latin-1.
+    """
     if given is None:
         return None
     try:

@@ -7,7 +7,9 @@ import time
 from llm_fsm.server.problems import Problem
 
 TURNS = 0.9
-"""The share of the time in which turns may finish. Later ones are stopped, and their clients are told."""
+"""The share of the time in which turns may finish. Later ones are stopped, and their clients are
+told.
+"""
 CONNECTIONS = 0.95
 """The share of the time in which answers may be read. The rest is for closing stores."""
 
@@ -30,7 +32,9 @@ class Ending:
             self._began = time.monotonic()
 
     def left(self, share: float = 1.0) -> float:
-        """Return the seconds until a share of the time is over; all of them before the end has begun."""
+        """Return the seconds until a share of the time is over; all of them before the end has
+        begun.
+        """
         seconds = self._seconds * share
         if self._began is None:
             return seconds
@@ -39,4 +43,6 @@ class Ending:
 
 def cut_off() -> Problem:
     """Return the problem for the sender of a turn that was not finished before the deadline."""
-    return Problem("unavailable", "the server ended before the turn was finished; send it again, with its key")
+    return Problem(
+        "unavailable", "the server ended before the turn was finished; send it again, with its key"
+    )

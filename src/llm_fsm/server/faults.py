@@ -1,7 +1,8 @@
-"""Faults that an operator must see and a client must not: they go to the log, under the id of the request.
+"""Faults that an operator must see and a client must not: they go to the log, under the id of the
+request.
 
-The log is `logging.getLogger("llm_fsm.server")`. The program decides its level and handlers. Without any, Python
-writes it to standard error.
+The log is `logging.getLogger("llm_fsm.server")`. The program decides its level and handlers.
+Without any, Python writes it to standard error.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from llm_fsm.errors import told
 
 LOGGER = "llm_fsm.server"
 REQUEST_ID: ContextVar[str] = ContextVar("llm_fsm_request_id", default="")
-"""The id of the current request, which its answer carries as `X-Request-Id`; "" outside of requests."""
+"""The id of the current request, which its answer carries as `X-Request-Id`; "" outside of
+requests.
+"""
 PREFIX: ContextVar[str] = ContextVar("llm_fsm_prefix", default="")
 """The prefix that the ids of the caller's conversations have in the store. No answer shows it."""
 

@@ -1,10 +1,12 @@
 """Follow conversations: everything that happens in them, whoever caused it, in whichever process.
 
-The truth is in the store: its turn records, by number. A follower reads those after the one that it saw last. It is
-woken at once by turns of this process. For turns of other processes, one task asks the store for the numbers of all
-followed conversations at intervals, so that a thousand followers cost two queries.
+The truth is in the store: its turn records, by number. A follower reads those after the one that it
+saw last. It is woken at once by turns of this process. For turns of other processes, one task asks
+the store for the numbers of all followed conversations at intervals, so that a thousand followers
+cost two queries.
 
-A *position* is a pair: the number of a record, and of an event within it. Everything up to this event was seen.
+A *position* is a pair: the number of a record, and of an event within it. Everything up to this
+event was seen.
 """
 
 from __future__ import annotations
@@ -132,8 +134,10 @@ class Feed:
 
         Args:
             served: The conversation.
-            after: The position after which to begin. None begins now, with an event `conversation` that shows it.
-            seconds: If nothing happens for so long, or something has happened, it ends. None: it never ends.
+            after: The position after which to begin. None begins now, with an event `conversation`
+                that shows it.
+            seconds: If nothing happens for so long, or something has happened, it ends. None: it
+                never ends.
 
         Returns:
             The events. The last one of each turn is `turn`.
@@ -159,7 +163,9 @@ class Feed:
                     if number < first:
                         continue
                     is_last = not follower.news.is_set()
-                    happened = await _happened(served, number, record, session, with_choices=is_last)
+                    happened = await _happened(
+                        served, number, record, session, with_choices=is_last
+                    )
                     shown = await self._secrecy.shown(served)
                     for one in happened:
                         if number > first or one.position[1] > skipped:
@@ -189,11 +195,14 @@ async def _happens(follower: _Follower, deadline: float) -> bool:
 
 
 async def _new_records(follower: _Follower) -> Sequence[tuple[int, TurnRecord]]:
-    """Return the records that a follower has not read, with their numbers. Raises ConversationNotFound."""
+    """Return the records that a follower has not read, with their numbers. Raises
+    ConversationNotFound.
+    """
     texts = await follower.store.records(follower.stored, after=follower.seen)
     if not texts:
         loaded = await follower.store.load(follower.stored)
-        if loaded is None or loaded.version < follower.seen:  # it was deleted, and perhaps another one has its id
+        # it was deleted, and perhaps another one has its id
+        if loaded is None or loaded.version < follower.seen:
             raise ConversationNotFound("the conversation was deleted")
     return [(number, parse(text)) for number, text in enumerate(texts, follower.seen + 1)]
 
@@ -221,7 +230,11 @@ def _told(served: Served, event: ev.Event) -> tuple[str, Mapping[str, Any]] | No
     """Return name and data of an event; None if followers do not need it."""
     match event:
         case ev.UserSaid():
-            return "message", {"text": event.text, "picked": event.picked, "request_id": event.request_id}
+            return "message", {
+                "text": event.text,
+                "picked": event.picked,
+                "request_id": event.request_id,
+            }
         case ev.Reminded():
             return "reminder", {"due": event.due}
         case ev.TimedOut():

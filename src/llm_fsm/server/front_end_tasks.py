@@ -1,7 +1,9 @@
-"""Answers to chores that chat front ends send beside a conversation: titles, tags, follow-up questions.
+"""Answers to chores that chat front ends send beside a conversation: titles, tags, follow-up
+questions.
 
-A front end asks the same model for them, in a request of its own. Such a request is no message to a machine. No model
-is asked either, because a token that may talk must not use the operator's model for anything else.
+A front end asks the same model for them, in a request of its own. Such a request is no message to a
+machine. No model is asked either, because a token that may talk must not use the operator's model
+for anything else.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def is_task(said: Sequence[Said]) -> bool:
 
 
 def task_answer(text: str, name: str) -> str:
-    """Answer a chore: the title is the first message; tags and suggestions are none. `name`: of the definition."""
+    """Answer a chore: the title is the first message; tags and suggestions are none. `name`: of the
+    definition.
+    """
     title = _title(text, name)
     form = _FORM.search(text)
     members = _MEMBER.findall(form[1]) if form is not None else []

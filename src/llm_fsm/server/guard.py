@@ -1,4 +1,6 @@
-"""The check of every request: Host, Origin, token, size and time of the body; and headers of every answer."""
+"""The check of every request: Host, Origin, token, size and time of the body; and headers of every
+answer.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ OPEN = frozenset({"/", "/operator", "/docs", "/openapi.json", "/healthz", "/read
 Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""
 AGAIN_SECONDS = 1.0
-"""Seconds for which a token that was checked counts, so that what a stream tells seldom costs another check."""
+"""Seconds for which a token that was checked counts, so that what a stream tells seldom costs
+another check.
+"""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -37,12 +41,15 @@ class _WithdrawnError(Exception):
 class RequestGuard:
     """An ASGI application in front of another one.
 
-    A stream ends with its token: no part of an answer leaves for a token that was withdrawn, or has other rights now.
+    A stream ends with its token: no part of an answer leaves for a token that was withdrawn, or has
+    other rights now.
 
-    `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name. That is safe with
-    tokens, which a foreign page cannot make a browser send. `origins`: origins whose pages may call the server.
-    `anonymous`: rights of a caller without a token, if there are no tokens. None: as `local_rights` says.
-    `enter` is called for each request that may change something or make work. It raises Problem 429 for too many.
+    `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name.
+    That is safe with tokens, which a foreign page cannot make a browser send. `origins`: origins
+    whose pages may call the server.
+    `anonymous`: rights of a caller without a token, if there are no tokens. None: as `local_rights`
+    says. `enter` is called for each request that may change something or make work. It raises
+    Problem 429 for too many.
     """
 
     def __init__(
@@ -85,7 +92,11 @@ class RequestGuard:
                 return  # the framework's error for a broken body
             if message["type"] == "http.response.start":
                 began, status = True, message["status"]
-                message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())]
+                message["headers"] = [
+                    *message["headers"],
+                    *_HEADERS,
+                    (b"x-request-id", request_id.encode()),
+                ]
             elif message.get("more_body") and time.monotonic() - checked > AGAIN_SECONDS:
                 checked = time.monotonic()
                 await self._check_again(scope, caller)
@@ -115,7 +126,12 @@ class RequestGuard:
         """Check the headers and find the caller. Raises Problem 400, 401 and 403."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
-            if name in headers and name in (b"host", b"authorization", b"content-type", b"idempotency-key"):
+            if name in headers and name in (
+                b"host",
+                b"authorization",
+                b"content-type",
+                b"idempotency-key",
+            ):
                 raise Problem("bad-request", f"the header {name.decode('latin-1')} comes twice")
             headers[name] = value
         host = headers.get(b"host", b"").decode("latin-1").lower()
@@ -155,13 +171,19 @@ class RequestGuard:
         name = _name(host)
         if name is None:
             raise Problem("bad-request", "the Host header cannot be read")
-        if self.hosts is None or name in self.hosts or name == "localhost" or name.endswith(".localhost"):
+        if (
+            self.hosts is None
+            or name in self.hosts
+            or name == "localhost"
+            or name.endswith(".localhost")
+        ):
             return
         try:
             ipaddress.ip_address(name)
         except ValueError as error:
             raise Problem(
-                "forbidden", f"the Host {name!r:.100} is none of this server's; --allow-host names further ones"
+                "forbidden",
+                f"the Host {name!r:.100} is none of this server's; --allow-host names further ones",
             ) from error
 
     def _check_origin(self, origin: str, host: str) -> None:
@@ -169,7 +191,9 @@ class RequestGuard:
             return
         _, found, place = origin.partition("://")
         if not found or place != host:
-            raise Problem("forbidden", f"pages of the origin {origin!r:.100} may not call this server")
+            raise Problem(
+                "forbidden", f"pages of the origin {origin!r:.100} may not call this server"
+            )
 
 
 def _without_token(scope: Scope, host: str, headers: Mapping[bytes, bytes]) -> Caller:

@@ -18,7 +18,9 @@ _TIMEOUT = 3.0
 
 
 def router(service: Service) -> APIRouter:
-    """Return `/healthz`: the process answers; and `/readyz`: its stores answer, too, and it is not ending."""
+    """Return `/healthz`: the process answers; and `/readyz`: its stores answer, too, and it is not
+    ending.
+    """
     made = APIRouter()
 
     @made.get("/healthz")

@@ -1,6 +1,8 @@
-"""The rules of HTTP that hold at every address (RFC 9110): HEAD, OPTIONS, Allow, and the types of bodies and answers.
+"""The rules of HTTP that hold at every address (RFC 9110): HEAD, OPTIONS, Allow, and the types of
+bodies and answers.
 
-The addresses themselves say which methods they take. This module asks them, so that no table can differ from them.
+The addresses themselves say which methods they take. This module asks them, so that no table can
+differ from them.
 """
 
 from __future__ import annotations
@@ -47,18 +49,28 @@ class HttpRules:
         if method == "OPTIONS":
             allowed = self._allow(scope)
             if allowed:
-                start = {"type": "http.response.start", "status": 204, "headers": [(b"allow", allowed.encode())]}
+                start = {
+                    "type": "http.response.start",
+                    "status": 204,
+                    "headers": [(b"allow", allowed.encode())],
+                }
                 await send(start)
                 await send({"type": "http.response.body", "body": b""})
                 return
-        if method in _BODIES and not scope["path"].startswith(self._foreign) and self._takes(scope, method):
+        if (
+            method in _BODIES
+            and not scope["path"].startswith(self._foreign)
+            and self._takes(scope, method)
+        ):
             _check_body(headers)
             if not any(accepts(headers.getlist("accept"), kind) for kind in _GIVEN):
                 raise _not_acceptable(", ".join(_GIVEN))
         await self._answered(scope, receive, send, headers)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
-        """Let the routes answer: HEAD as GET without the body, 405 with every method of the address."""
+        """Let the routes answer: HEAD as GET without the body, 405 with every method of the
+        address.
+        """
         refused = ""
         is_head = scope["method"] == "HEAD"
 
@@ -109,8 +121,9 @@ class HttpRules:
 def segments(scope: Scope, foreign: str) -> Scope:
     """Return a request whose path keeps the borders of its segments.
 
-    Servers decode the whole path, so that the name `a/b` in `/definitions/a%2Fb` would be two segments. Here `%` and
-    `/` inside a segment stay encoded, and parameters of the type `PathText` decode them.
+    Servers decode the whole path, so that the name `a/b` in `/definitions/a%2Fb` would be two
+    segments. Here `%` and `/` inside a segment stay encoded, and parameters of the type `PathText`
+    decode them.
     """
     raw = scope.get("raw_path") or b""
     if b"%" not in raw or scope["path"].startswith(foreign):
@@ -175,7 +188,9 @@ def _check_body(headers: Headers) -> None:
     if "transfer-encoding" not in headers and headers.get("content-length", "0") == "0":
         return
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+    if kind != "application/json" and not (
+        kind.startswith("application/") and kind.endswith("+json")
+    ):
         raise Problem(
             "unsupported-media-type",
             "send the body as Content-Type: application/json",
@@ -191,4 +206,6 @@ def _check_body(headers: Headers) -> None:
 
 
 def _not_acceptable(kind: str) -> Problem:
-    return Problem("not-acceptable", f"the answer is of the type {kind}, which the Accept header excludes")
+    return Problem(
+        "not-acceptable", f"the answer is of the type {kind}, which the Accept header excludes"
+    )

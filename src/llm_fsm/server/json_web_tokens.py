@@ -1,7 +1,7 @@
 """JSON Web Tokens (RFC 7519) of another signer, as callers of the server. Needs the extra `jwt`.
 
-Keys are a JWK Set (RFC 7517), from a file or a URL, or a shared secret. The two never mix: a public key is never taken
-as a secret, because its algorithms are others.
+Keys are a JWK Set (RFC 7517), from a file or a URL, or a shared secret. The two never mix: a public
+key is never taken as a secret, because its algorithms are others.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _KEPT_SECONDS = 300.0
 _AGAIN_SECONDS = 10.0
 """Seconds between two fetches of keys that are old, or could not be fetched."""
 _INVENTED_SECONDS = 60.0
-"""Seconds between two fetches for the sake of an unknown key, because anybody can invent one. A signer publishes a new
-key longer than that before it signs with it."""
+"""Seconds between two fetches for the sake of an unknown key, because anybody can invent one. A
+signer publishes a new key longer than that before it signs with it."""
 _READABLE = re.compile(r"[A-Za-z0-9_.@|+-]{1,40}")
 
 
@@ -84,10 +84,14 @@ class JsonWebTokens:
         self._settings = settings
         self._claims = {**CLAIMS, **settings.claims}
         if (settings.jwks is None) == (settings.secret_file is None):
-            raise ConfigurationError("JSON Web Tokens need a JWK Set or a secret file, and not both")
+            raise ConfigurationError(
+                "JSON Web Tokens need a JWK Set or a secret file, and not both"
+            )
         unknown = sorted(self._claims.keys() - CLAIMS.keys())
         if unknown:
-            raise ConfigurationError(f"a claim is for {', '.join(CLAIMS)}, and not for {unknown[0]!r:.60}")
+            raise ConfigurationError(
+                f"a claim is for {', '.join(CLAIMS)}, and not for {unknown[0]!r:.60}"
+            )
         self._keys: Sequence[_Key] = ()
         self._fetched = self._tried = float("-inf")
         self._lock = asyncio.Lock()
@@ -151,7 +155,8 @@ class JsonWebTokens:
         if self._file is not None:
             self._read_file(at_start=False)
             return
-        if not self._is_due(key_id):  # the lock is held while keys are fetched, and known keys need not wait for that
+        # the lock is held while keys are fetched, and known keys need not wait for that
+        if not self._is_due(key_id):
             return
         async with self._lock:
             if not self._is_due(key_id):
@@ -176,12 +181,16 @@ class JsonWebTokens:
         try:
             content = self._file.news()
             if content is not None:
-                self._keys = _key_set(content) if self._settings.jwks is not None else _secret(content)
+                self._keys = (
+                    _key_set(content) if self._settings.jwks is not None else _secret(content)
+                )
         except (OSError, ValueError) as error:
             if at_start:
                 said = error.strerror if isinstance(error, OSError) else str(error)
                 raise ConfigurationError(f"{self._file.path}: {said}") from error
-            _LOG.warning("%s could not be read again, so its last content counts: %s", self._file.path, error)
+            _LOG.warning(
+                "%s could not be read again, so its last content counts: %s", self._file.path, error
+            )
 
 
 def _rights_of(claim: object, is_given: bool) -> frozenset[Right]:
@@ -234,7 +243,9 @@ def _secret(content: bytes) -> Sequence[_Key]:
     """Return the shared secret. Raises ValueError if it is too short."""
     secret = content.strip()
     if len(secret) < _LEAST_SECRET:
-        raise ValueError(f"a secret has at least {_LEAST_SECRET} bytes, and this one has {len(secret)}")
+        raise ValueError(
+            f"a secret has at least {_LEAST_SECRET} bytes, and this one has {len(secret)}"
+        )
     return [_Key(None, secret, _SHARED)]
 
 
@@ -242,7 +253,9 @@ def _check_url(url: str) -> None:
     found = urllib.parse.urlsplit(url)
     is_near = found.hostname in ("localhost", "127.0.0.1", "::1")
     if found.scheme != "https" and not (found.scheme == "http" and is_near):
-        raise ConfigurationError(f"the URL of a JWK Set begins with https://, and {url!r:.100} does not")
+        raise ConfigurationError(
+            f"the URL of a JWK Set begins with https://, and {url!r:.100} does not"
+        )
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -21,18 +21,21 @@ class Limits:
 
     Attributes:
         body_bytes: Bytes of a request's body.
-        transcript_messages: Messages of a transcript in the OpenAI form. Its size is also that of a body.
+        transcript_messages: Messages of a transcript in the OpenAI form. Its size is also that of a
+            body.
         connections: Open connections in each process; fewer if it has too few descriptors for them.
         idle_seconds: Seconds for which a connection may have no request.
         header_seconds: Seconds until all headers have arrived.
         body_seconds: Seconds until the whole body has arrived.
-        messages_per_minute: Requests that are not only reading ones, for each token in each process; None: no limit.
+        messages_per_minute: Requests that are not only reading ones, for each token in each
+            process; None: no limit.
         streams: Open streams in each process; one token may have half of them.
         work_processes: Processes that check, play tests and draw for authors.
         work_seconds: Seconds that such a job may take.
         work_waiting: Such jobs that one token may have at once.
         send_seconds: Seconds for which a client may read nothing.
-        shutdown_seconds: Seconds from the signal to end until the server has ended. Turns get nine tenths of them.
+        shutdown_seconds: Seconds from the signal to end until the server has ended. Turns get nine
+            tenths of them.
     """
 
     body_bytes: int = 1_000_000
@@ -90,7 +93,9 @@ class Gauge:
         self._buckets[caller.name] = (left - 1, now)
 
     def _forget_full(self, now: float) -> None:
-        """Remove the buckets that are full again: each fills within a minute, and callers without an end may come."""
+        """Remove the buckets that are full again: each fills within a minute, and callers without
+        an end may come.
+        """
         while self._buckets:
             name, (_, at) = next(iter(self._buckets.items()))
             if at > now - _FULL_SECONDS:
@@ -105,9 +110,13 @@ class Gauge:
         """
         most = self._limits.streams
         if self.streams >= most:
-            raise Problem("too-many-requests", f"{most} streams are open, which is the limit", retry_after=5)
+            raise Problem(
+                "too-many-requests", f"{most} streams are open, which is the limit", retry_after=5
+            )
         if caller.name and self._streams[caller.name] >= (most + 1) // 2:
-            raise Problem("too-many-requests", "this token has half of all streams open", retry_after=5)
+            raise Problem(
+                "too-many-requests", "this token has half of all streams open", retry_after=5
+            )
 
     @contextmanager
     def stream(self, caller: Caller) -> Iterator[None]:

@@ -31,7 +31,8 @@ def _moment(given: object) -> object:
     try:
         seconds = float(given)
     except ValueError:
-        moment = datetime.fromisoformat(given.replace(" ", "+"))  # an unescaped + arrives as a space
+        # an unescaped + arrives as a space
+        moment = datetime.fromisoformat(given.replace(" ", "+"))
         seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not math.isfinite(seconds):
         raise ValueError("a time is a number of seconds, or a date and time")
@@ -41,13 +42,17 @@ def _moment(given: object) -> object:
 Moment = Annotated[
     float | None,
     BeforeValidator(_moment),
-    Field(default=None, description="Seconds since the epoch, or a date and time such as 2026-11-27T18:00:00Z."),
+    Field(
+        default=None,
+        description="Seconds since the epoch, or a date and time such as 2026-11-27T18:00:00Z.",
+    ),
 ]
 Name = Annotated[str | None, Field(default=None, max_length=MAX_NAME)]
 
 
 class FilterRequest(BaseModel):
-    """The conversations that are meant. Filters join. `metadata.KEY=TEXT` filters by a label, such as `metadata.user`.
+    """The conversations that are meant. Filters join. `metadata.KEY=TEXT` filters by a label, such
+    as `metadata.user`.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -88,7 +93,9 @@ class FilterRequest(BaseModel):
 
 
 class ListRequest(FilterRequest):
-    """A page of conversations. `after`: `next` of the page before. `count`: also count all that match."""
+    """A page of conversations. `after`: `next` of the page before. `count`: also count all that
+    match.
+    """
 
     after: str | None = Field(default=None, max_length=250)
     limit: int = Field(default=100, ge=1, le=1000)
@@ -97,7 +104,9 @@ class ListRequest(FilterRequest):
 
 
 class PausesRequest(FilterRequest):
-    """A page of pauses, the longest untouched first. `after`: `next` of the page before. `kind`: only of this kind."""
+    """A page of pauses, the longest untouched first. `after`: `next` of the page before. `kind`:
+    only of this kind.
+    """
 
     kind: PauseKind | None = None
     after: str | None = Field(default=None, max_length=250)
@@ -117,7 +126,9 @@ class PausesView(BaseModel):
 
 
 class ListView(BaseModel):
-    """A page of conversations. `next`: pass it as `after` for the next page; null at the end. `count`: if asked for."""
+    """A page of conversations. `next`: pass it as `after` for the next page; null at the end.
+    `count`: if asked for.
+    """
 
     conversations: list[views.ListedView]
     next: str | None
@@ -135,21 +146,33 @@ def listings(service: Service) -> APIRouter:
     router = APIRouter()
     tag: list[Any] = ["conversations"]
 
-    @router.get("/conversations", tags=tag, summary="List and count conversations", response_model=ListView)
-    async def list_conversations(request: Request, wish: Annotated[ListRequest, Query()]) -> Response:
+    @router.get(
+        "/conversations", tags=tag, summary="List and count conversations", response_model=ListView
+    )
+    async def list_conversations(
+        request: Request, wish: Annotated[ListRequest, Query()]
+    ) -> Response:
         caller = caller_of(request)
         name, time = _place(wish)
         stored = None if name is None else caller.stored(name)
         query = wish.query(after=stored, after_updated=time, order=wish.order, limit=wish.limit + 1)
         lines = await service.listed(caller, query)
-        page = [views.listed_of(caller.public(line.conversation_id), line) for line in lines[: wish.limit]]
+        page = [
+            views.listed_of(caller.public(line.conversation_id), line)
+            for line in lines[: wish.limit]
+        ]
         more = len(lines) > wish.limit
-        found: dict[str, Any] = {"conversations": page, "next": _next(page[-1], wish) if more else None}
+        found: dict[str, Any] = {
+            "conversations": page,
+            "next": _next(page[-1], wish) if more else None,
+        }
         if wish.count:
             found["count"] = await service.counted(caller, wish.query())
         return Json(found)
 
-    @router.get("/pauses", tags=tag, summary="List what waits for an answer", response_model=PausesView)
+    @router.get(
+        "/pauses", tags=tag, summary="List what waits for an answer", response_model=PausesView
+    )
     @router.get("/v1/pauses", include_in_schema=False)
     async def list_pauses(request: Request, wish: Annotated[PausesRequest, Query()]) -> Response:
         caller = caller_of(request)
@@ -172,12 +195,19 @@ def listings(service: Service) -> APIRouter:
         return Json({"pauses": page, "next": more})
 
     @router.delete(
-        "/conversations", tags=tag, summary="Delete all conversations that match, for good", response_model=DeletedView
+        "/conversations",
+        tags=tag,
+        summary="Delete all conversations that match, for good",
+        response_model=DeletedView,
     )
-    async def delete_conversations(request: Request, wish: Annotated[FilterRequest, Query()]) -> Response:
+    async def delete_conversations(
+        request: Request, wish: Annotated[FilterRequest, Query()]
+    ) -> Response:
         query = wish.query()
         if query == ListQuery():
-            raise Problem("invalid", "say which conversations to delete: give a filter, such as metadata.user")
+            raise Problem(
+                "invalid", "say which conversations to delete: give a filter, such as metadata.user"
+            )
         return Json({"deleted": await service.delete_all(caller_of(request), query)})
 
     return router

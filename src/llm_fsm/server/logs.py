@@ -60,11 +60,18 @@ class _FaultHandler(logging.Handler):
 
 
 def _warn(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    *_: object,
+    **__: object,
 ) -> None:
     """Write a warning of Python as a line. The parameters are those of `warnings.showwarning`."""
     place = f"{filename}:{lineno}"
-    logger.bind(event="warning", category=category.__name__, place=place).warning("{}", str(message))
+    logger.bind(event="warning", category=category.__name__, place=place).warning(
+        "{}", str(message)
+    )
 
 
 def log_answer(scope: Scope, status: int, seconds: float) -> None:

@@ -67,7 +67,9 @@ class Machines:
     @property
     def stores(self) -> Sequence[Store]:
         """The stores of the machines, each once."""
-        return list({id(machine.store): machine.store for machine in self._machines.values()}.values())
+        return list(
+            {id(machine.store): machine.store for machine in self._machines.values()}.values()
+        )
 
     def replace(self, machine: AsyncMachine) -> None:
         """Replace the machine of the same name. New conversations begin with it."""
@@ -89,7 +91,9 @@ class Machines:
             name = self._by_sha.get(name, name)
         machine = self._machines.get(name) if caller.may_use(name) else None
         if machine is None:
-            raise Problem("not-found", f"there is no definition {name!r:.200}; GET /definitions lists them")
+            raise Problem(
+                "not-found", f"there is no definition {name!r:.200}; GET /definitions lists them"
+            )
         return machine
 
     # -- conversations
@@ -107,7 +111,9 @@ class Machines:
         self._cached.pop(stored, None)
 
     async def find(self, caller: Caller, conversation_id: str) -> Served:
-        """Return the conversation of a caller. Raises ConversationNotFound, also for one of another caller."""
+        """Return the conversation of a caller. Raises ConversationNotFound, also for one of another
+        caller.
+        """
         stored = caller.stored(conversation_id)
         found = self._cached.get(stored)
         if found is not None and caller.may_use(found[0].definition.name):
@@ -173,7 +179,9 @@ class Machines:
 
 
 def new_id(caller: Caller, kind: str, key: str | None) -> str:
-    """Return an id that nobody can guess; with an idempotency key always the same for the same caller."""
+    """Return an id that nobody can guess; with an idempotency key always the same for the same
+    caller.
+    """
     if key is None:
         return uuid.uuid4().hex
     return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]

@@ -1,6 +1,7 @@
 """The MCP door: conversations as tools, and tools for assistants that write definitions.
 
-Needs the extra `mcp`. Over HTTP, every request is independent, so that any of several processes can answer it.
+Needs the extra `mcp`. Over HTTP, every request is independent, so that any of several processes can
+answer it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def _caller(context: Context[Any, Any]) -> Caller:
 
 @contextmanager
 def _root_logger_kept() -> Iterator[None]:
-    """Keep the SDK from setting up the root logger: `logging.basicConfig` does nothing where there is a handler."""
+    """Keep the SDK from setting up the root logger: `logging.basicConfig` does nothing where there
+    is a handler.
+    """
     root, silent = logging.getLogger(), logging.NullHandler()
     root.addHandler(silent)
     try:
@@ -88,7 +91,9 @@ class _Server(MCPServer[Any]):
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            found = error.__cause__.errors(include_url=False, include_input=False, include_context=False)
+            found = error.__cause__.errors(
+                include_url=False, include_input=False, include_context=False
+            )
             places = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in found]
             raise ToolError(f"invalid: {'; '.join(places)}") from error
 
@@ -174,26 +179,37 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         """Read the state of a conversation, and all its messages."""
         served = await found(ctx, conversation_id)
         history = [
-            {"role": one.role, "text": one.text, "turn": one.turn, "by": one.by} for one in await served.chat.history()
+            {"role": one.role, "text": one.text, "turn": one.turn, "by": one.by}
+            for one in await served.chat.history()
         ]
         return await shown(served, {**views.conversation_of(served), "history": history})
 
     @tool
     async def wait_for_turns(
-        ctx: Context[Any, Any], conversation_id: str, after: int | None = None, seconds: float = 20.0
+        ctx: Context[Any, Any],
+        conversation_id: str,
+        after: int | None = None,
+        seconds: float = 20.0,
     ) -> dict[str, Any]:
-        """Wait for what happens between messages: reminders, time-outs, words of the program or an operator, the end.
+        """Wait for what happens between messages: reminders, time-outs, words of the program or an
+        operator, the end.
 
-        Returns new turns at once, or none after so many seconds (at most 60). `after`: pass `next` of the last call;
-        without it, only what happens from now on counts.
+        Returns new turns at once, or none after so many seconds (at most 60). `after`: pass `next`
+        of the last call; without it, only what happens from now on counts.
         """
         served = await found(ctx, conversation_id)
         position = None if after is None else (after + 1, 0)
         turns: list[dict[str, Any]] = []
         last = after or 0
         with service.gauge.stream(served.caller):
-            async for happened in feed.follow(served, position, seconds=max(0.0, min(seconds, LONGEST_WAIT))):
-                last = happened.position[0] if happened.turn is not None else max(last, happened.position[0] - 1)
+            async for happened in feed.follow(
+                served, position, seconds=max(0.0, min(seconds, LONGEST_WAIT))
+            ):
+                last = (
+                    happened.position[0]
+                    if happened.turn is not None
+                    else max(last, happened.position[0] - 1)
+                )
                 if happened.turn is not None:
                     turns.append(dict(happened.data))
         return {"turns": turns, "next": last}
@@ -206,7 +222,9 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         context: dict[str, Any] | None = None,
         run_id: str | None = None,
     ) -> dict[str, Any]:
-        """Run a machine without a user as far as possible. `given` is its input; the same run_id resumes it."""
+        """Run a machine without a user as far as possible. `given` is its input; the same run_id
+        resumes it.
+        """
         caller = _caller(ctx)
         machine = machines.named(caller, definition)
         wanted = views.checked_new_id(run_id)
@@ -254,12 +272,16 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         """Show the prompt of a state. `definition`: JSON text, or the name of a served one."""
         machine = served(ctx, definition)
         text = definition if machine is None else machine.program.document
-        found: dict[str, Any] = await work(ctx, "prompt", text, state, context or {}, message, machine is not None)
+        found: dict[str, Any] = await work(
+            ctx, "prompt", text, state, context or {}, message, machine is not None
+        )
         return found
 
     @tool
     async def play_test(ctx: Context[Any, Any], definition: str, test: str) -> dict[str, Any]:
-        """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of the tests."""
+        """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of
+        the tests.
+        """
         results = await work(ctx, "played", definition, test)
         return {"passed": all(result["passed"] for result in results), "results": results}
 
@@ -276,16 +298,22 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
 
 def _add_resources(server: MCPServer[Any], service: Service) -> None:
     @server.resource(
-        "llm-fsm://format", title="The format of definitions, as JSON Schema", mime_type="application/schema+json"
+        "llm-fsm://format",
+        title="The format of definitions, as JSON Schema",
+        mime_type="application/schema+json",
     )
     def format_reference() -> str:
         return json.dumps(definition_schema(), indent=2, ensure_ascii=False)
 
-    @server.resource("llm-fsm://guide", title="How to write a definition", mime_type="text/markdown")
+    @server.resource(
+        "llm-fsm://guide", title="How to write a definition", mime_type="text/markdown"
+    )
     def guide() -> str:
         return (travelling("docs") / "LLM_GUIDE.md").read_text(encoding="utf-8")
 
-    @server.resource("definition://{name}", title="A definition that is served", mime_type="application/json")
+    @server.resource(
+        "definition://{name}", title="A definition that is served", mime_type="application/json"
+    )
     async def definition(name: str, ctx: Context[Any, Any]) -> str:
         machine = service.machines.named(_caller(ctx), name)
         return json.dumps(machine.definition.document, indent=2, ensure_ascii=False)
@@ -303,7 +331,8 @@ class Door:
     async def opened(self) -> AsyncGenerator[None]:
         """Take requests. The SDK's manager can only run once, so each call makes a new one."""
         server = mcp_server(self._service, workbench=self._workbench)
-        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has checked it already
+        # the guard has checked it already
+        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         self._app = server.streamable_http_app(stateless_http=True, transport_security=unguarded)
         async with server.session_manager.run():
             try:
@@ -315,14 +344,17 @@ class Door:
         """Answer a request."""
         if self._app is None:
             raise Problem("unavailable", "the server is not started: enter its lifespan")
-        if scope["method"] != "POST":  # each POST gets its answer, and there is no session to listen to or to end
+        # each POST gets its answer, and there is no session to listen to or to end
+        if scope["method"] != "POST":
             raise Problem("method-not-allowed", "/mcp takes POST alone", headers={"Allow": "POST"})
         with self._service.gauge.stream(scope["state"]["caller"]):
             await self._app(scope, receive, _plainly(send))
 
 
 def _plainly(send: Send) -> Send:
-    """Return a function that sends an answer, without the SDK's account of a body that is no message."""
+    """Return a function that sends an answer, without the SDK's account of a body that is no
+    message.
+    """
     refusal: Message | None = None
 
     async def answer(message: Message) -> None:

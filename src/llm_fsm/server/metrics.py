@@ -1,4 +1,6 @@
-"""`/metrics` for Prometheus: turns, model calls, tools, requests and streams of this process, or of all its workers."""
+"""`/metrics` for Prometheus: turns, model calls, tools, requests and streams of this process, or of
+all its workers.
+"""
 
 from __future__ import annotations
 
@@ -38,22 +40,42 @@ class Metrics:
         self._service = service
         per_turn = ("definition", "state")
         self.turns = Counter("llm_fsm_turns", "Turns on record", (*per_turn, "kind"), registry=kept)
-        self.aborted = Counter("llm_fsm_turns_aborted", "Turns not finished", ("definition", "error"), registry=kept)
-        self.seconds = Histogram(
-            "llm_fsm_turn_seconds", "Duration of turns", ("definition",), buckets=_SECONDS, registry=kept
+        self.aborted = Counter(
+            "llm_fsm_turns_aborted", "Turns not finished", ("definition", "error"), registry=kept
         )
-        self.calls = Counter("llm_fsm_model_calls", "Model calls", ("model", "asked_for"), registry=kept)
+        self.seconds = Histogram(
+            "llm_fsm_turn_seconds",
+            "Duration of turns",
+            ("definition",),
+            buckets=_SECONDS,
+            registry=kept,
+        )
+        self.calls = Counter(
+            "llm_fsm_model_calls", "Model calls", ("model", "asked_for"), registry=kept
+        )
         self.tokens = Counter("llm_fsm_tokens", "Tokens", (*per_turn, "type"), registry=kept)
         self.cost = Counter("llm_fsm_cost_dollars", "Cost", per_turn, registry=kept)
-        self.tools = Counter("llm_fsm_tool_calls", "Calls of tools", ("tool", "failed"), registry=kept)
-        self.moves = Counter("llm_fsm_transitions", "Moves", ("from", "to", "by"), registry=kept)
-        self.refusals = Counter("llm_fsm_refusals", "Moves and values that were refused", ("what",), registry=kept)
-        self.misses = Counter("llm_fsm_misses", "Messages that were not understood", registry=kept)
-        self.requests = Counter("llm_fsm_http_requests", "Requests", ("method", "route", "status"), registry=kept)
-        self.answers = Histogram(
-            "llm_fsm_http_seconds", "Until an answer is complete", ("route",), buckets=_SECONDS, registry=kept
+        self.tools = Counter(
+            "llm_fsm_tool_calls", "Calls of tools", ("tool", "failed"), registry=kept
         )
-        streams = Gauge("llm_fsm_open_streams", "Open streams", registry=kept, multiprocess_mode="livesum")
+        self.moves = Counter("llm_fsm_transitions", "Moves", ("from", "to", "by"), registry=kept)
+        self.refusals = Counter(
+            "llm_fsm_refusals", "Moves and values that were refused", ("what",), registry=kept
+        )
+        self.misses = Counter("llm_fsm_misses", "Messages that were not understood", registry=kept)
+        self.requests = Counter(
+            "llm_fsm_http_requests", "Requests", ("method", "route", "status"), registry=kept
+        )
+        self.answers = Histogram(
+            "llm_fsm_http_seconds",
+            "Until an answer is complete",
+            ("route",),
+            buckets=_SECONDS,
+            registry=kept,
+        )
+        streams = Gauge(
+            "llm_fsm_open_streams", "Open streams", registry=kept, multiprocess_mode="livesum"
+        )
         streams.set_function(lambda: service.gauge.streams)
         self.router = APIRouter()
 
@@ -83,7 +105,8 @@ class Metrics:
         self.answers.labels(path).observe(seconds)
 
     def _take(self, _: str, event: ev.Event) -> None:
-        if PLAYS.get() is not self._service:  # all machines of the process are observed, and a caller's tests, too
+        # all machines of the process are observed, and a caller's tests, too
+        if PLAYS.get() is not self._service:
             return
         match event:
             case TurnSaved():

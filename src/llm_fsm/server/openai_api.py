@@ -1,11 +1,12 @@
 """The OpenAI door: `/v1/models`, `/v1/chat/completions` and `/v1/responses`.
 
-A model is a definition. A header, `previous_response_id`, `conversation` or the metadata names the conversation.
-Otherwise the transcript identifies it; see `transcripts.py`. System messages are ignored, because the definition has
-its own.
+A model is a definition. A header, `previous_response_id`, `conversation` or the metadata names the
+conversation. Otherwise the transcript identifies it; see `transcripts.py`. System messages are
+ignored, because the definition has its own.
 
-A client may hold another history than the server: answers that failed, were stopped or lost, and messages that were
-edited or trimmed. Such a client is never turned away. Its conversation goes on, is forked, or begins with its history.
+A client may hold another history than the server: answers that failed, were stopped or lost, and
+messages that were edited or trimmed. Such a client is never turned away. Its conversation goes on,
+is forked, or begins with its history.
 """
 
 from __future__ import annotations
@@ -62,7 +63,12 @@ ANSWER = "answer"
 _NAMED_BY_BODY = ("user", "safety_identifier")
 _NAMED_BY_METADATA = ("user", "user_id", "chat_id", "session_id", "thread_id")
 _NAMED_BY_HEADERS = (
-    *("x-openwebui-chat-id", "x-openwebui-user-id", "x-litellm-end-user-id", "x-litellm-session-id"),
+    *(
+        "x-openwebui-chat-id",
+        "x-openwebui-user-id",
+        "x-litellm-end-user-id",
+        "x-litellm-session-id",
+    ),
     *("x-chat-id", "x-session-id", "x-thread-id", "x-user-id"),
 )
 """Names of a user or a chat, which keep the users of one token apart."""
@@ -115,7 +121,11 @@ InputItems = Annotated[
 
 def _answers(whole: str, event: str) -> dict[int | str, dict[str, Any]]:
     """Return the answer of a route, whole and as a stream, by names of `stream_events.schemas`."""
-    return {200: {"content": {"application/json": {"schema": {"$ref": PLACE + whole}}, **stream_of(event)}}}
+    return {
+        200: {
+            "content": {"application/json": {"schema": {"$ref": PLACE + whole}}, **stream_of(event)}
+        }
+    }
 
 
 class ChatRequest(_OpenAIBody):
@@ -141,9 +151,12 @@ class ResponseRequest(_OpenAIBody):
 
 
 ConversationHeader = Annotated[
-    str | None, Header(alias="X-Conversation-Id", description="The conversation that the message belongs to.")
+    str | None,
+    Header(alias="X-Conversation-Id", description="The conversation that the message belongs to."),
 ]
-RetryHeader = Annotated[str | None, Header(alias="X-Stainless-Retry-Count", include_in_schema=False)]
+RetryHeader = Annotated[
+    str | None, Header(alias="X-Stainless-Retry-Count", include_in_schema=False)
+]
 
 
 @dataclass
@@ -159,8 +172,8 @@ class Headers:
 class Asked:
     """A parsed request: the earlier messages, the last one, and its conversation.
 
-    `name`: the conversation; None: the one of the transcript. `after`: the request id of the turn after which it
-    continues. If that is not the last turn, the conversation is forked.
+    `name`: the conversation; None: the one of the transcript. `after`: the request id of the turn
+    after which it continues. If that is not the last turn, the conversation is forked.
     """
 
     address: Address
@@ -187,7 +200,9 @@ class Asked:
         return [*self.before, self.last]
 
     def text(self, joined: Sequence[int]) -> str:
-        """Return the message to send: the last one after those that were never answered, unless that is too long."""
+        """Return the message to send: the last one after those that were never answered, unless
+        that is too long.
+        """
         text = joined_text([*(self.before[place].text for place in joined), self.last.text])
         return text if len(text) <= MAX_MESSAGE_CHARS else self.last.text
 
@@ -196,7 +211,8 @@ class Asked:
 class Going:
     """A running turn, and its identification for later requests.
 
-    `filing`: registers the transcript after the turn, also if the client has left; None if it has a name.
+    `filing`: registers the transcript after the turn, also if the client has left; None if it has a
+        name.
     """
 
     served: Served
@@ -225,7 +241,9 @@ class OpenAI:
 
         @self.router.get("/models", summary="List the definitions as models")
         async def list_models(request: Request) -> dict[str, JsonValue]:
-            found: list[JsonValue] = [self._model(machine) for machine in machines.all(caller_of(request))]
+            found: list[JsonValue] = [
+                self._model(machine) for machine in machines.all(caller_of(request))
+            ]
             return {"object": "list", "data": found}
 
         @self.router.get("/models/{model}", summary="Read a definition as a model")
@@ -233,7 +251,12 @@ class OpenAI:
             return self._model(machines.named(caller_of(request), model))
 
     def _model(self, machine: AsyncMachine) -> dict[str, JsonValue]:
-        return {"id": machine.definition.name, "object": "model", "created": self._began, "owned_by": "llm-fsm"}
+        return {
+            "id": machine.definition.name,
+            "object": "model",
+            "created": self._began,
+            "owned_by": "llm-fsm",
+        }
 
     def _check_size(self, messages: Sequence[Mapping[str, Any]], pointer: str) -> None:
         """Raise Problem 422 for a transcript with too many messages."""
@@ -248,12 +271,17 @@ class OpenAI:
     # -- the conversation
 
     async def begin(self, asked: Asked) -> Going:
-        """Find or begin the conversation, and take the message. Raises Problem, ConversationConflict."""
+        """Find or begin the conversation, and take the message. Raises Problem,
+        ConversationConflict.
+        """
         if asked.name is None:
             return await self._begin_by_transcript(asked)
         served = await self._by_name(asked, asked.name)
         if served.machine is not asked.machine:
-            raise Problem("conflict", f"the conversation follows {served.definition!r}, not the model that was asked")
+            raise Problem(
+                "conflict",
+                f"the conversation follows {served.definition!r}, not the model that was asked",
+            )
         joined = await self.transcripts.unanswered(served, asked.before)
         request_id = asked.key or secrets.token_hex(16)
         return Going(served, await self._taken(served, asked, joined, request_id), asked)
@@ -269,7 +297,8 @@ class OpenAI:
         joined = _unanswered(asked.before) if point is None else point.joined
         request_id = asked.key or new_request_id(marks(asked.address, asked.messages)[-1])
         entry = entry_of(served.id, request_id, joined)
-        # Before the turn, so that a client that loses the answer, or this process, finds the turn again.
+        # Before the turn, so that a client that loses the answer, or this process, finds the turn
+        # again.
         await self.transcripts.asked(asked.address, asked.messages, entry)
         return await self._going(served, asked, entry, is_new=is_new)
 
@@ -285,8 +314,12 @@ class OpenAI:
         filing.add_done_callback(self._filing.discard)
         return Going(served, live, asked, entry, filing)
 
-    async def _filed(self, served: Served, asked: Asked, entry: Entry, live: LiveTurn, *, is_new: bool) -> None:
-        """Register the transcript of a turn after its end. A conversation in which nothing happened is removed."""
+    async def _filed(
+        self, served: Served, asked: Asked, entry: Entry, live: LiveTurn, *, is_new: bool
+    ) -> None:
+        """Register the transcript of a turn after its end. A conversation in which nothing happened
+        is removed.
+        """
         await live.settle()
         if live.turn is not None:
             answer = Said("assistant", await self._words(served, live.turn))
@@ -302,7 +335,9 @@ class OpenAI:
         shown = await self.service.shown(served)
         return shown.text(words_of(served, turn))
 
-    async def _taken(self, served: Served, asked: Asked, joined: Sequence[int], request_id: str) -> LiveTurn:
+    async def _taken(
+        self, served: Served, asked: Asked, joined: Sequence[int], request_id: str
+    ) -> LiveTurn:
         await served.chat.refresh()
         last = asked.last
         paused = served.chat.paused
@@ -332,7 +367,9 @@ class OpenAI:
             return served
         return (await self.service.fork(served, after, None, asked.key)).served
 
-    async def _by_transcript(self, asked: Asked, point: TranscriptPoint | None) -> tuple[Served, bool]:
+    async def _by_transcript(
+        self, asked: Asked, point: TranscriptPoint | None
+    ) -> tuple[Served, bool]:
         """Return the conversation for a message at a point, and whether it is new."""
         if point is None or (point.goes_on and point.served.chat.ended):
             return await self._new(asked), True
@@ -351,7 +388,9 @@ class OpenAI:
         """Begin a conversation. What was said elsewhere is its history."""
         caller = asked.caller
         name = asked.address.id_prefix + new_id(caller, "v1", asked.key)
-        history = [(said.role, said.text) for said in _answered_before(asked.before) if said.role != "tool"]
+        history = [
+            (said.role, said.text) for said in _answered_before(asked.before) if said.role != "tool"
+        ]
         try:
             begun = await self.service.start(
                 caller, asked.machine, conversation_id=name, greet=False, history=history
@@ -429,15 +468,21 @@ class OpenAI:
             request: Request, wish: ChatRequest, headers: Annotated[Headers, Depends()]
         ) -> Response:
             self._check_size(wish.messages, "/messages")
-            said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
+            said = _transcript(
+                wish.messages, "/messages", "the last message is the user's, or a tool's"
+            )
             if is_task(said):
                 return self._task(request, wish, said[0].text)
-            name = from_header(headers.conversation_id) or _text_of(wish.metadata, "conversation_id")
+            name = from_header(headers.conversation_id) or _text_of(
+                wish.metadata, "conversation_id"
+            )
             going = await self._take(request, headers, wish, said, name=name)
             place = {"X-Conversation-Id": in_header(going.served.id)}
             if wish.stream:
                 usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
-                return event_stream(self.service, going.served.caller, self._chunks(going, usage=usage), place)
+                return event_stream(
+                    self.service, going.served.caller, self._chunks(going, usage=usage), place
+                )
             turn = await self.finished(going)
             redactor = await self.service.shown(going.served)
             return Json(redactor.document(_completion(going.served, turn)), headers=place)
@@ -451,7 +496,9 @@ class OpenAI:
         if not wish.stream:
             message = {"role": "assistant", "content": answer, "refusal": None}
             choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-            return Json({**_head(definition, "chat.completion"), "choices": [choice], "usage": usage})
+            return Json(
+                {**_head(definition, "chat.completion"), "choices": [choice], "usage": usage}
+            )
         head = _head(definition, "chat.completion.chunk")
         with_usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
 
@@ -469,7 +516,13 @@ class OpenAI:
         head = _head(going.served.definition, "chat.completion.chunk")
 
         def chunk(delta: Mapping[str, Any], finish: str | None = None, **extra: Any) -> bytes:
-            return sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **extra})
+            return sse(
+                {
+                    **head,
+                    "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+                    **extra,
+                }
+            )
 
         yield chunk({"role": "assistant", "content": ""})
         try:
@@ -479,7 +532,9 @@ class OpenAI:
             redactor = await self.service.shown(going.served)
             calls = redactor.document(_tool_calls(going.served, turn))
             if calls:
-                yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]})
+                yield chunk(
+                    {"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]}
+                )
             extra = redactor.document(_extra(going.served, turn))
             yield chunk({}, "tool_calls" if calls else "stop", **extra)
             if usage:
@@ -491,10 +546,17 @@ class OpenAI:
     # -- responses
 
     def _responses(self) -> None:
-        @self.router.post("/conversations", summary="Make an id for a conversation of /v1/responses")
+        @self.router.post(
+            "/conversations", summary="Make an id for a conversation of /v1/responses"
+        )
         async def create_conversation_id() -> dict[str, JsonValue]:
             made = f"conv_{secrets.token_hex(16)}"
-            return {"id": made, "object": "conversation", "created_at": int(time.time()), "metadata": {}}
+            return {
+                "id": made,
+                "object": "conversation",
+                "created_at": int(time.time()),
+                "metadata": {},
+            }
 
         @self.router.post(
             "/responses", summary="Take the last item of an input", response_class=Response,
@@ -503,9 +565,15 @@ class OpenAI:
         async def create_response(
             request: Request, wish: ResponseRequest, headers: Annotated[Headers, Depends()]
         ) -> Response:
-            items = [{"role": "user", "content": wish.input}] if isinstance(wish.input, str) else wish.input
+            items = (
+                [{"role": "user", "content": wish.input}]
+                if isinstance(wish.input, str)
+                else wish.input
+            )
             self._check_size(items, "/input")
-            said = _transcript(items, "/input", "the last item is a message of the user, or a function_call_output")
+            said = _transcript(
+                items, "/input", "the last item is a message of the user, or a function_call_output"
+            )
             name, after = from_header(headers.conversation_id), None
             if name is None and wish.previous_response_id is not None:
                 name, after = _read_response_id(wish.previous_response_id)
@@ -517,10 +585,15 @@ class OpenAI:
             going = await self._take(request, headers, wish, said, name=name, after=after)
             place = {"X-Conversation-Id": in_header(going.served.id)}
             if wish.stream:
-                return event_stream(self.service, going.served.caller, self._response_events(going), place)
+                return event_stream(
+                    self.service, going.served.caller, self._response_events(going), place
+                )
             turn = await self.finished(going)
             redactor = await self.service.shown(going.served)
-            return Json(redactor.document(_response(going, turn, words_of(going.served, turn))), headers=place)
+            return Json(
+                redactor.document(_response(going, turn, words_of(going.served, turn))),
+                headers=place,
+            )
 
     async def _response_events(self, going: Going) -> AsyncGenerator[bytes]:
         number = 0
@@ -548,7 +621,9 @@ class OpenAI:
             yield told("response.output_item.done", output_index=0, item=_message_item(item, shown))
             turn = await going.live.result()
             redactor = await self.service.shown(going.served)
-            done = redactor.document({**_response(going, turn, shown, item), "created_at": begun["created_at"]})
+            done = redactor.document(
+                {**_response(going, turn, shown, item), "created_at": begun["created_at"]}
+            )
             for index, call in enumerate(done["output"][1:], 1):
                 yield told("response.output_item.added", output_index=index, item=call)
                 yield told("response.output_item.done", output_index=index, item=call)
@@ -565,7 +640,9 @@ class OpenAI:
 
 
 def _invalid(pointer: str, detail: str) -> Problem:
-    return Problem("invalid", detail, extra={"errors": [{"pointer": pointer, "in": "body", "detail": detail}]})
+    return Problem(
+        "invalid", detail, extra={"errors": [{"pointer": pointer, "in": "body", "detail": detail}]}
+    )
 
 
 def _names(request: Request, wish: ChatRequest | ResponseRequest) -> list[tuple[str, str]]:
@@ -594,7 +671,8 @@ def _answered_before(before: Sequence[Said]) -> Sequence[Said]:
 def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str) -> list[Said]:
     """Return the messages that are read. Raises Problem 422 if the last one is none to answer.
 
-    Earlier messages are read as far as possible. One of them may have been refused, and the client keeps it.
+    Earlier messages are read as far as possible. One of them may have been refused, and the client
+    keeps it.
     """
     *before, last = messages or [{}]
     said = [one for message in before if (one := _said(message, strict=False)) is not None]
@@ -606,7 +684,9 @@ def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str
 
 
 def _said(message: Mapping[str, Any], *, strict: bool) -> Said | None:
-    """Read a message of a chat, or an item of an input; None: it is ignored. Raises Problem 422 if strict."""
+    """Read a message of a chat, or an item of an input; None: it is ignored. Raises Problem 422 if
+    strict.
+    """
     kind = message.get("type")
     role = message.get("role")
     if kind == "function_call_output":
@@ -619,11 +699,16 @@ def _said(message: Mapping[str, Any], *, strict: bool) -> Said | None:
         return Said("tool", _canonical(_content(message.get("content"), strict=strict)))
     if not strict:
         return None
-    raise _invalid("/messages", f"{role!r:.50} is no role of a message: user, assistant, tool, system or developer")
+    raise _invalid(
+        "/messages",
+        f"{role!r:.50} is no role of a message: user, assistant, tool, system or developer",
+    )
 
 
 def _content(content: object, *, strict: bool) -> str:
-    """Return the text of a message, which may come in parts. If strict, raise Problem 422 for anything else."""
+    """Return the text of a message, which may come in parts. If strict, raise Problem 422 for
+    anything else.
+    """
     if content is None:
         return ""
     if isinstance(content, str):
@@ -635,7 +720,9 @@ def _content(content: object, *, strict: bool) -> str:
             if isinstance(text, str):
                 texts.append(text)
             elif strict:
-                raise _invalid("/messages", "only parts with text are read, no pictures, sounds or files")
+                raise _invalid(
+                    "/messages", "only parts with text are read, no pictures, sounds or files"
+                )
         return "".join(texts)
     if strict:
         raise _invalid("/messages", "the content of a message is a text or a list of parts")
@@ -673,7 +760,9 @@ def _answered(turns: Sequence[Turn], after: int, request_id: str) -> bool:
 
 
 def _response_id(name: str, request_id: str) -> str:
-    return "resp_" + base64.urlsafe_b64encode(json.dumps([name, request_id]).encode()).decode().rstrip("=")
+    return "resp_" + base64.urlsafe_b64encode(
+        json.dumps([name, request_id]).encode()
+    ).decode().rstrip("=")
 
 
 def _read_response_id(given: str) -> tuple[str, str]:
@@ -683,7 +772,11 @@ def _read_response_id(given: str) -> tuple[str, str]:
         found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) and one for one in found):
+    if (
+        not isinstance(found, list)
+        or len(found) != 2
+        or not all(isinstance(one, str) and one for one in found)
+    ):
         raise Problem("not-found", "there is no response of this id")
     return found[0], found[1]
 
@@ -707,18 +800,31 @@ def _extra(served: Served, turn: Turn) -> dict[str, Any]:
 
 
 def _tool_calls(served: Served, turn: Turn) -> list[dict[str, Any]]:
-    """Return a pause as a tool call, which a tool message answers; none if the caller may not answer it."""
+    """Return a pause as a tool call, which a tool message answers; none if the caller may not
+    answer it.
+    """
     paused = _to_answer(served, turn)
     if paused is None:
         return []
-    return [{"id": paused.id, "type": "function", "function": {"name": ANSWER, "arguments": _arguments(paused)}}]
+    return [
+        {
+            "id": paused.id,
+            "type": "function",
+            "function": {"name": ANSWER, "arguments": _arguments(paused)},
+        }
+    ]
 
 
 def _to_answer(served: Served, turn: Turn) -> Paused | None:
-    """Return the pause of a turn, if its caller may answer it. While a person has taken over, the user goes on writing.
+    """Return the pause of a turn, if its caller may answer it. While a person has taken over, the
+    user goes on writing.
     """
     paused = turn.paused
-    if paused is None or paused.messages == "record" or not may_answer(served.caller, paused, served.chat.id):
+    if (
+        paused is None
+        or paused.messages == "record"
+        or not may_answer(served.caller, paused, served.chat.id)
+    ):
         return None
     return paused
 
@@ -730,10 +836,19 @@ def _arguments(paused: Any) -> str:
 
 def _completion(served: Served, turn: Turn) -> dict[str, Any]:
     calls = _tool_calls(served, turn)
-    message: dict[str, Any] = {"role": "assistant", "content": words_of(served, turn), "refusal": None}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": words_of(served, turn),
+        "refusal": None,
+    }
     if calls:
         message["tool_calls"] = calls
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop", "logprobs": None}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": "tool_calls" if calls else "stop",
+        "logprobs": None,
+    }
     head = _head(served.definition, "chat.completion")
     return {**head, "choices": [choice], "usage": _usage(turn), **_extra(served, turn)}
 
@@ -741,10 +856,18 @@ def _completion(served: Served, turn: Turn) -> dict[str, Any]:
 def _message_item(name: str, text: str | None) -> dict[str, Any]:
     content = [] if text is None else [{"type": "output_text", "text": text, "annotations": []}]
     status = "in_progress" if text is None else "completed"
-    return {"id": name, "type": "message", "role": "assistant", "status": status, "content": content}
+    return {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": content,
+    }
 
 
-def _response(going: Going, turn: Turn | None, text: str, item: str | None = None) -> dict[str, Any]:
+def _response(
+    going: Going, turn: Turn | None, text: str, item: str | None = None
+) -> dict[str, Any]:
     """Return a response; without a turn, one that is in progress."""
     served = going.served
     document: dict[str, Any] = {
@@ -770,7 +893,12 @@ def _response(going: Going, turn: Turn | None, text: str, item: str | None = Non
     document["output"].append(_message_item(item or f"msg_{secrets.token_hex(12)}", text))
     paused = _to_answer(served, turn)
     if paused is not None:
-        call = {"id": f"fc_{paused.id}", "call_id": paused.id, "name": ANSWER, "type": "function_call"}
+        call = {
+            "id": f"fc_{paused.id}",
+            "call_id": paused.id,
+            "name": ANSWER,
+            "type": "function_call",
+        }
         document["output"].append({**call, "arguments": _arguments(paused), "status": "completed"})
     given, written = turn.usage.input_tokens, turn.usage.output_tokens
     document["usage"] = {

@@ -22,7 +22,9 @@ _SCHEMES = {
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return the name of an operation for generated clients: that of its function, after that of its channel."""
+    """Return the name of an operation for generated clients: that of its function, after that of
+    its channel.
+    """
     if not route.path_format.startswith(CHANNELS):
         return route.name
     channel = route.path_format.removeprefix(CHANNELS).partition("/")[0]

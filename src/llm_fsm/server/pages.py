@@ -1,4 +1,6 @@
-"""The chat page, the operators' page and the page of the API's documentation. They load nothing from other servers."""
+"""The chat page, the operators' page and the page of the API's documentation. They load nothing
+from other servers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from starlette.responses import FileResponse, Response
 from llm_fsm.server.problems import Problem
 
 STATIC = Path(__file__).parent / "static"
-_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+_KINDS = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

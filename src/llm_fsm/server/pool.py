@@ -1,7 +1,8 @@
 """Work for authors, in processes beside the server's own: checks, prompts, played tests, pictures.
 
-Such work keeps an interpreter busy for seconds. In the server's process it would delay the turns of everybody, even in
-a thread. So it runs in a few processes of low priority, which see no keys of the operator, and have little time.
+Such work keeps an interpreter busy for seconds. In the server's process it would delay the turns of
+everybody, even in a thread. So it runs in a few processes of low priority, which see no keys of the
+operator, and have little time.
 """
 
 from __future__ import annotations
@@ -24,9 +25,22 @@ from llm_fsm.server.tokens import Caller
 
 _HEAD = struct.Struct(">I")
 _KEPT = frozenset(
-    {"PATH", "PYTHONPATH", "PYTHONHOME", "HOME", "TMPDIR", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "SYSTEMROOT"}
+    {
+        "PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "HOME",
+        "TMPDIR",
+        "TEMP",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "SYSTEMROOT",
+    }
 )
-"""Variables that a worker needs. No other one reaches it: what a caller wrote must find no key of the operator."""
+"""Variables that a worker needs. No other one reaches it: what a caller wrote must find no key of
+the operator.
+"""
 _BUSY_SECONDS = 2.0
 _START_SECONDS = 60.0
 """Seconds for a worker to import the package, which no job's time pays for."""
@@ -35,7 +49,8 @@ READY = b"+"
 
 
 class WorkPool:
-    """A few processes, each with one job at a time. They start with the first jobs, and end with `close`.
+    """A few processes, each with one job at a time. They start with the first jobs, and end with
+    `close`.
 
     Args:
         limits: `work_processes`, `work_seconds` and `work_waiting` count.
@@ -95,16 +110,22 @@ class WorkPool:
                     head = await process.stdout.readexactly(_HEAD.size)
                     answer = await process.stdout.readexactly(_HEAD.unpack(head)[0])
             except TimeoutError as error:
-                raise Problem("too-large", f"this took longer than {seconds:g} seconds; give a smaller one") from error
+                raise Problem(
+                    "too-large", f"this took longer than {seconds:g} seconds; give a smaller one"
+                ) from error
             except (OSError, asyncio.IncompleteReadError) as error:
                 report(f"a worker ended while it did the job {job!r}", error)
-                raise Problem("too-large", "this needs more than there is for it; give a smaller one") from error
+                raise Problem(
+                    "too-large", "this needs more than there is for it; give a smaller one"
+                ) from error
             found: Mapping[str, Any] = json.loads(answer)
             return found
 
     @asynccontextmanager
     async def _worker(self) -> AsyncGenerator[Process]:
-        """Lend a process. One whose job was not finished is ended, as its next answer would be another job's."""
+        """Lend a process. One whose job was not finished is ended, as its next answer would be
+        another job's.
+        """
         process = self._free.pop() if self._free else await _started()
         is_whole = False
         try:

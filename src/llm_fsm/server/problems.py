@@ -18,7 +18,9 @@ from llm_fsm.server.faults import PREFIX, report
 MEDIA_TYPE = "application/problem+json"
 BUSY_SECONDS = 5
 CHANNELS = "/channels/"
-"""The beginning of paths of mounted channels. Their senders have no tokens, and sign in ways of their own."""
+"""The beginning of paths of mounted channels. Their senders have no tokens, and sign in ways of
+their own.
+"""
 
 
 class Kind(NamedTuple):
@@ -32,25 +34,59 @@ class Kind(NamedTuple):
 KINDS: Mapping[str, Kind] = {
     "bad-request": Kind(400, "Bad request", "the body is not JSON, or a header cannot be read"),
     "unauthorized": Kind(401, "A token is needed", "there is no token, or one that is not known"),
-    "forbidden": Kind(403, "Not allowed", "the Host or Origin is not one of the server's, or the token may not do it"),
-    "not-found": Kind(404, "Not found", "there is no such conversation, definition or page, or it is another token's"),
-    "method-not-allowed": Kind(405, "Method not allowed", "the address exists and does not take this method"),
-    "not-acceptable": Kind(406, "Not acceptable", "the Accept header excludes every type that the address gives"),
+    "forbidden": Kind(
+        403,
+        "Not allowed",
+        "the Host or Origin is not one of the server's, or the token may not do it",
+    ),
+    "not-found": Kind(
+        404,
+        "Not found",
+        "there is no such conversation, definition or page, or it is another token's",
+    ),
+    "method-not-allowed": Kind(
+        405, "Method not allowed", "the address exists and does not take this method"
+    ),
+    "not-acceptable": Kind(
+        406, "Not acceptable", "the Accept header excludes every type that the address gives"
+    ),
     "timeout": Kind(408, "Too slow", "the body did not arrive in time"),
-    "conflict": Kind(409, "Conflict", "it does not fit the state of the conversation, or its key was used already"),
+    "conflict": Kind(
+        409,
+        "Conflict",
+        "it does not fit the state of the conversation, or its key was used already",
+    ),
     "cancelled": Kind(409, "Stopped on request", "somebody stopped the turn of this message"),
     "ended": Kind(410, "The conversation has ended", "a message to a conversation that is over"),
     "too-large": Kind(413, "Too large", "the body is larger than the server takes"),
-    "unsupported-media-type": Kind(415, "Not JSON", "the Content-Type of the body is not application/json"),
-    "invalid": Kind(422, "Not valid", "a value does not fit; `errors` says where, with JSON pointers"),
-    "too-many-requests": Kind(429, "Too many requests", "a limit of messages or streams is reached"),
-    "model-unavailable": Kind(503, "The model does not answer", "the provider is down, refuses, or is not set up"),
-    "store-unavailable": Kind(503, "The store is away", "the conversations cannot be read or written"),
-    "host-failed": Kind(503, "The host's code failed", "a handler or tool of the host stopped the turn"),
-    "internal": Kind(500, "A fault of the server", "never, or it is a fault of ours: please report it"),
-    "unavailable": Kind(503, "Not available", "the server ends, or lacks a program or setting that is needed"),
+    "unsupported-media-type": Kind(
+        415, "Not JSON", "the Content-Type of the body is not application/json"
+    ),
+    "invalid": Kind(
+        422, "Not valid", "a value does not fit; `errors` says where, with JSON pointers"
+    ),
+    "too-many-requests": Kind(
+        429, "Too many requests", "a limit of messages or streams is reached"
+    ),
+    "model-unavailable": Kind(
+        503, "The model does not answer", "the provider is down, refuses, or is not set up"
+    ),
+    "store-unavailable": Kind(
+        503, "The store is away", "the conversations cannot be read or written"
+    ),
+    "host-failed": Kind(
+        503, "The host's code failed", "a handler or tool of the host stopped the turn"
+    ),
+    "internal": Kind(
+        500, "A fault of the server", "never, or it is a fault of ours: please report it"
+    ),
+    "unavailable": Kind(
+        503, "Not available", "the server ends, or lacks a program or setting that is needed"
+    ),
 }
-"""The last part of `type` to its meaning. A test compares the table of docs/server.md with this one."""
+"""The last part of `type` to its meaning. A test compares the table of docs/server.md with this
+one.
+"""
 
 
 class Problem(Exception):
@@ -101,7 +137,9 @@ class Problem(Exception):
         return {**self.document(), "error": error}
 
     def response(self, scope: Scope | None = None) -> Response:
-        """Return the HTTP response to a request. `scope`: of the request, whose API may have a form of its own."""
+        """Return the HTTP response to a request. `scope`: of the request, whose API may have a form
+        of its own.
+        """
         headers = dict(self.headers)
         if self.wait is not None:
             headers["Retry-After"] = str(self.wait)
@@ -140,17 +178,25 @@ _ROWS: Sequence[_Row] = (
     _Row("model-unavailable", errors.ReplyError, f"the model's reply cannot be used; {_LOGGED}"),
     _Row("model-unavailable", errors.ConfigurationError, f"the model is not set up; {_LOGGED}"),
     _Row("host-failed", errors.HandlerError, f"a function of the host stopped the turn; {_LOGGED}"),
-    _Row("store-unavailable", errors.UnreadableError, f"the conversation is damaged in the store; {_LOGGED}"),
+    _Row(
+        "store-unavailable",
+        errors.UnreadableError,
+        f"the conversation is damaged in the store; {_LOGGED}",
+    ),
     _Row("store-unavailable", errors.StoreError, f"the store did not answer; {_LOGGED}"),
     _Row("unavailable", errors.DefinitionError, f"the definition cannot be used; {_LOGGED}"),
 )
-"""Classes to their problems; the first that fits. Words of providers, stores and hosts name what is inside."""
+"""Classes to their problems; the first that fits. Words of providers, stores and hosts name what is
+inside.
+"""
 _INTERNAL = _Row("internal", Exception, f"this is a fault of the server; {_LOGGED}")
 _INVALID = _Row("invalid", ValueError)
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem for an error, with nothing of the inside. What it leaves out goes to the log."""
+    """Return the problem for an error, with nothing of the inside. What it leaves out goes to the
+    log.
+    """
     if isinstance(error, Problem):
         return error
     row = _row_of(error)
@@ -196,9 +242,16 @@ def problem_of_request(error: RequestValidationError) -> Problem:
         reason = broken.get("ctx", {}).get("error", "it cannot be read")
         return Problem("bad-request", f"the body is not JSON: {reason}")
     told = [
-        {"pointer": _pointer(item["loc"][1:]), "in": str(item["loc"][0]), "detail": str(item["msg"])} for item in found
+        {
+            "pointer": _pointer(item["loc"][1:]),
+            "in": str(item["loc"][0]),
+            "detail": str(item["msg"]),
+        }
+        for item in found
     ]
-    where = "; ".join(f"{item['in']} {item['pointer']}: {item['detail']}".replace("  ", " ") for item in told[:3])
+    where = "; ".join(
+        f"{item['in']} {item['pointer']}: {item['detail']}".replace("  ", " ") for item in told[:3]
+    )
     return Problem("invalid", where, extra={"errors": told})
 
 
@@ -209,5 +262,7 @@ def _pointer(place: Sequence[str | int]) -> str:
 
 def problem_of_status(error: HTTPException) -> Problem:
     """Return the problem for an error of the framework."""
-    kind = next((kind for kind, row in KINDS.items() if row.status == error.status_code), "bad-request")
+    kind = next(
+        (kind for kind, row in KINDS.items() if row.status == error.status_code), "bad-request"
+    )
     return Problem(kind, str(error.detail), headers=error.headers)

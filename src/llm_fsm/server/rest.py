@@ -40,7 +40,13 @@ class RequestBody(BaseModel):
 
 
 NewId = Annotated[
-    str | None, Field(default=None, min_length=1, max_length=150, description="An id of your own; one is made without.")
+    str | None,
+    Field(
+        default=None,
+        min_length=1,
+        max_length=150,
+        description="An id of your own; one is made without.",
+    ),
 ]
 
 
@@ -61,8 +67,8 @@ class StartRequest(RequestBody):
 class MessageRequest(RequestBody):
     """A message of the user.
 
-    `picked`: the text is the label of one of the `choices`, which needs no model. `question`: that of the choice. If
-    it is no longer open, the message is refused.
+    `picked`: the text is the label of one of the `choices`, which needs no model. `question`: that
+    of the choice. If it is no longer open, the message is refused.
     """
 
     text: str = Field(max_length=100_000)
@@ -117,13 +123,18 @@ def key_of(header: str | None) -> str | None:
         return None
     key = header[1:-1] if len(header) > 1 and header[0] == header[-1] == '"' else header
     if not 0 < len(key) <= 200 or not _KEY_CHARS.issuperset(key):
-        raise Problem("bad-request", "an Idempotency-Key has 1 to 200 visible ASCII characters, without spaces")
+        raise Problem(
+            "bad-request",
+            "an Idempotency-Key has 1 to 200 visible ASCII characters, without spaces",
+        )
     return key
 
 
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", description="The same key and body again get the recorded answer."),
+    Header(
+        alias="Idempotency-Key", description="The same key and body again get the recorded answer."
+    ),
 ]
 _KEY_PARAMETER = {
     "name": "Idempotency-Key",
@@ -132,7 +143,8 @@ _KEY_PARAMETER = {
     "description": "The same key and body again get the recorded answer.",
     "schema": {"type": "string"},
 }
-"""Like `Key`, for headers that are read directly, which halves the framework's work before a turn."""
+"""Like `Key`, for headers that are read directly, which halves the framework's work before a turn.
+"""
 _PREFER_PARAMETER = {
     "name": "Prefer",
     "in": "header",
@@ -178,7 +190,9 @@ def wants_stream(request: Request) -> bool:
 
 
 class LastEvent(NamedTuple):
-    """The last event that a client saw: its request id, the telling that it belongs to, and its number there."""
+    """The last event that a client saw: its request id, the telling that it belongs to, and its
+    number there.
+    """
 
     key: str | None = None
     telling: str = ""
@@ -205,7 +219,8 @@ def event_stream(
     *,
     grace_seconds: float | None = None,
 ) -> Response:
-    """Return server-sent events as an answer. The stream is counted, kept alive, and ended if the client reads nothing.
+    """Return server-sent events as an answer. The stream is counted, kept alive, and ended if the
+    client reads nothing.
 
     `grace_seconds`: how long it may go on while the server ends; None: as long as a turn.
 
@@ -225,7 +240,9 @@ def event_stream(
 
 
 class _EventStream(EventSourceResponse):
-    """A stream that counts as open from the begin of its answer to the end. Its count cannot outlive it."""
+    """A stream that counts as open from the begin of its answer to the end. Its count cannot
+    outlive it.
+    """
 
     def counted(self, service: Service, caller: Caller) -> _EventStream:
         """Count it as one of this caller."""
@@ -248,7 +265,9 @@ class _EventStream(EventSourceResponse):
 
 
 class RestRoutes:
-    """The routes of this door over a service, in a router. The application's own router is the fastest."""
+    """The routes of this door over a service, in a router. The application's own router is the
+    fastest.
+    """
 
     def __init__(self, service: Service, router: APIRouter) -> None:
         self.service = service
@@ -266,17 +285,27 @@ class RestRoutes:
 
         @router.get("/definitions", tags=tag, summary="List the definitions")
         async def list_definitions(request: Request) -> dict[str, list[dict[str, JsonValue]]]:
-            return {"definitions": [views.head_of(machine) for machine in machines.all(caller_of(request))]}
+            return {
+                "definitions": [
+                    views.head_of(machine) for machine in machines.all(caller_of(request))
+                ]
+            }
 
         @router.get("/definitions/{name}", tags=tag, summary="Read a definition")
         async def read_definition(request: Request, name: PathText) -> dict[str, JsonValue]:
             machine = machines.named(caller_of(request), name)
             return {**views.head_of(machine), "document": dict(machine.definition.document)}
 
-        @router.get("/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context")
+        @router.get(
+            "/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context"
+        )
         async def read_context_schema(request: Request, name: PathText) -> dict[str, JsonValue]:
             schema = machines.named(caller_of(request), name).definition.context_schema or {}
-            return {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **schema}
+            return {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                **schema,
+            }
 
         @router.get(
             "/definitions/{name}/diagram",
@@ -294,7 +323,9 @@ class RestRoutes:
             if form != "svg":
                 return Response(drawing, media_type="text/plain")
             policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-            return Response(drawing, media_type="image/svg+xml", headers={"Content-Security-Policy": policy})
+            return Response(
+                drawing, media_type="image/svg+xml", headers={"Content-Security-Policy": policy}
+            )
 
     # -- conversations
 
@@ -306,7 +337,9 @@ class RestRoutes:
             "/conversations", status_code=201, tags=tag, summary="Begin a conversation",
             response_model=views.StartedView, responses={200: {"model": views.StartedView}},
         )  # fmt: skip
-        async def start_conversation(request: Request, wish: StartRequest, key: Key = None) -> Response:
+        async def start_conversation(
+            request: Request, wish: StartRequest, key: Key = None
+        ) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, wish.definition)
             begun = await service.start(
@@ -330,9 +363,14 @@ class RestRoutes:
             return await self._json(served, views.conversation_of(served))
 
         @router.delete(
-            "/conversations/{conversation_id}", status_code=204, tags=tag, summary="Delete a conversation for good"
+            "/conversations/{conversation_id}",
+            status_code=204,
+            tags=tag,
+            summary="Delete a conversation for good",
         )
-        async def delete_conversation(request: Request, conversation_id: ConversationId) -> Response:
+        async def delete_conversation(
+            request: Request, conversation_id: ConversationId
+        ) -> Response:
             await service.delete(await service.find(caller_of(request), conversation_id))
             return Response(status_code=204)
 
@@ -345,7 +383,12 @@ class RestRoutes:
             found = await served.chat.history()
             shown = await service.shown(served)
             said = [
-                {"role": one.role, "text": shown.text(one.text), "turn": one.turn, "by": shown.text(one.by)}
+                {
+                    "role": one.role,
+                    "text": shown.text(one.text),
+                    "turn": one.turn,
+                    "by": shown.text(one.by),
+                }
                 for one in found
             ]
             return Json({"messages": said})
@@ -364,7 +407,9 @@ class RestRoutes:
             response_model=views.ConversationView,
         )  # fmt: skip
         async def undo_turn(
-            request: Request, conversation_id: ConversationId, wish: Annotated[UndoRequest | None, Body()] = None
+            request: Request,
+            conversation_id: ConversationId,
+            wish: Annotated[UndoRequest | None, Body()] = None,
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             await service.undo(served, None if wish is None else wish.turn)
@@ -382,7 +427,9 @@ class RestRoutes:
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkRequest()
-            begun = await service.copy(served, wish.turn, views.checked_new_id(wish.id), key_of(key))
+            begun = await service.copy(
+                served, wish.turn, views.checked_new_id(wish.id), key_of(key)
+            )
             return await self._started(request, begun)
 
     # -- turns
@@ -400,7 +447,9 @@ class RestRoutes:
             "accepted and answered later.",
             openapi_extra={"parameters": [_KEY_PARAMETER, _PREFER_PARAMETER]},
         )  # fmt: skip
-        async def send_message(request: Request, conversation_id: ConversationId, wish: MessageRequest) -> Response:
+        async def send_message(
+            request: Request, conversation_id: ConversationId, wish: MessageRequest
+        ) -> Response:
             if accepted.is_async(request.headers.getlist("prefer")) and not wants_stream(request):
                 return await self._accept(request, conversation_id, wish)
             accepted.refuse_time(wish.not_before)
@@ -423,7 +472,9 @@ class RestRoutes:
             served = await service.find(caller_of(request), conversation_id)
             if wants_stream(request):
                 seen = last_event(request)
-                live = await service.stream_answer(served, wish.value, wish.pause, key_of(key) or seen.key)
+                live = await service.stream_answer(
+                    served, wish.value, wish.pause, key_of(key) or seen.key
+                )
                 return self._events(served, live, seen)
             turn = await service.answer(served, wish.value, wish.pause, key_of(key))
             return await self._json(served, views.turn_of(served, turn))
@@ -435,13 +486,19 @@ class RestRoutes:
         async def list_turns(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id, fresh=True)
             found = await served.chat.turns()
-            return await self._json(served, {"turns": [views.recorded_of(served, turn) for turn in found]})
+            return await self._json(
+                served, {"turns": [views.recorded_of(served, turn) for turn in found]}
+            )
 
         @router.get(
-            "/conversations/{conversation_id}/turns/{number}/why", tags=tag, summary="Explain a turn"
+            "/conversations/{conversation_id}/turns/{number}/why",
+            tags=tag,
+            summary="Explain a turn",
         )
         async def read_why(
-            request: Request, conversation_id: ConversationId, number: Annotated[int, Path(ge=0, le=2**53)]
+            request: Request,
+            conversation_id: ConversationId,
+            number: Annotated[int, Path(ge=0, le=2**53)],
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             records = [parse(text) for text in await served.machine.store.records(served.chat.id)]
@@ -504,7 +561,10 @@ class RestRoutes:
             caller = caller_of(request)
             machine = service.machines.named(caller, wish.definition)
             if machine.definition.kind_of(machine.definition.initial_state) == "converse":
-                raise Problem("conflict", f"{wish.definition!r:.100} begins by talking: POST /conversations begins it")
+                raise Problem(
+                    "conflict",
+                    f"{wish.definition!r:.100} begins by talking: POST /conversations begins it",
+                )
             name, live = await service.run(
                 caller,
                 machine,
@@ -549,7 +609,10 @@ class RestRoutes:
             return Json(await self._begun(caller, served.machine, run_id, live), 202)
 
         @router.post(
-            "/runs/{run_id}/cancel", tags=tag, summary="Stop a run for good", response_model=views.RunView
+            "/runs/{run_id}/cancel",
+            tags=tag,
+            summary="Stop a run for good",
+            response_model=views.RunView,
         )
         async def cancel_run(request: Request, run_id: ConversationId) -> Response:
             caller = caller_of(request)
@@ -610,18 +673,24 @@ class RestRoutes:
     async def _started(self, request: Request, begun: Begun) -> Response:
         place = _place(request, "conversations", begun.served.id)
         shown = await self.service.shown(begun.served)
-        return Json(shown.document(views.started_of(begun)), 201 if begun.is_new else 200, headers=place)
+        return Json(
+            shown.document(views.started_of(begun)), 201 if begun.is_new else 200, headers=place
+        )
 
     # -- streams
 
     def _events(self, served: Served, live: LiveTurn, seen: LastEvent) -> Response:
-        # Numbers of another telling say nothing here: the turn was begun again, or comes from the store.
+        # Numbers of another telling say nothing here: the turn was begun again, or comes from the
+        # store.
         anew = seen.number > 0 and seen.telling != live.telling
         after = min(seen.number, len(live.events))
         return event_stream(self.service, served.caller, self._told(served, live, after, anew=anew))
 
-    async def _told(self, served: Served, live: LiveTurn, after: int, *, anew: bool) -> AsyncGenerator[bytes]:
-        """Yield a turn as server-sent events. An error is an event, because the status was sent before.
+    async def _told(
+        self, served: Served, live: LiveTurn, after: int, *, anew: bool
+    ) -> AsyncGenerator[bytes]:
+        """Yield a turn as server-sent events. An error is an event, because the status was sent
+        before.
 
         A turn that is told `anew` begins with event 1, and its first text says that it restarts.
         """

@@ -1,7 +1,8 @@
 """The one place that says what a caller may do. Every door asks it, through `Service`, or directly.
 
-A *right* belongs to a token. An *act* is something that a caller wants to do: the rights themselves, and two acts that
-several rights allow: `read` and `say`. `check` refuses an act. `check_start` and `check_answer` find the act first.
+A *right* belongs to a token. An *act* is something that a caller wants to do: the rights
+themselves, and two acts that several rights allow: `read` and `say`. `check` refuses an act.
+`check_start` and `check_answer` find the act first.
 """
 
 from __future__ import annotations
@@ -32,8 +33,12 @@ _HOLDERS: Mapping[Act, frozenset[Right]] = {
 }
 """Act to the rights of which one is enough."""
 _OPERATOR_ACTS: frozenset[Act] = frozenset({"read", "say", "answer"})
-"""What the right `answer` allows in conversations of other tokens. Everything else there needs `manage`."""
-_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+"""What the right `answer` allows in conversations of other tokens. Everything else there needs
+`manage`.
+"""
+_FORWARDING = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
+)
 """Headers by which a proxy says that the client is somebody else."""
 
 
@@ -43,7 +48,8 @@ def may(caller: Caller, act: Act, stored: str | None = None) -> bool:
     Args:
         caller: The caller.
         act: The act.
-        stored: The id in the store of the conversation that it concerns; None: it concerns no existing conversation.
+        stored: The id in the store of the conversation that it concerns; None: it concerns no
+            existing conversation.
 
     Returns:
         True if a right of the caller allows it.
@@ -79,7 +85,10 @@ def check(caller: Caller, act: Act, doing: str, stored: str | None = None) -> No
     missing = ["manage"] if held else sorted(_HOLDERS[act])
     who = "this token" if caller.name else "a caller without a token"
     of_others = " of another token" if held else ""
-    raise Problem("forbidden", f"{who} may not {doing}{of_others}: that needs the right {' or '.join(missing)}")
+    raise Problem(
+        "forbidden",
+        f"{who} may not {doing}{of_others}: that needs the right {' or '.join(missing)}",
+    )
 
 
 def check_start(
@@ -132,7 +141,8 @@ def check_list(caller: Caller) -> None:
 
 
 def is_shared(caller: Caller) -> bool:
-    """Return true for a caller that nothing tells from others: only an id that nobody can guess keeps them apart.
+    """Return true for a caller that nothing tells from others: only an id that nobody can guess
+    keeps them apart.
 
     Args:
         caller: The caller.
@@ -188,15 +198,17 @@ def local_rights(client: str | None, host: str, headers: Mapping[bytes, bytes]) 
     """Return the rights of a caller without a token, on a server without tokens.
 
     Args:
-        client: The address of the caller; None or a text that is no IP address: it calls within this process.
+        client: The address of the caller; None or a text that is no IP address: it calls within
+            this process.
         host: The name in the Host header.
         headers: The headers, by name in small letters.
 
     Returns:
-        All rights for a program on this machine, and `talk` for anybody else. A request that a proxy passed on
-        comes from somebody else.
+        All rights for a program on this machine, and `talk` for anybody else. A request that a
+        proxy passed on comes from somebody else.
     """
-    if not _FORWARDING.isdisjoint(headers):  # also over a socket of this machine, which has no address
+    # also over a socket of this machine, which has no address
+    if not _FORWARDING.isdisjoint(headers):
         return DEFAULT_RIGHTS
     if client is None or not _is_address(client):
         return ALL_RIGHTS
@@ -205,7 +217,8 @@ def local_rights(client: str | None, host: str, headers: Mapping[bytes, bytes]) 
 
 
 def _answering(paused: Paused) -> Act:
-    """Return the act of answering a pause. The user answers a tool that asks, and what the definition leaves to them.
+    """Return the act of answering a pause. The user answers a tool that asks, and what the
+    definition leaves to them.
     """
     is_for_user = paused.kind == "break" or (paused.kind == "wait" and paused.what == USER)
     return "talk" if is_for_user else "answer"

@@ -52,8 +52,9 @@ class ServerConfig(uvicorn.Config):
 class DrainingLifespan(LifespanOn):
     """The lifespan of an application whose turns finish before uvicorn hears of a signal to end.
 
-    uvicorn stops listening at once. Here the server listens as long as turns run, so that `/readyz` can tell that it
-    ends. It hangs on the lifespan, which every worker of uvicorn's supervisor has, and not on `Server`.
+    uvicorn stops listening at once. Here the server listens as long as turns run, so that `/readyz`
+    can tell that it ends. It hangs on the lifespan, which every worker of uvicorn's supervisor has,
+    and not on `Server`.
     """
 
     config: Any
@@ -111,13 +112,22 @@ class Server(uvicorn.Server):
 
 
 WORKER_SECONDS = 60
-"""Seconds for a worker to begin, or to answer its supervisor. With fewer, a busy machine kills workers that begin."""
+"""Seconds for a worker to begin, or to answer its supervisor. With fewer, a busy machine kills
+workers that begin.
+"""
 
 
 def config_of(
-    app: object, *, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None, workers: int = 1
+    app: object,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: Limits | None = None,
+    workers: int = 1,
 ) -> ServerConfig:
-    """Make the settings of uvicorn for an application, or for the name of one such as `module:function`."""
+    """Make the settings of uvicorn for an application, or for the name of one such as
+    `module:function`.
+    """
     limits = limits or Limits()
     return ServerConfig(
         app,

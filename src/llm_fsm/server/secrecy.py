@@ -1,7 +1,8 @@
 """The last step before an answer leaves: no value that a secret key of the conversation ever had.
 
-Every door asks `Secrecy.shown` for a `Redactor`, and passes all documents, values and texts of a conversation through
-it. Values are found in the records, so one that was refused, replaced or taken back counts, too.
+Every door asks `Secrecy.shown` for a `Redactor`, and passes all documents, values and texts of a
+conversation through it. Values are found in the records, so one that was refused, replaced or taken
+back counts, too.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Redactor:
     async def follow(self, live: LiveTurn, after: int = 0) -> AsyncGenerator[tuple[int, ev.Event]]:
         """Yield the events of a turn as `LiveTurn.follow`, with texts that may leave.
 
-        If the machine has secret keys, texts are held until they are whole. A reply may repeat what it only then sets,
-        and two pieces may share a secret.
+        If the machine has secret keys, texts are held until they are whole. A reply may repeat what
+        it only then sets, and two pieces may share a secret.
         """
         if not self.hides:
             async for number, event in live.follow(after):
@@ -119,7 +120,8 @@ class Secrecy:
         texts: list[str] = []
         if known is not None:
             texts = list(await store.records(stored, after=known.total - 1))
-        if known is None or not texts or texts[0] != known.last:  # it is another conversation of the same id
+        # it is another conversation of the same id
+        if known is None or not texts or texts[0] != known.last:
             known = _Known(0, "", frozenset())
             texts = list(await store.records(stored))
         else:

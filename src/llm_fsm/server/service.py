@@ -34,7 +34,9 @@ DELETED_AT_ONCE = 500
 RUN = "run"
 """The request id of a run in `Turns`, because a run has no message."""
 _NO_PAUSE = ""
-"""The id of no pause. An answer to it is refused, unless its request is known and gets the recorded turn."""
+"""The id of no pause. An answer to it is refused, unless its request is known and gets the recorded
+turn.
+"""
 
 
 def _said(text: str | Choice, *, picked: bool) -> str | Choice:
@@ -66,7 +68,8 @@ class Service:
         """Functions that forget a conversation which is about to be deleted."""
         self.ending = Ending(limits.shutdown_seconds)
         self.wakes: list[Callable[[], None]] = []
-        """Functions that begin a look for work without a caller; none: no such work is done here."""
+        """Functions that begin a look for work without a caller; none: no such work is done here.
+        """
 
     def wake(self) -> None:
         """Look for work without a caller at once, such as a message that was just accepted."""
@@ -79,7 +82,8 @@ class Service:
         return self.ending.is_begun
 
     async def drain(self) -> None:
-        """Begin the end, let turns finish until the deadline, and stop those that are late. Their journals resume them.
+        """Begin the end, let turns finish until the deadline, and stop those that are late. Their
+        journals resume them.
         """
         self.ending.begin()
         while under_way := self._under_way():
@@ -98,10 +102,11 @@ class Service:
         return tasks - {asyncio.current_task()}
 
     def enter(self, caller: Caller) -> None:
-        """Count a request that is not only a reading one, and mark the turns in it as those of this service.
+        """Count a request that is not only a reading one, and mark the turns in it as those of this
+        service.
 
-        A request that nobody has checked yet is not counted: else anybody could use up what a channel may take. A
-        channel enters its senders itself, once it knows them.
+        A request that nobody has checked yet is not counted: else anybody could use up what a
+        channel may take. A channel enters its senders itself, once it knows them.
 
         Raises:
             Problem: The caller sends too many requests (429), or the server ends (503).
@@ -147,7 +152,8 @@ class Service:
         history: Iterable[tuple[str, str]] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Begun:
-        """Begin a conversation, or return the one of the same key. Raises ConversationConflict, and Problem 403.
+        """Begin a conversation, or return the one of the same key. Raises ConversationConflict, and
+        Problem 403.
 
         `history`: messages from elsewhere, as (role, text). `metadata`: labels for listings.
         """
@@ -155,11 +161,15 @@ class Service:
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, state=state)
         try:
-            chat = await machine.start(context, stored, greet, state, history=history, metadata=metadata)
+            chat = await machine.start(
+                context, stored, greet, state, history=history, metadata=metadata
+            )
         except ConversationConflict:
             if key is None:
                 raise
-            found = await self._same_start(caller, machine, name, context, state=state, metadata=metadata)
+            found = await self._same_start(
+                caller, machine, name, context, state=state, metadata=metadata
+            )
             return Begun(*found, is_new=False)
         return Begun(self.machines.cache(caller, machine, chat), chat.greeting, is_new=True)
 
@@ -208,15 +218,27 @@ class Service:
         first = (await served.chat.turns())[0]
         began = next((event for event in first.events if isinstance(event, ev.Started)), None)
         wanted = machine.definition.initial_state if state is None else state
-        same = began is not None and dict(began.context) == dict(context or {}) and began.state == wanted
-        if served.machine is not machine or not same or served.chat.metadata != dict(metadata or {}):
-            raise ConversationConflict("this idempotency key already began another conversation; use a new one")
+        same = (
+            began is not None
+            and dict(began.context) == dict(context or {})
+            and began.state == wanted
+        )
+        if (
+            served.machine is not machine
+            or not same
+            or served.chat.metadata != dict(metadata or {})
+        ):
+            raise ConversationConflict(
+                "this idempotency key already began another conversation; use a new one"
+            )
         return served, first.text
 
     async def send(
         self, served: Served, text: str | Choice, request_id: str | None, *, picked: bool = False
     ) -> Turn:
-        """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
+        """Send a message; `picked`: it is the label of a choice. Raises the errors of
+        `AsyncConversation.send`.
+        """
         check(served.caller, "talk", "send messages", served.chat.id)
         try:
             async with self.stopping.running(served.machine.store, served.chat.id):
@@ -225,7 +247,9 @@ class Service:
             self.machines.forget(served.chat.id)
             raise
 
-    async def answer(self, served: Served, value: object, pause: str | None, request_id: str | None) -> Turn:
+    async def answer(
+        self, served: Served, value: object, pause: str | None, request_id: str | None
+    ) -> Turn:
         """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
         meant = await self._pause(served, pause, request_id)
         async with self.stopping.running(served.machine.store, served.chat.id):
@@ -297,12 +321,16 @@ class Service:
         return live
 
     async def cancel_turn(self, served: Served) -> bool:
-        """Stop the turn that is under way, in any process. Raises the errors of `Stopping.stop`, and Problem 403."""
+        """Stop the turn that is under way, in any process. Raises the errors of `Stopping.stop`,
+        and Problem 403.
+        """
         check(served.caller, "talk", "stop a turn", served.chat.id)
         return await self.stopping.stop(served.machine.store, served.chat.id)
 
     async def _drop_unrecorded(self, served: Served, request_id: str) -> None:
-        """Forget a finished turn unless the store holds it: only the store knows what was deleted or begun anew."""
+        """Forget a finished turn unless the store holds it: only the store knows what was deleted
+        or begun anew.
+        """
         live = self.turns.find(served.chat.id, request_id)
         if live is None or not live.is_over:
             return
@@ -312,10 +340,11 @@ class Service:
             self.turns.drop(served.chat.id, request_id)
 
     async def _pause(self, served: Served, pause: str | None, request_id: str | None) -> str:
-        """Return the id of the pause that an answer is for. Raises Problem 403 if its caller may not answer it.
+        """Return the id of the pause that an answer is for. Raises Problem 403 if its caller may
+        not answer it.
 
-        The engine compares the id when it takes the answer. So an answer never reaches a pause that began after this
-        check, and that the caller may not answer.
+        The engine compares the id when it takes the answer. So an answer never reaches a pause that
+        began after this check, and that the caller may not answer.
         """
         await served.chat.refresh()
         waits = served.chat.paused
@@ -323,13 +352,17 @@ class Service:
             return pause or _NO_PAUSE
         if pause is not None and pause != waits.id:
             return pause
-        if not may_answer(served.caller, waits, served.chat.id) and await self._is_known(served, request_id):
+        if not may_answer(served.caller, waits, served.chat.id) and await self._is_known(
+            served, request_id
+        ):
             return _NO_PAUSE
         check_answer(served.caller, waits, served.chat.id)
         return waits.id
 
     async def _is_known(self, served: Served, request_id: str | None) -> bool:
-        """Return true if a request is being answered, or was answered, so that it changes nothing again."""
+        """Return true if a request is being answered, or was answered, so that it changes nothing
+        again.
+        """
         if request_id is None:
             return False
         if self.turns.find(served.chat.id, request_id) is not None:
@@ -343,29 +376,42 @@ class Service:
         await served.chat.end()
 
     async def undo(self, served: Served, turn: int | None) -> None:
-        """Take the last turn back; `turn`: only if it has this number. Raises ConversationConflict, and Problem 403."""
+        """Take the last turn back; `turn`: only if it has this number. Raises ConversationConflict,
+        and Problem 403.
+        """
         check(served.caller, "manage", "take a turn back", served.chat.id)
         if turn is not None:
             last = max((message.turn for message in await served.chat.history()), default=0)
             if last != turn:
-                raise Problem("conflict", f"the last turn is {last}, not {turn}; nothing was taken back")
+                raise Problem(
+                    "conflict", f"the last turn is {last}, not {turn}; nothing was taken back"
+                )
         await served.chat.undo()
         self.turns.drop_all(served.chat.id, running=False)
 
-    async def copy(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
-        """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError, and Problem 403."""
+    async def copy(
+        self, served: Served, turn: int | None, conversation_id: str | None, key: str | None
+    ) -> Begun:
+        """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError, and
+        Problem 403.
+        """
         check(served.caller, "manage", "copy a conversation", served.chat.id)
         return await self._copied(served, turn, conversation_id, key)
 
-    async def fork(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
-        """Go on after an earlier turn, because the user edited a message. Raises the errors of `copy`.
+    async def fork(
+        self, served: Served, turn: int | None, conversation_id: str | None, key: str | None
+    ) -> Begun:
+        """Go on after an earlier turn, because the user edited a message. Raises the errors of
+        `copy`.
 
         It needs no right of its own: who has the transcript could hold the same conversation again.
         """
         check(served.caller, "talk", "send messages", served.chat.id)
         return await self._copied(served, turn, conversation_id, key)
 
-    async def _copied(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
+    async def _copied(
+        self, served: Served, turn: int | None, conversation_id: str | None, key: str | None
+    ) -> Begun:
         name = conversation_id or new_id(served.caller, "fork", key)
         try:
             await fork(served.machine.store, served.chat.id, served.caller.stored(name), turn)
@@ -383,7 +429,9 @@ class Service:
         await self.discard(served)
 
     async def discard(self, served: Served) -> None:
-        """Remove a conversation, for example a new one in which nothing happened. It needs no right."""
+        """Remove a conversation, for example a new one in which nothing happened. It needs no
+        right.
+        """
         for forget in self.forgets:
             await forget(served)
         self.machines.forget(served.chat.id)
@@ -421,9 +469,11 @@ class Service:
         return await self.machines.counted(caller, query)
 
     async def delete_all(self, caller: Caller, query: ListQuery) -> int:
-        """Delete all conversations of a caller that match, and return their number. Raises Problem 403.
+        """Delete all conversations of a caller that match, and return their number. Raises Problem
+        403.
 
-        Those of definitions that are not served any more are deleted, too, unless the caller is limited to definitions.
+        Those of definitions that are not served any more are deleted, too, unless the caller is
+        limited to definitions.
         """
         check(caller, "manage", "delete conversations")
         wanted = replace(query, begins=caller.stored(query.begins), limit=DELETED_AT_ONCE)
@@ -457,7 +507,9 @@ class Service:
     async def update(
         self, served: Served, context: Mapping[str, Any], state: str | None, request_id: str | None
     ) -> Turn:
-        """Change keys or the state. Raises the errors of `AsyncConversation.update`, and Problem 403."""
+        """Change keys or the state. Raises the errors of `AsyncConversation.update`, and Problem
+        403.
+        """
         check(served.caller, "seed", "change keys or the state", served.chat.id)
         return await served.chat.update(context, state, request_id=request_id)
 
@@ -494,7 +546,9 @@ class Service:
         )
 
     async def live_run(self, served: Served) -> LiveTurn | None:
-        """Return the run of a conversation that runs, or that ended here a while ago and is still on record."""
+        """Return the run of a conversation that runs, or that ended here a while ago and is still
+        on record.
+        """
         live = self.turns.find(served.chat.id, RUN)
         if live is None or not live.is_over or live.error is not None:
             return live

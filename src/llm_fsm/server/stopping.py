@@ -1,7 +1,7 @@
 """Stop turns that are under way, in this process and in others on the same store.
 
-A turn of another process is stopped by a note in the store: a journal of its own, beside that of the conversation.
-Each process looks for notes about the turns that run in it.
+A turn of another process is stopped by a note in the store: a journal of its own, beside that of
+the conversation. Each process looks for notes about the turns that run in it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Stopping:
     """The turns that run in this process, by conversation, each with a function that stops it."""
 
     def __init__(self) -> None:
-        self._running: dict[str, dict[object, tuple[Store, float, Callable[[Exception], None]]]] = {}
+        self._running: dict[
+            str, dict[object, tuple[Store, float, Callable[[Exception], None]]]
+        ] = {}
 
     @asynccontextmanager
     async def running(self, store: Store, stored: str) -> AsyncGenerator[None]:
@@ -67,7 +69,9 @@ class Stopping:
         finally:
             self.remove(task, stored)
 
-    def add(self, turn: object, store: Store, stored: str, stop: Callable[[Exception], None]) -> None:
+    def add(
+        self, turn: object, store: Store, stored: str, stop: Callable[[Exception], None]
+    ) -> None:
         """Add a turn that runs. `stop` ends it, and gives its sender the error."""
         self._running.setdefault(stored, {})[turn] = (store, time.time(), stop)
 
@@ -108,7 +112,9 @@ class Stopping:
                 raise ConversationConflict(
                     "no turn is under way in this conversation, so there is nothing to stop"
                 )
-            await store.journal(_note(stored), time.time_ns() // 1000, json.dumps({"time": time.time()}))
+            await store.journal(
+                _note(stored), time.time_ns() // 1000, json.dumps({"time": time.time()})
+            )
         try:
             await self._until_free(store, stored)
         finally:

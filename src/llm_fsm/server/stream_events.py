@@ -1,6 +1,7 @@
 """The events of streams, described for the OpenAPI document.
 
-A document of OpenAPI 3.1 has no form for a stream. By convention the schema of `text/event-stream` is that of one
+A document of OpenAPI 3.1 has no form for a stream. By convention the schema of `text/event-stream`
+is that of one
 event: its `event`, its `id`, and its `data`, parsed.
 """
 
@@ -50,7 +51,9 @@ class ContextData(BaseModel):
 
 
 class ToolData(BaseModel):
-    """A call of a tool: `failed` and `seconds` if it was made, or else the reason for which it was `refused`."""
+    """A call of a tool: `failed` and `seconds` if it was made, or else the reason for which it was
+    `refused`.
+    """
 
     name: str
     failed: bool | None = None
@@ -82,7 +85,9 @@ class CheckData(BaseModel):
 
 
 class PauseData(BaseModel):
-    """A pause that begins. `schema`: JSON Schema of the answer. `may_answer` and `messages`: as of a conversation."""
+    """A pause that begins. `schema`: JSON Schema of the answer. `may_answer` and `messages`: as of
+    a conversation.
+    """
 
     id: str
     kind: str
@@ -310,16 +315,22 @@ def stream_of(name: str) -> dict[str, Any]:
 
 
 def schemas() -> dict[str, Any]:
-    """Return the schemas of streams and of all that they name, for the components of an OpenAPI document."""
+    """Return the schemas of streams and of all that they name, for the components of an OpenAPI
+    document.
+    """
     models: set[type[BaseModel]] = {*TURN_EVENTS.values(), *CONVERSATION_EVENTS.values(), *_OTHERS}
     in_order = sorted(models, key=lambda model: model.__name__)
     _, found = models_json_schema(
-        [(model, "serialization") for model in in_order], ref_template=PLACE + "{model}", by_alias=True
+        [(model, "serialization") for model in in_order],
+        ref_template=PLACE + "{model}",
+        by_alias=True,
     )
     return {
         **found["$defs"],
         "TurnEvent": _any_of("One event of the stream of a turn.", TURN_EVENTS),
-        "ConversationEvent": _any_of("One event of the stream of a conversation.", CONVERSATION_EVENTS),
+        "ConversationEvent": _any_of(
+            "One event of the stream of a conversation.", CONVERSATION_EVENTS
+        ),
     }
 
 

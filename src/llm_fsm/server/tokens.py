@@ -1,7 +1,8 @@
 """Tokens with names, stored as hashes. Each may be limited.
 
-The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "rights": ["talk"]}]}. A token is 256 random
-bits, so its SHA-256 needs no salt and no slow hash. `rights.py` says what each right allows.
+The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "rights": ["talk"]}]}. A
+token is 256 random bits, so its SHA-256 needs no salt and no slow hash. `rights.py` says what each
+right allows.
 """
 
 from __future__ import annotations
@@ -44,9 +45,11 @@ class Token(BaseModel):
         sha256: The SHA-256 of the token, in hexadecimal.
         rights: Its rights; None: `talk`, and with `own` false also `manage` and `metrics`.
         definitions: Names of the definitions that it may use; None: all.
-        own: True if it can only see its own conversations. False needs the right `manage` or `answer`.
+        own: True if it can only see its own conversations. False needs the right `manage` or
+            `answer`.
         rate: Requests a minute that are not only reading ones, instead of the server's limit.
-        expires: The moment from which it counts no longer, in UTC if it names no time zone; None: never.
+        expires: The moment from which it counts no longer, in UTC if it names no time zone; None:
+            never.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,7 +73,9 @@ class Token(BaseModel):
         rights = self.rights
         if rights is None:
             rights = DEFAULT_RIGHTS if self.own else _UNLIMITED_RIGHTS
-        return caller_with(self.name, rights, own=self.own, definitions=self.definitions, rate=self.rate)
+        return caller_with(
+            self.name, rights, own=self.own, definitions=self.definitions, rate=self.rate
+        )
 
     def has_ended(self) -> bool:
         """Return true if the token counts no longer."""
@@ -87,7 +92,8 @@ class _File(BaseModel):
 class Caller:
     """The client of a request. `prefix` comes before the ids of its conversations in the store.
 
-    `name` is "" for a caller without a token. Doors do not look at `rights`: they ask `llm_fsm.server.rights`.
+    `name` is "" for a caller without a token. Doors do not look at `rights`: they ask
+    `llm_fsm.server.rights`.
     """
 
     name: str = ""
@@ -122,7 +128,9 @@ def caller_with(
     definitions: frozenset[str] | None = None,
     rate: int | None = None,
 ) -> Caller:
-    """Return the caller of a token. Without a right about others it sees its own conversations alone."""
+    """Return the caller of a token. Without a right about others it sees its own conversations
+    alone.
+    """
     sees_only_own = own or rights.isdisjoint(_RIGHTS_ABOUT_OTHERS)
     return Caller(name, name + MARK if sees_only_own else "", definitions, rate, rights)
 
@@ -158,7 +166,8 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, issuer: Issuer | None = None) -> Tokens:
-        """Read the tokens of a file. They are read again, within two seconds, when the file changes.
+        """Read the tokens of a file. They are read again, within two seconds, when the file
+        changes.
 
         Args:
             path: The JSON file; see the module's docstring.
@@ -236,7 +245,9 @@ def _checked(known: Iterable[Token]) -> tuple[Token, ...]:
     names = [token.name for token in tokens]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(f"two tokens have the name {name!r}; give one of them another name")
+            raise ConfigurationError(
+                f"two tokens have the name {name!r}; give one of them another name"
+            )
     return tokens
 
 
@@ -285,9 +296,13 @@ def add_token(
     document = {"tokens": [one.model_dump(mode="json", exclude_defaults=True) for one in tokens]}
     fresh = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
     try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        with open(
+            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
             file.write(json.dumps(document, indent=2) + "\n")
         fresh.replace(place)
     except OSError as error:
-        raise ConfigurationError(f"{place}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+        raise ConfigurationError(
+            f"{place}: cannot be written: {(error.strerror or str(error)).lower()}"
+        ) from error
     return made

@@ -1,9 +1,12 @@
-"""The index of transcripts: from the digest of messages to the turns that they led to, in the store.
+"""The index of transcripts: from the digest of messages to the turns that they led to, in the
+store.
 
-Every process of a server and every later one reads the same entries. They lie in the store as the journal of an id
-that no conversation can have, so that every store can hold them. They hold digests and ids, but no text.
+Every process of a server and every later one reads the same entries. They lie in the store as the
+journal of an id that no conversation can have, so that every store can hold them. They hold digests
+and ids, but no text.
 
-A key has few entries. If a transcript fits several conversations, the server forks one, and never needs them all.
+A key has few entries. If a transcript fits several conversations, the server forks one, and never
+needs them all.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ _PREFIX = "\x1ftranscript-"
 """Ids of conversations are printable, so no conversation has this prefix."""
 _KEPT = 8
 _MOST = 16
-"""The most entries of a key. Then the newest `_KEPT` stay: a frequent greeting fits thousands of conversations."""
+"""The most entries of a key. Then the newest `_KEPT` stay: a frequent greeting fits thousands of
+conversations.
+"""
 _WRITERS = 20
 """The most writers of one key at the same moment."""
 
@@ -28,8 +33,9 @@ _WRITERS = 20
 class Entry(NamedTuple):
     """A turn that a transcript led to.
 
-    `conversation`: the id by which the caller knows it; `request_id`: of the turn; `time`: when it was asked, in
-    seconds since the epoch; `joined`: places of earlier messages that were sent along with the last one.
+    `conversation`: the id by which the caller knows it; `request_id`: of the turn; `time`: when it
+    was asked, in seconds since the epoch; `joined`: places of earlier messages that were sent along
+    with the last one.
     """
 
     conversation: str

@@ -1,11 +1,13 @@
 """Find the conversation of a transcript, for clients that send all messages every time.
 
-The messages before the last one are looked up by their digest; see `transcript_index`. Three digests lead to a turn:
-of all messages up to the question, of these with the answer, and of the last question and answer alone. So a client
-may show half an answer, an edited or a lost one, or only the end of the conversation.
+The messages before the last one are looked up by their digest; see `transcript_index`. Three
+digests lead to a turn: of all messages up to the question, of these with the answer, and of the
+last question and answer alone. So a client may show half an answer, an edited or a lost one, or
+only the end of the conversation.
 
-The address of a transcript is its token, its definition, and the user and chat that the client names. Users without a
-name may have the same messages. If a transcript fits several conversations, the caller forks one of them.
+The address of a transcript is its token, its definition, and the user and chat that the client
+names. Users without a name may have the same messages. If a transcript fits several conversations,
+the caller forks one of them.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _PREFIX = "t-"
 _ADDRESS_CHARS = 16
 _MARK_CHARS = 40
 _NEAR = 8
-"""Messages from the end that are looked up one by one. Further back, the last known one is found by halving."""
+"""Messages from the end that are looked up one by one. Further back, the last known one is found by
+halving.
+"""
 _RETRY_SECONDS = 60.0
 """A client library tries again within a few seconds. Later, an equal message is another user's."""
 _UNDER_WAY_SECONDS = 600.0
@@ -46,7 +50,9 @@ _UNDER_WAY_SECONDS = 600.0
 _WAIT_SECONDS = 60.0
 _JOINT = "\n\n"
 _MOST_WAITING = 20
-"""Messages without an answer that are looked at. More of them come from a client that never got one."""
+"""Messages without an answer that are looked at. More of them come from a client that never got
+one.
+"""
 
 
 class Said(NamedTuple):
@@ -84,8 +90,8 @@ class Exchange(NamedTuple):
 class TranscriptPoint:
     """A conversation as it was after a turn.
 
-    `goes_on`: it may continue in place; otherwise it is forked after `turn`. `joined`: places of messages that were
-    never answered, and are sent along with the last one.
+    `goes_on`: it may continue in place; otherwise it is forked after `turn`. `joined`: places of
+    messages that were never answered, and are sent along with the last one.
     """
 
     served: Served
@@ -95,10 +101,11 @@ class TranscriptPoint:
 
 
 class _Fit(NamedTuple):
-    """The comparison of messages with a conversation: the last exchange that they have, and unanswered ones.
+    """The comparison of messages with a conversation: the last exchange that they have, and
+    unanswered ones.
 
-    `is_faithful`: no answer differs from the recorded one. `is_lost`: an answer follows a message that is not on
-    record.
+    `is_faithful`: no answer differs from the recorded one. `is_lost`: an answer follows a message
+    that is not on record.
     """
 
     place: int
@@ -123,15 +130,24 @@ def _words(served: Served, text: str, paused: Any) -> str:
 
 
 def pause_words(served: Served, text: str, paused: Any) -> str:
-    """Describe a pause in one sentence, after the text of its turn; "" if there is none, or if the text says it."""
-    if paused is None or paused.messages == "record":  # a person answers, and the state's reply says so
+    """Describe a pause in one sentence, after the text of its turn; "" if there is none, or if the
+    text says it.
+    """
+    # a person answers, and the state's reply says so
+    if paused is None or paused.messages == "record":
         return ""
     if not may_answer(served.caller, paused, served.chat.id):
         is_said = text.endswith(SOMEBODY_ANSWERS) or (paused.kind == "wait" and text != "")
         return "" if is_said else COLLEAGUE
     call = paused.call
-    about = f" of {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})" if call else ""
-    how = 'answer {"approved": true} or {"approved": false}' if paused.kind == "approval" else "answer with JSON"
+    about = (
+        f" of {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})" if call else ""
+    )
+    how = (
+        'answer {"approved": true} or {"approved": false}'
+        if paused.kind == "approval"
+        else "answer with JSON"
+    )
     return f"[waiting for {paused.what}{about}: {how}]"
 
 
@@ -227,21 +243,28 @@ class Transcripts:
         store = address.machine.store
         keys = [marks(address, messages)[-1]]
         *before, asked, answer = messages
-        if any(said.role == "user" for said in before):  # else the digest of all messages is as exact
+        # else the digest of all messages is as exact
+        if any(said.role == "user" for said in before):
             keys.append(_pair_key(address.id_prefix, asked, answer.text))
         await asyncio.gather(*(index.add(store, key, entry) for key in keys))
 
     async def forget(self, served: Served) -> None:
         """Remove a conversation from the index, before it is deleted."""
-        name = served.chat.id.rpartition(MARK)[2]  # the id as its owner knows it, whoever deletes it
+        # the id as its owner knows it, whoever deletes it
+        name = served.chat.id.rpartition(MARK)[2]
         if name.startswith(_PREFIX):
-            await index.remove(served.machine.store, _keys_of(name, await self._exchanges(served)), name)
+            await index.remove(
+                served.machine.store, _keys_of(name, await self._exchanges(served)), name
+            )
 
-    async def retried(self, address: Address, messages: Sequence[Said], key: str | None) -> tuple[Served, Entry] | None:
-        """Return the turn that has answered just these messages, or answers them now; None if it is not certain.
+    async def retried(
+        self, address: Address, messages: Sequence[Said], key: str | None
+    ) -> tuple[Served, Entry] | None:
+        """Return the turn that has answered just these messages, or answers them now; None if it is
+        not certain.
 
-        `key`: the request id that it must have; None: one turn alone was asked in the last seconds. Of callers without
-        a token, an equal message is as likely another user's.
+        `key`: the request id that it must have; None: one turn alone was asked in the last seconds.
+        Of callers without a token, an equal message is as likely another user's.
         """
         if key is None and is_shared(address.caller):
             return None
@@ -260,7 +283,9 @@ class Transcripts:
         return None
 
     async def find(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
-        """Return the conversation of these messages, the last of which was answered; None if there is none."""
+        """Return the conversation of these messages, the last of which was answered; None if there
+        is none.
+        """
         if not before:
             return None
         chain = marks(address, before)
@@ -289,8 +314,12 @@ class Transcripts:
         far = await self._last_known(address, before[: near[-1]], chain)
         return None if far is None else await self._at(address, before, chain, far)
 
-    async def _last_known(self, address: Address, before: Sequence[Said], chain: Sequence[str]) -> int | None:
-        """Return the place of the last question with a known digest. If one is known, all before it are."""
+    async def _last_known(
+        self, address: Address, before: Sequence[Said], chain: Sequence[str]
+    ) -> int | None:
+        """Return the place of the last question with a known digest. If one is known, all before it
+        are.
+        """
         asked = [place for place, said in enumerate(before) if said.role != "assistant"]
         low, high = 0, len(asked)
         while low < high:
@@ -333,10 +362,11 @@ class Transcripts:
         return found
 
     async def _by_end(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
-        """Return the conversation that ends with the last messages, for a client that has trimmed or edited the others.
+        """Return the conversation that ends with the last messages, for a client that has trimmed
+        or edited the others.
 
-        Without a name of the user, it must be the only one: another one may be another user's. A caller without a token
-        must show all messages: the last ones alone can be guessed.
+        Without a name of the user, it must be the only one: another one may be another user's. A
+        caller without a token must show all messages: the last ones alone can be guessed.
         """
         if is_shared(address.caller):
             return None
@@ -398,7 +428,8 @@ class Transcripts:
 class _Held(NamedTuple):
     """A conversation that a key led to, with the place of the exchange of that key.
 
-    `is_alone`: the key led to no other one. `shown` takes its secrets out of what the client says of it.
+    `is_alone`: the key led to no other one. `shown` takes its secrets out of what the client says
+        of it.
     """
 
     served: Served
@@ -414,7 +445,9 @@ def joined_text(texts: Iterable[str]) -> str:
 
 
 def _heard(texts: Sequence[str], last: str) -> int:
-    """Return how many of these texts come no later than the last message on record, which may join several."""
+    """Return how many of these texts come no later than the last message on record, which may join
+    several.
+    """
     for end in range(len(texts), 0, -1):
         for start in range(end):
             if joined_text(texts[start:end]).strip() == last.strip():

@@ -1,8 +1,9 @@
-"""Running turns, which continue if their client leaves. Any caller can follow one from any of its events.
+"""Running turns, which continue if their client leaves. Any caller can follow one from any of its
+events.
 
-A streamed turn runs in its own task, and keeps its events for a while after its end. A client that returns with the
-same request id receives the rest, as long as the store still holds the turn. Later, or in another process, the engine
-returns the turn from the store.
+A streamed turn runs in its own task, and keeps its events for a while after its end. A client that
+returns with the same request id receives the rest, as long as the store still holds the turn.
+Later, or in another process, the engine returns the turn from the store.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class LiveTurn:
         self.request_id = request_id
         self.said = said
         self.telling = secrets.token_hex(4)
-        """Tells the events of this object from those of the same turn, begun again or in another process."""
+        """Tells the events of this object from those of the same turn, begun again or in another
+        process.
+        """
         self.events: list[Event] = []
         self.turn: Turn | None = None
         self.error: Exception | None = None
@@ -73,9 +76,11 @@ class LiveTurn:
         self._news.set()
 
     async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
-        """Yield the events from number `after` + 1 on, as they happen. Raises the error of the turn.
+        """Yield the events from number `after` + 1 on, as they happen. Raises the error of the
+        turn.
 
-        Pieces of text that are there at once come as one, with the number of the last. Nothing waits for more of them.
+        Pieces of text that are there at once come as one, with the number of the last. Nothing
+        waits for more of them.
         """
         number = after
         while True:
@@ -90,7 +95,9 @@ class LiveTurn:
             raise self.error
 
     def _joined(self, number: int) -> tuple[int, Event]:
-        """Return the event after number `number`, joined with the text that follows it, and the last one's number."""
+        """Return the event after number `number`, joined with the text that follows it, and the
+        last one's number.
+        """
         first = self.events[number]
         number += 1
         if not isinstance(first, MessageDelta) or not first.provisional:
@@ -98,11 +105,17 @@ class LiveTurn:
         pieces = [first.text]
         while number < len(self.events):
             following = self.events[number]
-            if not isinstance(following, MessageDelta) or following.restart or not following.provisional:
+            if (
+                not isinstance(following, MessageDelta)
+                or following.restart
+                or not following.provisional
+            ):
                 break
             pieces.append(following.text)
             number += 1
-        return number, first if len(pieces) == 1 else MessageDelta(text="".join(pieces), restart=first.restart)
+        return number, first if len(pieces) == 1 else MessageDelta(
+            text="".join(pieces), restart=first.restart
+        )
 
     async def settle(self, seconds: float | None = None) -> None:
         """Wait until the turn is over, for at most so many seconds."""
@@ -126,7 +139,9 @@ class Turns:
         self._live: OrderedDict[tuple[str, str], LiveTurn] = OrderedDict()
         self._over: OrderedDict[tuple[str, str], float] = OrderedDict()
 
-    def begin(self, stored: str, request_id: str, said: object, make: Callable[[], TurnStream]) -> LiveTurn:
+    def begin(
+        self, stored: str, request_id: str, said: object, make: Callable[[], TurnStream]
+    ) -> LiveTurn:
         """Run a turn, or find it if it runs already.
 
         Raises ConversationConflict if the request id belongs to another message.
@@ -168,7 +183,9 @@ class Turns:
 
     def tasks(self) -> set[asyncio.Task[Any]]:
         """Return the tasks of the turns that run."""
-        return {live.task for live in self._live.values() if live.task is not None and not live.is_over}
+        return {
+            live.task for live in self._live.values() if live.task is not None and not live.is_over
+        }
 
     def stop_all(self, error: Exception) -> None:
         """Stop every turn. Its followers get the error, and its journal lets it resume."""

@@ -22,7 +22,9 @@ async def upkeep(
     changed: Callable[[], Iterable[AsyncMachine]] | None = None,
     further: Iterable[Coroutine[Any, Any, None]] = (),
 ) -> AsyncGenerator[None]:
-    """Run tasks at intervals, and further ones that end when they are cancelled, while it is entered."""
+    """Run tasks at intervals, and further ones that end when they are cancelled, while it is
+    entered.
+    """
     tasks = [asyncio.create_task(work) for work in further]
     keeper = Upkeep(service.machines.every, every=due_seconds or 1.0, report=report)
     if due_seconds is not None:

@@ -35,10 +35,11 @@ class UsageView(BaseModel):
 
 
 class PausedView(BaseModel):
-    """A pause, which waits for an answer. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch.
+    """A pause, which waits for an answer. `schema`: JSON Schema of the answer; `expires`: seconds
+    since the epoch.
 
-    `may_answer`: false if a colleague has to answer it. Then `what` is a sentence for the user. `messages`: record
-    if the user may write meanwhile, to a person who has taken over.
+    `may_answer`: false if a colleague has to answer it. Then `what` is a sentence for the user.
+    `messages`: record if the user may write meanwhile, to a person who has taken over.
     """
 
     model_config = ConfigDict(protected_namespaces=())
@@ -170,8 +171,8 @@ class HistoryView(BaseModel):
 class OpenPauseView(BaseModel):
     """A conversation that waits for an answer. Times are seconds since the epoch.
 
-    `id`: the pause, for its answer. `schema`: JSON Schema of the answer. `messages`: record if the user may write
-    meanwhile. `by`: the person who spoke last since it waits; "" if nobody did.
+    `id`: the pause, for its answer. `schema`: JSON Schema of the answer. `messages`: record if the
+    user may write meanwhile. `by`: the person who spoke last since it waits; "" if nobody did.
     """
 
     model_config = ConfigDict(protected_namespaces=())
@@ -207,7 +208,13 @@ def checked_new_id(given: str | None) -> str | None:
     """Check an id that the client chose. Raises Problem 422 if it cannot be part of a URL."""
     if given is None:
         return None
-    if not given.isprintable() or "/" in given or "\\" in given or given in (".", "..") or given != given.strip():
+    if (
+        not given.isprintable()
+        or "/" in given
+        or "\\" in given
+        or given in (".", "..")
+        or given != given.strip()
+    ):
         raise Problem(
             "invalid",
             "an id has 1 to 150 printable characters without slashes",
@@ -243,7 +250,9 @@ TAKEN_OVER = "A colleague takes over here. You can go on writing."
 
 
 def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
-    """Return a pause; None for none. Who may not answer it does not read how to, nor for what it is."""
+    """Return a pause; None for none. Who may not answer it does not read how to, nor for what it
+    is.
+    """
     if paused is None:
         return None
     document = asdict(paused)
@@ -253,7 +262,9 @@ def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
 
 
 def _of_colleagues(paused: Paused) -> dict[str, Any]:
-    """Return the members of a pause that tell how to answer it, or what it is for, as others see them."""
+    """Return the members of a pause that tell how to answer it, or what it is for, as others see
+    them.
+    """
     words = TAKEN_OVER if paused.messages == "record" else COLLEAGUE
     return {"what": words, "call": None, "schema": {}}
 
@@ -343,7 +354,9 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
 
 def explained(account: Explanation) -> dict[str, Any]:
     """Return an explanation as JSON. Each note has its `type`."""
-    notes = [{"type": type(note).__name__.lower(), **dataclasses.asdict(note)} for note in account.notes]
+    notes = [
+        {"type": type(note).__name__.lower(), **dataclasses.asdict(note)} for note in account.notes
+    ]
     for note in notes:
         if note["type"] == "raised":  # the log has the rest, which names the inside
             note.update(error=_NOT_TOLD, file="", line=0)
@@ -361,8 +374,8 @@ _FOR_ENGINE: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.Paused: ("loop",),
     ev.TurnUndone: ("before",),
 }
-"""Fields that hold a model's raw reply, or a whole session: calls that nobody has agreed to, and what users may not
-see."""
+"""Fields that hold a model's raw reply, or a whole session: calls that nobody has agreed to, and
+what users may not see."""
 _INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.FunctionFailed: ("error", "file"),
     ev.HandlerFailed: ("error",),
@@ -372,7 +385,9 @@ _INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {
 }
 """Fields with words of exceptions, which may name files, addresses and what a provider said."""
 _NOT_TOLD = "it failed; the operator finds the reason in the record"
-_RAISED = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Fault|Warning)): .*", re.DOTALL)
+_RAISED = re.compile(
+    r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Fault|Warning)): .*", re.DOTALL
+)
 """The class and the words of an exception, as `errors.told` writes them."""
 
 
@@ -443,7 +458,9 @@ def told(served: Served, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
 def _pause_told(served: Served, event: ev.Paused) -> dict[str, Any]:
     """Return a pause for a stream, as `paused_of` shows it."""
     document = paused_of(served, _pause_in(event)) or {}
-    return {name: document[name] for name in ("id", "kind", "what", "schema", "may_answer", "messages")}
+    return {
+        name: document[name] for name in ("id", "kind", "what", "schema", "may_answer", "messages")
+    }
 
 
 def _pause_in(event: ev.Paused) -> Paused:

@@ -7,9 +7,13 @@ import time
 from pathlib import Path
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at a file, so that a change counts soon, and a request seldom waits for the disk."""
+"""Seconds between two looks at a file, so that a change counts soon, and a request seldom waits for
+the disk.
+"""
 _FRESH_SECONDS = 1.0
-"""Seconds for which a changed file is read at every look: two changes may have one time of modification."""
+"""Seconds for which a changed file is read at every look: two changes may have one time of
+modification.
+"""
 
 
 class WatchedFile:
@@ -49,7 +53,9 @@ class WatchedFile:
         return content
 
     def _marked(self) -> tuple[int, ...]:
-        """Return what tells one content from another without reading it; () for a file that is away."""
+        """Return what tells one content from another without reading it; () for a file that is
+        away.
+        """
         try:
             found = os.stat(self.path)
         except OSError:

@@ -1,7 +1,7 @@
 """Tools for assistants that write definitions: findings, rules, prompts, played tests, pictures.
 
-Definitions come as JSON text. Nothing that they name is read from disk, resolved or called, and no code of theirs is
-run. A test has its replies inside.
+Definitions come as JSON text. Nothing that they name is read from disk, resolved or called, and no
+code of theirs is run. A test has its replies inside.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def prompt(
         state: The state; None: the first one.
         context: What is known.
         message: The message of the user.
-        is_kept: True if the text is of `document_of`, with all called definitions, and was checked already.
+        is_kept: True if the text is of `document_of`, with all called definitions, and was checked
+            already.
 
     Returns:
         `state`, `messages` and `reply_schema`.
@@ -81,12 +82,18 @@ def prompt(
         DefinitionError: The definition is wrong.
         ValueError: The state does not talk with a user, or the context is wrong.
     """
-    flows = read_document(text) if is_kept else gather(load_text(text, file=NAME).definition, registered={})
+    flows = (
+        read_document(text)
+        if is_kept
+        else gather(load_text(text, file=NAME).definition, registered={})
+    )
     machine = compile_flows(flows, shipped_prompts(whole=False), pattern_piece)
     talking = [name for name, plan in machine.states.items() if plan.kind == "converse"]
     name = machine.definition.initial_state if state is None else state
     if name not in talking:
-        raise ValueError(f"state {name!r} does not talk with a user; these do: {', '.join(talking) or 'none'}")
+        raise ValueError(
+            f"state {name!r} does not talk with a user; these do: {', '.join(talking) or 'none'}"
+        )
     request = request_for(machine, name, context, message, time=time.time())
     return {
         "state": name,
@@ -100,10 +107,12 @@ def played(definition: str, test: str) -> list[dict[str, Any]]:
 
     Raises:
         DefinitionError: The definition is wrong.
-        ValueError: The tests are wrong; each line says one fault, with its line and column in `test`.
+        ValueError: The tests are wrong; each line says one fault, with its line and column in
+            `test`.
     """
     load_text(definition, file=NAME)
-    with tempfile.TemporaryDirectory() as folder:  # a definition reads no file outside its own folder
+    # a definition reads no file outside its own folder
+    with tempfile.TemporaryDirectory() as folder:
         Path(folder, NAME).write_text(definition, encoding="utf-8", errors="replace")
         file = os.path.join(folder, TEST_NAME)
         try:
@@ -116,8 +125,13 @@ def played(definition: str, test: str) -> list[dict[str, Any]]:
             "name": result.name,
             "passed": result.passed,
             "skipped": result.skipped,
-            "failures": [{"step": one.step, "message": _without(folder, one.message)} for one in result.failures],
-            "said": [{"heard": one.heard, "text": one.text, "state": one.state} for one in result.said],
+            "failures": [
+                {"step": one.step, "message": _without(folder, one.message)}
+                for one in result.failures
+            ],
+            "said": [
+                {"heard": one.heard, "text": one.text, "state": one.state} for one in result.said
+            ],
         }
         for result in results
     ]

@@ -1,4 +1,5 @@
-"""A process of `WorkPool`: it reads jobs from standard input, and writes their results to standard output.
+"""A process of `WorkPool`: it reads jobs from standard input, and writes their results to standard
+output.
 
 Each message is JSON behind its length in four bytes. Run it as `python -m llm_fsm.server.worker`.
 """
@@ -42,7 +43,8 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         asked: `job`, a name of `JOBS`, its `arguments`, and the `seconds` that it may take.
 
     Returns:
-        `result`; or `problem`, a row of `problems.KINDS`, its `detail`, and perhaps the `reason` for the log.
+        `result`; or `problem`, a row of `problems.KINDS`, its `detail`, and perhaps the `reason`
+        for the log.
     """
     try:
         return {"result": JOBS[asked["job"]](*asked["arguments"])}
@@ -52,7 +54,10 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         detail = "this picture cannot be drawn here; ask for format=mermaid"
         return {"problem": "unavailable", "detail": detail, "reason": str(error)}
     except MemoryError:
-        return {"problem": "too-large", "detail": "this needs more memory than there is for it; give a smaller one"}
+        return {
+            "problem": "too-large",
+            "detail": "this needs more memory than there is for it; give a smaller one",
+        }
     except ValueError as error:
         return {"problem": "invalid", "detail": str(error)}
     except Exception as error:

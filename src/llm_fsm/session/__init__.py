@@ -28,14 +28,7 @@ from llm_fsm.session.messages import (
     Usage,
 )
 from llm_fsm.session.reducer import apply, fold
-from llm_fsm.session.session import (
-    Frame,
-    Session,
-    Silence,
-    Work,
-    dump_session,
-    parse_session,
-)
+from llm_fsm.session.session import Frame, Session, Silence, Work, dump_session, parse_session
 from llm_fsm.session.turn_record import TurnRecord, replay, transcript
 
 __all__ = [

@@ -86,9 +86,7 @@ def _bounded(value: object) -> Any:
     else:
         return plain
     if size > MAX_VALUE_CHARS:
-        raise ValueFault(
-            f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
-        )
+        raise ValueFault(f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept")
     return plain
 
 
@@ -133,9 +131,7 @@ class Keys:
                 found.append(key)
         return tuple(found)
 
-    def changed(
-        self, context: Mapping[str, Any], values: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def changed(self, context: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values that the context does not hold, and those that were given anew beside
         what they are of."""
         anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
@@ -183,12 +179,8 @@ class Keys:
         if scope is None:
             if not self.secrets:
                 return dict(context)
-            return {
-                key: value for key, value in context.items() if key not in self.secrets
-            }
-        found = {
-            name: look_up(context, name) for name in scope if not self.is_secret(name)
-        }
+            return {key: value for key, value in context.items() if key not in self.secrets}
+        found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
         return {name: value for name, value in found.items() if value is not None}
 
     def shown(
@@ -202,16 +194,12 @@ class Keys:
         found = self.visible(context, scope)
         if self.secrets:
             known = self.secrets & self.offered.keys() & context.keys()
-            found |= dict.fromkeys(
-                sorted(known if scope is None else known & set(scope)), DOTS
-            )
+            found |= dict.fromkeys(sorted(known if scope is None else known & set(scope)), DOTS)
         return found
 
     def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the values of secret keys as texts that a message may contain, longest first."""
-        return (
-            texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
-        )
+        return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
 
 
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
@@ -219,16 +207,10 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
     without a schema."""
     has_schema = definition.context_schema is not None
     defs = (definition.context_schema or {}).get("$defs")
-    schemas = {
-        key: simplified(schema, defs) for key, schema in definition.key_schemas.items()
-    }
+    schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
     sources = {key: definition.source_of(key) for key in schemas}
-    writable = {
-        key: schema for key, schema in schemas.items() if sources[key] == "model"
-    }
-    offered = (
-        writable if has_schema else {key: {} for key in mentioned if KEY.fullmatch(key)}
-    )
+    writable = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
+    offered = writable if has_schema else {key: {} for key in mentioned if KEY.fullmatch(key)}
     return Keys(
         declared=has_schema,
         shapes={
@@ -243,11 +225,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         reserved=reserved(sources),
         made_of={key: names for key in schemas if (names := definition.made_of(key))},
         rules=compile_value_rules(definition.key_schemas),
-        said={
-            key: kind
-            for key, schema in writable.items()
-            if (kind := schema.get(SAID)) in KINDS
-        },
+        said={key: kind for key, schema in writable.items() if (kind := schema.get(SAID)) in KINDS},
     )
 
 
@@ -311,10 +289,7 @@ def uphold(
         told = change.source in ("model", "user") or rule.key in removed
         for key in at_fault:
             refused[key, rule.description] = ContextRefused(
-                key=key[:200],
-                reason=rule.description,
-                source=change.source,
-                told=told,
+                key=key[:200], reason=rule.description, source=change.source, told=told
             )
     if not refused:
         return (change,)
@@ -359,9 +334,7 @@ class _Update:
     def refuse(self, key: str, reason: str, **more: Any) -> None:
         if self.keys.is_secret(key) and not reason.startswith(NOT_SAID):
             reason = "its schema refuses the value"
-        self.refused.append(
-            ContextRefused(key=key[:200], reason=reason, source="model", **more)
-        )
+        self.refused.append(ContextRefused(key=key[:200], reason=reason, source="model", **more))
 
     def take(self, key: str, value: object) -> None:
         try:
@@ -380,39 +353,26 @@ class _Update:
         plain, unmentioned = from_strict(self.keys.schema(key), value), nulls(value)
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
-        if (
-            reason is not None
-            and isinstance(plain, str)
-            and plain.lstrip().startswith("{")
-        ):
+        if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
             found = next(normalised(self.keys.schema(key), plain, None))
             if isinstance(found, dict):
                 found = _bounded(found)
-                plain, unmentioned = (
-                    from_strict(self.keys.schema(key), found),
-                    nulls(found),
-                )
+                plain, unmentioned = (from_strict(self.keys.schema(key), found), nulls(found))
                 reason = self.keys.fault(key, plain)
         if reason is not None:
             plain, reason = self.meant(key, plain, old, reason)
         if reason is not None and isinstance(plain, dict):
             self.begin(key, plain, old, reason)
         elif reason is not None:
-            self.refuse(
-                key, reason, told=old is None or plain not in ("", [])
-            )  # else: left out
+            self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: left out
         elif (taken := reserved_fault(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
-        elif (
-            key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS
-        ):
+        elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
             self.values[key] = self.completed(key, plain, unmentioned)
 
-    def begin(
-        self, key: str, value: Mapping[str, Any], old: object, reason: str
-    ) -> None:
+    def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
         """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of
         secrets are not kept.
 
@@ -425,9 +385,7 @@ class _Update:
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
         begins = (
-            isinstance(whole, dict)
-            and key not in self.context
-            and not self.keys.is_secret(key)
+            isinstance(whole, dict) and key not in self.context and not self.keys.is_secret(key)
         )
         if begins and shape is not None:
             begun, why = shape.begun(whole)
@@ -440,24 +398,17 @@ class _Update:
         """Add the object's known parts if a part is missing that the definition names, or that was
         null."""
         wanted = (*self.keys.parts.get(key, ()), *unmentioned)
-        if (
-            not wanted
-            or (whole := completed(value, self.context.get(key), wanted)) is value
-        ):
+        if not wanted or (whole := completed(value, self.context.get(key), wanted)) is value:
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
-    def meant(
-        self, key: str, value: object, old: object, reason: str
-    ) -> tuple[Any, str | None]:
+    def meant(self, key: str, value: object, old: object, reason: str) -> tuple[Any, str | None]:
         """Convert a refused value to the form of its schema. If that fails, return the value and
         the reason."""
         faults = []
         for found in normalised(self.keys.schema(key), value, old):
             with suppress(ValueFault):
-                if (
-                    plain := from_strict(self.keys.schema(key), _bounded(found))
-                ) is None:
+                if (plain := from_strict(self.keys.schema(key), _bounded(found))) is None:
                     continue
                 if (fault := self.keys.fault(key, plain)) is None:
                     return plain, None
@@ -468,8 +419,7 @@ class _Update:
         """Put a value under `_extra`. `named`: the reply itself put it there."""
         if key.startswith("_") or self.keys.is_secret(key):
             self.refuse(
-                key,
-                "names that begin with _ belong to the system, and secrets have their own key",
+                key, "names that begin with _ belong to the system, and secrets have their own key"
             )
             return
         old = self.context.get(EXTRA) or {}
@@ -487,9 +437,7 @@ class _Update:
             bounded = _bounded(value)
             if only_nulls(bounded):
                 return
-            self.extra[key] = completed(
-                from_strict({}, bounded), old.get(key), nulls(bounded)
-            )
+            self.extra[key] = completed(from_strict({}, bounded), old.get(key), nulls(bounded))
         except ValueFault as fault:
             self.refuse(key, str(fault))
             return
@@ -514,27 +462,27 @@ def accept_reply(
         update: The reply's values by key.
         begun: Parts of incomplete objects from earlier replies.
         names: The system names, which the rules of `x-valid` may read.
-        words: The words of the user. None: the values need no proof, and nobody looks for placeholders.
+        words: The words of the user. None: the values need no proof, and nobody looks for
+            placeholders.
 
     Returns:
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
-    update = with_items(
-        update, context, sorted_.list_schema, partial(sorted_.refuse, told=True)
-    )
+    update = with_items(update, context, sorted_.list_schema, partial(sorted_.refuse, told=True))
     if any("." in key for key in update):
         update = _put_together(keys, context, update)
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR, QUOTES):
             continue
-        if value == DOTS and keys.is_secret(
-            key
-        ):  # the model repeats the dots that it was shown
+        if value == DOTS and keys.is_secret(key):  # the model repeats the dots that it was shown
             continue
         if key.startswith("_"):
             sorted_.refuse(key, "names that begin with _ belong to the system")
-        elif words is not None and placeholder_in(value, keys.schema(key), words.messages) is not None:
+        elif (
+            words is not None
+            and placeholder_in(value, keys.schema(key), words.messages) is not None
+        ):
             sorted_.refuse(key, _MADE_UP, told=True)
         elif keys.writable(key):
             sorted_.take(key, value)
@@ -551,9 +499,7 @@ def accept_reply(
             **sorted_.extra,
         }
         values, removed = (
-            ({**values, EXTRA: extra}, removed)
-            if extra
-            else (values, (*removed, EXTRA))
+            ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
         )
     changed = keys.changed(context, values)
     places = {} if words is None else _proved(sorted_, changed, update.get(QUOTES), words)
@@ -571,7 +517,11 @@ def _proved(
     said = sorted_.keys.said
     for key in [key for key in changed if key in said]:
         kind, value, old = said[key], changed[key], sorted_.context.get(key)
-        if kind == "digits" and old is not None and digits_of(str(old)) == digits_of(str(value)) != "":
+        if (
+            kind == "digits"
+            and old is not None
+            and digits_of(str(old)) == digits_of(str(value)) != ""
+        ):
             del changed[key]  # only its form is another
             continue
         schema = sorted_.keys.schema(key)
@@ -635,9 +585,7 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
     for name in [names] if isinstance(names, str) else names[:MAX_KEYS]:
         if not isinstance(name, str):
             update.refuse(CLEAR, "it must be a list of key names")
-        elif not update.keys.writable(name) or not (
-            name in update.context or name in update.begun
-        ):
+        elif not update.keys.writable(name) or not (name in update.context or name in update.begun):
             update.let_go(name)
         elif name not in update.values and name not in removed:
             removed.append(name)
@@ -669,9 +617,7 @@ def accept_host(
             continue
         reason, plain = _host_value(keys, key, value)
         if reason is not None:
-            refused.append(
-                ContextRefused(key=str(key)[:200], reason=reason, source="host")
-            )
+            refused.append(ContextRefused(key=str(key)[:200], reason=reason, source="host"))
         else:
             values[key] = plain
     values = keys.changed(context, values)
@@ -696,9 +642,7 @@ def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any
     except ValueFault as fault:
         return str(fault), None
     plain, reason = keys.read(key, plain)
-    return (
-        "its schema refuses the value" if reason and keys.is_secret(key) else reason
-    ), plain
+    return ("its schema refuses the value" if reason and keys.is_secret(key) else reason), plain
 
 
 def initial_context(

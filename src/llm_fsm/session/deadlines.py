@@ -1,4 +1,6 @@
-"""What a store lists of a conversation beside its state: its deadlines, and the answer that it waits for."""
+"""What a store lists of a conversation beside its state: its deadlines, and the answer that it
+waits for.
+"""
 
 from __future__ import annotations
 

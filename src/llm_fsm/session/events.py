@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from msgspec import Struct
 
 
-class Event(
-    Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True
-):
+class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True):
     """Base of all events."""
 
 
@@ -162,8 +160,8 @@ class ContextRefused(Event, frozen=True, kw_only=True):
 
 
 class MoveRefused(Event, frozen=True, kw_only=True):
-    """A move was refused. `by` is unknown, closed, veto, or agrees if the user has not agreed to the
-    values as they are."""
+    """A move was refused. `by` is unknown, closed, veto, or agrees if the user has not agreed to
+    the values as they are."""
 
     target: str
     reason: str
@@ -180,7 +178,8 @@ class ConditionFailed(Event, frozen=True, kw_only=True):
 class ReplyFailed(Event, frozen=True, kw_only=True):
     """The fixed reply of a state could not be rendered, so the user read an apology instead.
 
-    Its question was not asked. Until the state has spoken, no move that only an answer opens leads on from it.
+    Its question was not asked. Until the state has spoken, no move that only an answer opens leads
+    on from it.
     """
 
     state: str
@@ -332,8 +331,8 @@ class Migrated(Event, frozen=True, kw_only=True):
 
 
 class ToolRefused(Event, frozen=True, kw_only=True):
-    """A tool call did not run: the name, the scope or the arguments were wrong, a person refused it,
-    or the user agreed to something else. `name` may be the function of a task that acts."""
+    """A tool call did not run: the name, the scope or the arguments were wrong, a person refused
+    it, or the user agreed to something else. `name` may be the function of a task that acts."""
 
     name: str
     reason: str
@@ -506,7 +505,9 @@ class MessageDelta(Event, frozen=True, kw_only=True):
 
 
 class PromptRead(Event, frozen=True, kw_only=True):
-    """A local server has read `read` of the `total` tokens of a prompt. Never part of a turn record."""
+    """A local server has read `read` of the `total` tokens of a prompt. Never part of a turn
+    record.
+    """
 
     read: int
     total: int
@@ -622,9 +623,7 @@ class SilenceWatched(Event, frozen=True, kw_only=True):
     closes: float | None = None
 
 
-EVENTS: Mapping[str, type[Event]] = {
-    kind.__name__: kind for kind in Event.__subclasses__()
-}
+EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
 """Every event by its name."""
 
 if TYPE_CHECKING:

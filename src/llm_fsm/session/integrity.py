@@ -17,13 +17,7 @@ from llm_fsm._json import read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.session import (
-    OF_FLOW,
-    OF_PLACE,
-    Session,
-    dump_session,
-    session_from_dict,
-)
+from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session, dump_session, session_from_dict
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 
 _OF_ALL_VERSIONS = frozenset(
@@ -98,13 +92,7 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
                     f"record {number} says that it is of turn {record.turn}, "
                     f"and its events are of turn {again.turn}"
                 )
-    except (
-        TypeError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        UnreadableError,
-    ) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
         return (f"its records do not fit together: {error}",)
     wrong = _differing(again, session)
     return (
@@ -153,9 +141,7 @@ def _asked_fault(
             return f"{where}.loop does not say what each answer is about"
     if call is None or executes:
         return None
-    asked = {
-        (item["id"], item["name"]) for item in ([] if loop is None else loop["calls"])
-    }
+    asked = {(item["id"], item["name"]) for item in ([] if loop is None else loop["calls"])}
     named = all(isinstance(call.get(name), str) for name in ("id", "name"))
     if (
         not named
@@ -179,10 +165,7 @@ def _differing(one: Session, other: Session) -> Sequence[str]:
     other = structs.replace(other, conversation_id=one.conversation_id)
     left, right = (json.loads(dump_session(session)) for session in (one, other))
     frames = zip(left.get("stack", ()), right.get("stack", ()), strict=False)
-    for made, kept in (
-        (left, right),
-        *((mine["kept"], theirs["kept"]) for mine, theirs in frames),
-    ):
+    for made, kept in ((left, right), *((mine["kept"], theirs["kept"]) for mine, theirs in frames)):
         for name in made.keys() - kept.keys() - _OF_ALL_VERSIONS:
             del made[name]
     return sorted(name for name in left | right if left.get(name) != right.get(name))

@@ -32,9 +32,7 @@ class Located(NamedTuple):
 
 
 def without_large(
-    session: Session,
-    located: Sequence[Located],
-    records: Mapping[int, Sequence[ev.Event]],
+    session: Session, located: Sequence[Located], records: Mapping[int, Sequence[ev.Event]]
 ) -> tuple[Session, dict[str, Reference], tuple[Located, ...]]:
     """Take large values out of a session, to store it.
 
@@ -47,11 +45,7 @@ def without_large(
         The session with None in the place of each value; a reference by place; the values with
         their references.
     """
-    known, places, on_record = (
-        list(located),
-        dict[str, Reference](),
-        dict(_values_of(records)),
-    )
+    known, places, on_record = (list(located), dict[str, Reference](), dict(_values_of(records)))
 
     def referred(value: Any) -> Reference | None:
         """Return where a value is on record; None for a small one, and for one that is on no
@@ -69,12 +63,8 @@ def without_large(
 
     def small(place: str, context: Mapping[str, Any]) -> Mapping[str, Any]:
         found = {key: referred(value) for key, value in context.items()}
-        large = {
-            key: reference for key, reference in found.items() if reference is not None
-        }
-        places.update(
-            (place + step(key), reference) for key, reference in large.items()
-        )
+        large = {key: reference for key, reference in found.items() if reference is not None}
+        places.update((place + step(key), reference) for key, reference in large.items())
         return {**context, **dict.fromkeys(large)} if large else context
 
     lean = _with_contexts(session, small)
@@ -101,9 +91,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _values_of(
-    records: Mapping[int, Sequence[ev.Event]],
-) -> Iterator[tuple[str, Reference]]:
+def _values_of(records: Mapping[int, Sequence[ev.Event]]) -> Iterator[tuple[str, Reference]]:
     """Yield the SHA-256 of each large value on record, and where it is."""
     for number, events in records.items():
         for index, event in enumerate(events):
@@ -112,20 +100,13 @@ def _values_of(
                     text = text_of(value)
                     if len(text) > LARGE:
                         sha = digest(text)
-                        yield (
-                            sha,
-                            Reference(
-                                number, f"/events/{index}{place}{step(key)}", sha
-                            ),
-                        )
+                        yield (sha, Reference(number, f"/events/{index}{place}{step(key)}", sha))
 
 
 def _contexts_of(event: ev.Event) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the contexts in an event, with their places as JSON pointers."""
     if isinstance(event, ev.TurnUndone):
-        yield from (
-            (f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS
-        )
+        yield from ((f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS)
     elif isinstance(event, ev.ContextSet | ev.AnswersChanged | ev.SharedSet):
         yield "/values", event.values
     elif isinstance(event, ev.Started | ev.FlowPushed | ev.Restarted):
@@ -162,9 +143,6 @@ def _with_contexts(
         session,
         context=change("/context", session.context),
         shared=change("/shared", session.shared),
-        stack=tuple(
-            frame(f"/stack/{number}", one) for number, one in enumerate(session.stack)
-        ),
-        work=work
-        and replace(work, checkpoint=saved("/work/checkpoint", work.checkpoint)),
+        stack=tuple(frame(f"/stack/{number}", one) for number, one in enumerate(session.stack)),
+        work=work and replace(work, checkpoint=saved("/work/checkpoint", work.checkpoint)),
     )

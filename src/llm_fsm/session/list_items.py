@@ -77,10 +77,7 @@ def with_items(
         else:
             kept, absent = _removed(items, changed, first_property(schema))
             for item in absent:
-                refuse(
-                    name,
-                    f"{json.dumps(item, ensure_ascii=False)[:200]} is not in the list",
-                )
+                refuse(name, f"{json.dumps(item, ensure_ascii=False)[:200]} is not in the list")
             if len(kept) < len(items):
                 whole[key] = kept
     return whole
@@ -102,9 +99,7 @@ def _added(items: list[Any], added: Iterable[Any], first: str) -> list[Any]:
     return changed
 
 
-def _removed(
-    items: list[Any], removed: Iterable[Any], first: str
-) -> tuple[list[Any], list[Any]]:
+def _removed(items: list[Any], removed: Iterable[Any], first: str) -> tuple[list[Any], list[Any]]:
     """Return the items without those that are named, and the names of no item."""
     names = {_name(item, first): item for item in removed}
     known = {_name(item, first) for item in items}
@@ -116,8 +111,6 @@ def _name(item: Any, first: str) -> str:
     """Return the text by which an item is told from others: its first property, or the whole."""
     value = item.get(first, item) if first and isinstance(item, Mapping) else item
     text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, sort_keys=True, ensure_ascii=False)
+        value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
     )
     return " ".join(text.casefold().split())

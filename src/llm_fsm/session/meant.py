@@ -1,7 +1,9 @@
-"""The one name that a model means, among the names that it was given: of states, patterns and tools.
+"""The one name that a model means, among the names that it was given: of states, patterns and
+tools.
 
-Case, blanks, separators, marks around a name and a prefix before a `.` or `:` do not count, where only one name is
-left. Models were trained on `functions.NAME` and `default_api:NAME`, and servers leave marks of their own in names.
+Case, blanks, separators, marks around a name and a prefix before a `.` or `:` do not count, where
+only one name is left. Models were trained on `functions.NAME` and `default_api:NAME`, and servers
+leave marks of their own in names.
 """
 
 from __future__ import annotations

@@ -66,9 +66,7 @@ class Memory(Struct, frozen=True):
         old = self.get(index)
         if not isinstance(content, str):
             raise MemoryFault(f"the content is text, not {type(content).__name__}")
-        return self.set(
-            index, f"{old}\n{content}" if old and content else old or content
-        )
+        return self.set(index, f"{old}\n{content}" if old and content else old or content)
 
     def get(self, index: int) -> str:
         """Return the content of a bucket; "" if it is empty.
@@ -92,9 +90,7 @@ class Memory(Struct, frozen=True):
 
     def to_context(self) -> dict[str, str]:
         """Return the content of a prompt: {"bucket 3": content} without empty buckets."""
-        return {
-            f"bucket {index}": content for index, content in self.non_empty().items()
-        }
+        return {f"bucket {index}": content for index, content in self.non_empty().items()}
 
     def to_dict(self) -> dict[str, str]:
         """Return the JSON form: {"3": content} without empty buckets."""
@@ -119,11 +115,7 @@ def _index(value: object) -> int:
         return int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not 0 <= value < BUCKETS
-    ):
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BUCKETS:
         raise MemoryFault(
             f"bucket_index is a whole number from 0 to {BUCKETS - 1}, not {value!r:.60}"
         )
@@ -172,9 +164,7 @@ class Background(Struct, frozen=True, kw_only=True):
             MemoryFault: The document is no background. The message names the field.
         """
         if not isinstance(document, Mapping):
-            raise MemoryFault(
-                f"the background is an object, not {type(document).__name__}"
-            )
+            raise MemoryFault(f"the background is an object, not {type(document).__name__}")
         known = cls.__struct_fields__
         for name in document:
             if name not in known:
@@ -212,10 +202,7 @@ def _checked(background: Background) -> Background:
 
 # -- the model's tools
 
-_BUCKET = {
-    "type": "integer",
-    "description": f"Number of the bucket, 0 to {BUCKETS - 1}",
-}
+_BUCKET = {"type": "integer", "description": f"Number of the bucket, 0 to {BUCKETS - 1}"}
 _CONTENT = {
     "type": "string",
     "description": f"Text; a bucket holds at most {MAX_BUCKET} characters",
@@ -245,16 +232,9 @@ SPECS: tuple[ToolSpec, ...] = (
         bucket_index=_BUCKET,
         content=_CONTENT,
     ),
-    _spec(
-        "get_memory", "Read one bucket of your working memory.", bucket_index=_BUCKET
-    ),
-    _spec(
-        "clear_memory", "Empty one bucket of your working memory.", bucket_index=_BUCKET
-    ),
-    _spec(
-        "view_all_memory",
-        "Read all buckets of your working memory that hold something.",
-    ),
+    _spec("get_memory", "Read one bucket of your working memory.", bucket_index=_BUCKET),
+    _spec("clear_memory", "Empty one bucket of your working memory.", bucket_index=_BUCKET),
+    _spec("view_all_memory", "Read all buckets of your working memory that hold something."),
 )
 NAMES = frozenset(spec.name for spec in SPECS)
 _WANTED = {spec.name: tuple(spec.parameters["properties"]) for spec in SPECS}
@@ -273,26 +253,18 @@ def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memor
         return memory, f"error: {fault}"
 
 
-def _perform(
-    memory: Memory, name: str, arguments: Mapping[str, Any]
-) -> tuple[Memory, str]:
+def _perform(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
     wanted = _WANTED.get(name)
     if wanted is None:
-        raise MemoryFault(
-            f"there is no memory tool {name!r}; there are {', '.join(_WANTED)}"
-        )
+        raise MemoryFault(f"there is no memory tool {name!r}; there are {', '.join(_WANTED)}")
     unknown = [key for key in arguments if key not in wanted]
     missing = [key for key in wanted if key not in arguments]
     if unknown or missing:
         takes = " and ".join(wanted) or "no arguments"
-        raise MemoryFault(
-            f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}"
-        )
+        raise MemoryFault(f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}")
     if name == "view_all_memory":
         held = {str(index): content for index, content in memory.non_empty().items()}
-        return memory, json.dumps(
-            held, ensure_ascii=False
-        ) if held else "all buckets are empty"
+        return memory, json.dumps(held, ensure_ascii=False) if held else "all buckets are empty"
     number = _index(arguments["bucket_index"])
     if name == "get_memory":
         return memory, memory.get(number) or f"bucket {number} is empty"

@@ -21,7 +21,8 @@ A provider's strict mode that wants every property of an object takes the list.
 TakenForm = Literal["object", "list", "either"]
 """The form that a model takes. Of a model that takes either, objects are shorter.
 
-Only a list can demand the quote of a value with it, so machines with `x-said: "quote"` ask such a model for lists.
+Only a list can demand the quote of a value with it, so machines with `x-said: "quote"` ask such a
+model for lists.
 """
 
 
@@ -222,9 +223,9 @@ class PlainTurn(Struct, frozen=True, kw_only=True):
 class LLMRequest(Struct, frozen=True, kw_only=True):
     """One question to a model.
 
-    `timeout`: seconds without a sign of life; None: no limit. `defaults`: the settings that no author
-    chose, among "temperature" and "max_tokens". An adapter may change them for a model: it adds room
-    for thoughts, and leaves out a temperature that the model does not take.
+    `timeout`: seconds without a sign of life; None: no limit. `defaults`: the settings that no
+    author chose, among "temperature" and "max_tokens". An adapter may change them for a model: it
+    adds room for thoughts, and leaves out a temperature that the model does not take.
     """
 
     messages: tuple[LLMMessage, ...]

@@ -26,9 +26,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
-_YES = (
-    "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
-)
+_YES = "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
 _NO = (
     "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem "
     "tidak"
@@ -66,9 +64,7 @@ _GROUPS = re.compile(
     rf"|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
 """A long number in groups."""
-_CODE = re.compile(
-    r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}"
-)
+_CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}")
 """A number in groups that begins with letters: an account, an order, a passport."""
 _PARTS = re.compile("[A-Z0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
@@ -157,11 +153,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
-    if (
-        type(value) is int
-        and types_of(schema) in _TEXTS
-        and not schema.keys().isdisjoint(_FORMS)
-    ):
+    if type(value) is int and types_of(schema) in _TEXTS and not schema.keys().isdisjoint(_FORMS):
         return _as_text(schema, value)
     if _has_form(schema, value):
         properties, items = schema.get("properties"), schema.get("items")
@@ -219,19 +211,13 @@ def _has_form(schema: Mapping[str, Any], value: object) -> bool:
         return False
     if not isinstance(kind, str) or kind not in _TYPES:
         return not isinstance(value, str) or kind is None
-    return isinstance(value, _TYPES[kind]) and (
-        isinstance(value, bool) is (kind == "boolean")
-    )
+    return isinstance(value, _TYPES[kind]) and (isinstance(value, bool) is (kind == "boolean"))
 
 
 def _said(schema: Mapping[str, Any], text: str) -> Any:
     """Read a text as a word of an enum with other letters, as yes or no, or as JSON."""
     text, enum = text.strip(UNSEEN), schema.get("enum")
-    words = (
-        [word for word in enum if isinstance(word, str)]
-        if isinstance(enum, list)
-        else []
-    )
+    words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
     same: list[str] = []
     for form in (
         (letters, _bare, _joined)
@@ -244,17 +230,12 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
-    if (
-        _counts(schema)
-        and (number := _number(plain_digits(text).translate(_SIGNS))) is not None
-    ):
+    if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
         return whole_number(schema, number)
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
-        plain = (
-            text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
-        )
+        plain = text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
         return whole_number(schema, json.loads(plain))
     except (ValueError, RecursionError):
         return text
@@ -290,11 +271,7 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     may be a code and a count. If the pattern accepts letters and digits anywhere, a group of
     letters may be a word: "BUY 100 MSFT".
     """
-    plain, form, patterned = (
-        plain_digits(text).strip(),
-        schema.get("format"),
-        "pattern" in schema,
-    )
+    plain, form, patterned = (plain_digits(text).strip(), schema.get("format"), "pattern" in schema)
     if patterned and any(
         _fitting(schema, [text])
     ):  # the text fits, so another part of the value was refused
@@ -312,16 +289,12 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
         return f"{int(found[1]) % 12 + 12 * (found[3] in 'Pp'):02}:{found[2]}"
     if (form == "time" or patterned) and (found := _TIME.fullmatch(plain)):
         time = f"{found[1]:0>2}:{found[2]}"
-        return (
-            time if any(_fitting(schema, [time])) else re.sub(r"(?<=:..):00$", "", time)
-        )
+        return time if any(_fitting(schema, [time])) else re.sub(r"(?<=:..):00$", "", time)
     if not patterned:
         return text
     groups = _PARTS.findall(plain)
     joined = "".join(groups)
-    if _GROUPS.fullmatch(plain) and _is_one(
-        schema, groups, sign := "+" * (plain[0] == "+")
-    ):
+    if _GROUPS.fullmatch(plain) and _is_one(schema, groups, sign := "+" * (plain[0] == "+")):
         return sign + joined
     if not _CODE.fullmatch(plain) or any(_fitting(schema, groups)):
         return text

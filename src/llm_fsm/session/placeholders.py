@@ -1,6 +1,8 @@
-"""Values that a model made up where it had none: dots, names of forms, and telephone numbers of examples.
+"""Values that a model made up where it had none: dots, names of forms, and telephone numbers of
+examples.
 
-Small models fill a key with such a value instead of leaving it out. None is refused that the user wrote.
+Small models fill a key with such a value instead of leaving it out. None is refused that the user
+wrote.
 """
 
 from __future__ import annotations
@@ -19,12 +21,37 @@ _ADDRESS = re.compile(
 )
 _NAMES = frozenset(
     {
-        *("john doe", "jane doe", "max mustermann", "erika mustermann", "your name", "full name", "user name"),
-        *("string", "placeholder", "lorem ipsum", "to be determined", "not provided", "not specified"),
+        *(
+            "john doe",
+            "jane doe",
+            "max mustermann",
+            "erika mustermann",
+            "your name",
+            "full name",
+            "user name",
+        ),
+        *(
+            "string",
+            "placeholder",
+            "lorem ipsum",
+            "to be determined",
+            "not provided",
+            "not specified",
+        ),
         *("not mentioned", "not given"),
     }
 )
-_DIGITS = frozenset({"1234567890", "0123456789", "11234567890", "5551234567", "5555555555", "0000000000", "1111111111"})
+_DIGITS = frozenset(
+    {
+        "1234567890",
+        "0123456789",
+        "11234567890",
+        "5551234567",
+        "5555555555",
+        "0000000000",
+        "1111111111",
+    }
+)
 _MAX_DEPTH = 16
 
 
@@ -33,7 +60,9 @@ def is_dots(text: str) -> bool:
     return _DOTS.fullmatch(text) is not None
 
 
-def placeholder_in(value: Any, schema: Mapping[str, Any], messages: Sequence[tuple[int, str]]) -> str | None:
+def placeholder_in(
+    value: Any, schema: Mapping[str, Any], messages: Sequence[tuple[int, str]]
+) -> str | None:
     """Return a placeholder in a value that the user did not write; None if there is none.
 
     Args:

@@ -26,7 +26,9 @@ _MOST = 10_000
 """Longest quote in characters that is looked for."""
 
 Place = tuple[int, int, int]
-"""Number of the message, start and end of the quote in it. Messages before the first turn have numbers below 1."""
+"""Number of the message, start and end of the quote in it. Messages before the first turn have
+numbers below 1.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,9 @@ def beginning(heard: str, text: str) -> str:
 
 def digits_of(text: str) -> str:
     """Return the digits of a text in order, those of other scripts as 0 to 9."""
-    return "".join(str(unicodedata.digit(one)) for one in text if unicodedata.digit(one, None) is not None)
+    return "".join(
+        str(unicodedata.digit(one)) for one in text if unicodedata.digit(one, None) is not None
+    )
 
 
 def find_digits(value: Any, messages: Sequence[tuple[int, str]]) -> Place | None:
@@ -180,7 +184,9 @@ def quotes_of(key: str, quotes: object) -> list[str]:
     return [
         quote
         for name, quote in quotes.items()
-        if isinstance(quote, str) and isinstance(name, str) and key_of(name).partition(".")[0] == key
+        if isinstance(quote, str)
+        and isinstance(name, str)
+        and key_of(name).partition(".")[0] == key
     ]
 
 
@@ -203,7 +209,8 @@ def proof(
         value: The value.
         quotes: The quotes of the reply for it.
         messages: The messages of the user since the key was asked for.
-        old: The value so far. Its digits count as said before, so that "it ends in 0188" can be completed.
+        old: The value so far. Its digits count as said before, so that "it ends in 0188" can be
+            completed.
         schema: The schema of the key.
     """
     if kind == "digits":
@@ -220,4 +227,6 @@ def unproved(kind: str) -> str:
     """Return the reason of a refusal for want of the user's own words."""
     if kind == "digits":
         return f"{NOT_SAID}: the user did not write these digits; ask for them"
-    return f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the answer"
+    return (
+        f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the answer"
+    )

@@ -65,13 +65,8 @@ def written(secret: str) -> tuple[str, ...]:
     HTML."""
     if secret.isascii() and secret.isalnum():
         return (secret,)
-    once = {
-        json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        for ascii_only in (True, False)
-    }
-    twice = {
-        json.dumps(text)[1:-1] for text in once
-    }  # arguments of a tool are JSON within JSON
+    once = {json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    twice = {json.dumps(text)[1:-1] for text in once}  # arguments of a tool are JSON within JSON
     url = quote(secret.encode("utf-8", "replace"), safe="")
     found = {secret, *once, *twice, url, html.escape(secret)}
     return tuple(sorted(found, key=len, reverse=True))
@@ -98,9 +93,7 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
     if not _is_searched(letters) or letters not in _letters(text):
         return []
     pieces = list(_PIECE.finditer(plain_digits(text)))
-    line = _folded(
-        "".join(piece[0] if piece[0].isalnum() else _END for piece in pieces)
-    )
+    line = _folded("".join(piece[0] if piece[0].isalnum() else _END for piece in pieces))
     found: list[tuple[int, int]] = []
     at = line.find(letters)
     while at >= 0:
@@ -129,9 +122,7 @@ def _folded(text: str) -> str:
     folded = text.casefold()
     if len(folded) == len(text):
         return folded
-    return "".join(
-        small if len(small := letter.casefold()) == 1 else letter for letter in text
-    )
+    return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
 
 
 def redacted(
@@ -153,9 +144,7 @@ def redacted(
             name = without(secrets, key) if foreign is not None else None
             if name is None or foreign is None or not foreign(key):
                 name = key
-            while (
-                name in members
-            ):  # for example, several accounts named by their numbers
+            while name in members:  # for example, several accounts named by their numbers
                 name += DOTS
             members[name] = redacted(secrets, item, foreign=foreign)
         return members
@@ -173,9 +162,7 @@ def _is_secret_number(secrets: Iterable[str], value: float) -> bool:
     for."""
     text = str(value)
     whole = text.removesuffix(".0")
-    return any(
-        secret in (text, whole) or _letters(secret) == whole for secret in secrets
-    )
+    return any(secret in (text, whole) or _letters(secret) == whole for secret in secrets)
 
 
 _NAMES = frozenset(
@@ -301,6 +288,5 @@ def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> An
     if within:
         return {key: DOTS if is_secret(key) else item for key, item in value.items()}
     return {
-        name: _masked(item, is_secret, within=name in _CONTEXTS)
-        for name, item in value.items()
+        name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()
     }

@@ -108,9 +108,7 @@ def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
 
 def _fruitful(session: Session) -> Session:
     """Return the session after something came of a message."""
-    return (
-        replace(session, fruitless=(0, session.turn)) if session.fruitless else session
-    )
+    return replace(session, fruitless=(0, session.turn)) if session.fruitless else session
 
 
 def _recognised(session: Session, event: ev.Recognised) -> Session:
@@ -121,10 +119,7 @@ def _recognised(session: Session, event: ev.Recognised) -> Session:
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
     touched = event.values.keys() | set(event.removed)
-    origins = {
-        **session.origins,
-        **dict.fromkeys(event.values, (session.turn, event.source)),
-    }
+    origins = {**session.origins, **dict.fromkeys(event.values, (session.turn, event.source))}
     after = replace(
         session,
         context=_overlaid(session.context, event.values, event.removed),
@@ -135,26 +130,19 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
     )
     if event.by:
         after = replace(
-            after,
-            made={
-                **session.made,
-                **dict.fromkeys(event.values, (event.source, event.by)),
-            },
+            after, made={**session.made, **dict.fromkeys(event.values, (event.source, event.by))}
         )
     return _fruitful(after) if event.source in ("model", "user", "tool") else after
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
     if event.begun is not None:
-        session = _fruitful(
-            replace(session, begun={**session.begun, event.key: event.begun})
-        )
+        session = _fruitful(replace(session, begun={**session.begun, event.key: event.begun}))
     if event.told and event.source == "model":
         count, turn = session.refusals.get(event.key, (0, -1))
         if turn != session.turn:
             session = replace(
-                session,
-                refusals={**session.refusals, event.key: (count + 1, session.turn)},
+                session, refusals={**session.refusals, event.key: (count + 1, session.turn)}
             )
     return (
         replace(session, notes=(*session.notes, (event.key, event.reason)))
@@ -182,14 +170,9 @@ def _reply_failed(session: Session, event: ev.ReplyFailed) -> Session:
 
 def _step(session: Session, event: ev.StateEntered) -> Session:
     """Lengthen the path by one step, and cut the cycle that it closes."""
-    path = (
-        (*session.path, (event.previous, event.transition))
-        if event.transition
-        else session.path
-    )
+    path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
     again = next(
-        (number for number, (state, _) in enumerate(path) if state == event.state),
-        len(path),
+        (number for number, (state, _) in enumerate(path) if state == event.state), len(path)
     )
     taken = session.taken
     if taken and event.by != "correct":
@@ -209,18 +192,14 @@ def _corrected(session: Session, event: ev.Corrected) -> Session:
     steps = {(flow, state): pointer for flow, state, pointer in session.taken}
     steps |= {(session.flow, state): pointer for state, pointer in event.cut}
     return replace(
-        session,
-        taken=tuple((*place, pointer) for place, pointer in steps.items())[-MAX_PATH:],
+        session, taken=tuple((*place, pointer) for place, pointer in steps.items())[-MAX_PATH:]
     )
 
 
 def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     user = session.user_input if event.kept_user is None else event.kept_user
     said = event.text if event.kept_text is None else event.kept_text
-    exchange = (
-        None if user is None else cut(user, event.kept_chars),
-        cut(said, event.kept_chars),
-    )
+    exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
     asked = session.asked
     if event.asked:
         asked = {**asked, **dict.fromkeys(event.asked, session.turn)}
@@ -228,7 +207,9 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     unsaid = session.unsaid if session.unsaid == session.turn else None
     operator = event.by or session.operator
     window = (*session.window, exchange)
-    return replace(session, window=window, user_input=None, asked=asked, unsaid=unsaid, operator=operator)
+    return replace(
+        session, window=window, user_input=None, asked=asked, unsaid=unsaid, operator=operator
+    )
 
 
 def _values_read_back(session: Session, event: ev.ValuesReadBack) -> Session:
@@ -269,8 +250,7 @@ def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
     result = event.result if len(text) <= _KEPT_CHARS else cut(text, _KEPT_CHARS)
     kept = [one for one in session.tool_results if one[0] > session.turn - KEPT_TURNS]
     return replace(
-        session,
-        tool_results=(*kept, (session.turn, event.name, result))[-_KEPT_RESULTS:],
+        session, tool_results=(*kept, (session.turn, event.name, result))[-_KEPT_RESULTS:]
     )
 
 
@@ -300,30 +280,22 @@ def _overlaid(
 
 
 def _secrets_given(session: Session, event: ev.SecretsGiven) -> Session:
-    return replace(
-        session, secrets=tuple(dict.fromkeys((*session.secrets, *event.texts)))
-    )
+    return replace(session, secrets=tuple(dict.fromkeys((*session.secrets, *event.texts))))
 
 
 def _memory_set(session: Session, event: ev.MemorySet) -> Session:
-    return replace(
-        session, memory=_overlaid(session.memory, event.values, event.removed)
-    )
+    return replace(session, memory=_overlaid(session.memory, event.values, event.removed))
 
 
 def _shared_set(session: Session, event: ev.SharedSet) -> Session:
-    return replace(
-        session, shared=_overlaid(session.shared, event.values, event.removed)
-    )
+    return replace(session, shared=_overlaid(session.shared, event.values, event.removed))
 
 
 _CHECKED = ("context", "origins", "memory", "shared")
 
 
 def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
-    feedback = (
-        session.work.feedback if session.work is not None and event.attempt > 1 else ()
-    )
+    feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
     work = Work(
         state=event.state,
         attempt=event.attempt,
@@ -336,11 +308,7 @@ def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
 def _attempt_failed(session: Session, event: ev.AttemptFailed) -> Session:
     if session.work is None:
         return session
-    work = (
-        None
-        if event.last
-        else replace(session.work, feedback=event.failures, loop=None)
-    )
+    work = None if event.last else replace(session.work, feedback=event.failures, loop=None)
     return replace(session, work=work, **session.work.checkpoint)
 
 
@@ -367,25 +335,14 @@ def _paused(session: Session, event: ev.Paused) -> Session:
     if event.loop is not None:
         work = replace(work or Work(state=event.state), loop=event.loop)
     return replace(
-        session,
-        pause=pause,
-        reminders=event.reminders,
-        work=work,
-        spent=event.spent,
-        operator="",
+        session, pause=pause, reminders=event.reminders, work=work, spent=event.spent, operator=""
     )
 
 
 def _over(session: Session, id: str, how: str, time: float) -> Session:
     turn = session.turn + 1
     return replace(
-        session,
-        pause=None,
-        silence=None,
-        reminders=(),
-        settled=(id, how),
-        time=time,
-        turn=turn,
+        session, pause=None, silence=None, reminders=(), settled=(id, how), time=time, turn=turn
     )
 
 
@@ -408,20 +365,14 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
     if session.silence is not None:
         left = tuple(due for due in session.silence.reminders if due != event.due)
         session = replace(session, silence=replace(session.silence, reminders=left))
-    return replace(
-        session, reminders=tuple(due for due in session.reminders if due != event.due)
-    )
+    return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
 
 
 def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
     kept = {name: value for name, value in values.items() if name not in event.keys}
     known = {old: new for old, new in event.keys.items() if old in values}
     moved = {new: values[old] for old, new in known.items() if new is not None}
-    return {
-        name: value
-        for name, value in {**kept, **moved}.items()
-        if name not in event.removed
-    }
+    return {name: value for name, value in {**kept, **moved}.items() if name not in event.removed}
 
 
 def _renamed_read_back(shown: ReadBack | None, event: ev.Migrated) -> ReadBack | None:
@@ -451,9 +402,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         else states.get(session.previous_state, session.previous_state),
         context=_renamed(session.context, event),
         origins=_renamed(session.origins, event),
-        pause=None
-        if pause is None
-        else replace(pause, state=states.get(pause.state, pause.state)),
+        pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
         begun=_renamed(session.begun, event),
         made=_renamed(session.made, event),
@@ -504,9 +453,7 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
     )
     there = {} if event.caller is None else session.stack[event.caller].saved
     begun = replace(session, stack=(*session.stack, frame), **there)
-    return _taken_up(
-        replace(begun, window=session.window) if event.history else begun, frame
-    )
+    return _taken_up(replace(begun, window=session.window) if event.history else begun, frame)
 
 
 def _taken_up(session: Session, begun: Frame) -> Session:
@@ -520,10 +467,7 @@ def _taken_up(session: Session, begun: Frame) -> Session:
         return session
     return replace(
         session,
-        stack=(
-            *session.stack[:number],
-            *moved_callers(session.stack[number + 1 :], number, -1),
-        ),
+        stack=(*session.stack[:number], *moved_callers(session.stack[number + 1 :], number, -1)),
     )
 
 
@@ -566,9 +510,7 @@ def _repaired(session: Session, event: ev.Repaired) -> Session:
 
 
 def _keys_skipped(session: Session, event: ev.KeysSkipped) -> Session:
-    return replace(
-        session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys)))
-    )
+    return replace(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
 
 
 def _missed(session: Session, event: ev.Missed) -> Session:
@@ -586,9 +528,7 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
         previous_state=session.state if root is None else root.saved["state"],
         turn=session.turn,
         context=dict(event.context),
-        origins={
-            key: origin for key, origin in origins.items() if key in event.context
-        },
+        origins={key: origin for key, origin in origins.items() if key in event.context},
         user_input=session.user_input,
         time=session.time,
         memory={} if kept is None else {"background": kept},
@@ -597,9 +537,7 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
 
 
 def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
-    return replace(
-        session, silence=Silence(reminders=event.reminders, closes=event.closes)
-    )
+    return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
 
 
 def _turn_undone(session: Session, event: ev.TurnUndone) -> Session:

@@ -69,11 +69,7 @@ def value_schema(
         and all(isinstance(item, str | int | float | bool) for item in enum)
     ):
         types = {_type_of(item) for item in enum}
-        return (
-            _listed(enum, types.pop(), null=null)
-            if len(types) == 1
-            else _any(null=null)
-        )
+        return _listed(enum, types.pop(), null=null) if len(types) == 1 else _any(null=null)
     if len(kinds) != 1 or depth >= MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
         return (
@@ -85,9 +81,7 @@ def value_schema(
         return _types(kinds, null=null)
     if kinds[0] == "array":
         items = schema.get("items")
-        inner = value_schema(
-            items if isinstance(items, Mapping) else {}, form, depth=depth + 1
-        )
+        inner = value_schema(items if isinstance(items, Mapping) else {}, form, depth=depth + 1)
         return {**_types(kinds, null=null), "items": inner}
     if kinds[0] == "object":
         return _object(schema, form, null=null, depth=depth)
@@ -113,9 +107,7 @@ def _object(
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return (
-            {**_FACTS, **_types(("object",), null=null)}
-            if form == "object"
-            else _pairs(null=null)
+            {**_FACTS, **_types(("object",), null=null)} if form == "object" else _pairs(null=null)
         )
     every = form == "list"
     parts = {
@@ -193,7 +185,8 @@ def asked_form(taken: TakenForm, *, quotes: bool) -> ReplyForm:
 
     Args:
         taken: The form that the model takes.
-        quotes: True if the machine has values that need a quote. A list binds each value to its quote.
+        quotes: True if the machine has values that need a quote. A list binds each value to its
+            quote.
 
     Returns:
         The form.
@@ -257,9 +250,7 @@ def _item_name(schema: Mapping[str, Any], form: ReplyForm) -> dict[str, Any]:
     if not isinstance(items, Mapping):
         return _any(null=False)
     first = first_property(schema)
-    return value_schema(
-        sub_schema(items["properties"], first) if first else items, form
-    )
+    return value_schema(sub_schema(items["properties"], first) if first else items, form)
 
 
 def _values(
@@ -288,17 +279,11 @@ def _update(
 def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
     """Return the schema of a reply that may name further states."""
     further = tuple(names)
-    return (
-        _with_targets(schema.name, schema.text, schema.form, further)
-        if further
-        else schema
-    )
+    return _with_targets(schema.name, schema.text, schema.form, further) if further else schema
 
 
 @lru_cache(maxsize=64)
-def _with_targets(
-    name: str, text: str, form: ReplyForm, names: tuple[str, ...]
-) -> ReplySchema:
+def _with_targets(name: str, text: str, form: ReplyForm, names: tuple[str, ...]) -> ReplySchema:
     """Return the schema with these target states, cached because it takes half of a turn's own
     time."""
     whole = json.loads(text)
@@ -308,10 +293,7 @@ def _with_targets(
 
 
 def narrowed(
-    schema: ReplySchema,
-    targets: Iterable[str],
-    clearable: Iterable[str],
-    asked: Iterable[str] = (),
+    schema: ReplySchema, targets: Iterable[str], clearable: Iterable[str], asked: Iterable[str] = ()
 ) -> ReplySchema:
     """Return the schema of one reply, for servers that make a grammar of it and cache none.
 
@@ -319,8 +301,8 @@ def narrowed(
         schema: The schema of all replies.
         targets: What this reply may name. If there is only the current state, it names nothing.
         clearable: The keys whose values it may take back.
-        asked: The keys that the current state collects. They come first: a grammar keeps the order, and small models
-            give the first keys any value.
+        asked: The keys that the current state collects. They come first: a grammar keeps the order,
+            and small models give the first keys any value.
     """
     return _narrowed(
         schema.name,
@@ -423,10 +405,7 @@ def updates(value: object) -> dict[str, Any] | None:
             facts = pairs([one]) or pairs(one) or (one if isinstance(one, dict) else {})
             found[key] = {**found.get(key, {}), **facts}
         elif key == "_clear":
-            found[key] = [
-                *found.get(key, ()),
-                *(one if isinstance(one, list) else (one,)),
-            ]
+            found[key] = [*found.get(key, ()), *(one if isinstance(one, list) else (one,))]
         else:
             found[key] = one
             if isinstance(item.get("quote"), str):
@@ -456,10 +435,7 @@ def from_strict(schema: Mapping[str, Any], value: object) -> Any:
         return value if found is None else from_strict(schema, found)
     if isinstance(value, list):
         items = schema.get("items")
-        return [
-            from_strict(items if isinstance(items, Mapping) else {}, item)
-            for item in value
-        ]
+        return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
     return whole_number(schema, value)
 
 

@@ -95,7 +95,8 @@ class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         keys: The keys that were read back.
         values: Their values, which the user agreed to. A key without a value is left out.
         turn: The number of the turn of the yes.
-        flow: The name of the definition that read them back; "" for the definition that was started.
+        flow: The name of the definition that read them back; "" for the definition that was
+            started.
     """
 
     keys: tuple[str, ...]
@@ -262,7 +263,9 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets: tuple[str, ...] = ()
     """Values that were given for secret keys, and that no key holds now. Nothing shows them."""
     unsaid: int | None = None
-    """The turn in which the fixed reply of the state could not be said; None if the state has spoken since."""
+    """The turn in which the fixed reply of the state could not be said; None if the state has
+    spoken since.
+    """
     metadata: Mapping[str, str] = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
     operator: str = ""
@@ -276,7 +279,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: float | None = None
     """Time at which a run began that has made no step yet; None for everything else."""
     agreed: tuple[Agreement, ...] = ()
-    """The user's yeses, the last one at the end. One is dropped when a later one has all its keys."""
+    """The user's yeses, the last one at the end. One is dropped when a later one has all its keys.
+    """
 
     @property
     def agreement(self) -> Agreement | None:
@@ -305,8 +309,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not self.flow:
             return None
         return next(
-            (frame for frame in reversed(self.stack) if frame.saved.get("flow") == ""),
-            None,
+            (frame for frame in reversed(self.stack) if frame.saved.get("flow") == ""), None
         )
 
     def callers(self) -> tuple[int, ...]:
@@ -357,11 +360,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def flow_at(self, number: int) -> str:
         """Name of the definition that resumes at this place on the stack."""
         return next(
-            (
-                frame.saved["flow"]
-                for frame in self.stack[number:]
-                if "flow" in frame.saved
-            ),
+            (frame.saved["flow"] for frame in self.stack[number:] if "flow" in frame.saved),
             self.flow,
         )
 
@@ -404,7 +403,10 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def user_words(self) -> UserWords:
         """Return what the user wrote, as far as the history has it."""
         said = [user for user, _ in self.window if user is not None]
-        messages = [(self.turn - back, text) for back, text in zip(range(len(said), 0, -1), said, strict=True)]
+        messages = [
+            (self.turn - back, text)
+            for back, text in zip(range(len(said), 0, -1), said, strict=True)
+        ]
         if self.user_input is not None:
             messages.append((self.turn, self.user_input))
         return UserWords(messages=tuple(messages), asked=self.asked)
@@ -484,9 +486,7 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
             f"format {FORMAT}. Use the version that wrote it, or a newer one"
         )
     values = {
-        name: value
-        for name, value in document.items()
-        if name not in ("format", "ended", "large")
+        name: value for name, value in document.items() if name not in ("format", "ended", "large")
     }
     if document.get("ended") and values.get("outcome") is None:
         values["outcome"] = "final"
@@ -541,6 +541,4 @@ def parse_stored_session(text: str) -> tuple[Session, Mapping[str, Reference]]:
             large, dict[str, Reference], "a stored conversation cannot be read: large"
         )
     except (ValueError, AttributeError, RecursionError) as error:
-        raise UnreadableError(
-            f"a stored conversation cannot be read: {error}"
-        ) from error
+        raise UnreadableError(f"a stored conversation cannot be read: {error}") from error

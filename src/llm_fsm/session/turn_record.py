@@ -51,9 +51,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def user_message(self) -> ev.UserSaid | None:
         """The user's message, if there was one."""
-        return next(
-            (event for event in self.events if isinstance(event, ev.UserSaid)), None
-        )
+        return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
 
     @property
     def request_ids(self) -> tuple[str, ...]:
@@ -103,14 +101,8 @@ def without_undone(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]
     for number, record in enumerate(records, 1):
         if record.kind == "undo":
             for event in record.events:
-                if isinstance(
-                    event, ev.TurnUndone
-                ):  # an undo takes later migrations back, too
-                    kept = {
-                        known: one
-                        for known, one in kept.items()
-                        if known < event.record
-                    }
+                if isinstance(event, ev.TurnUndone):  # an undo takes later migrations back, too
+                    kept = {known: one for known, one in kept.items() if known < event.record}
         else:
             kept[number] = record
     return list(kept.items())

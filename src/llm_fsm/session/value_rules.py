@@ -1,7 +1,8 @@
 """The rules of `x-valid`: what must hold for the values of a context, whoever writes them.
 
-A rule belongs to a key, and is tried whenever that key is set. It may read other keys, too. While a key that it
-compares by order is still to be said by the user, the rule waits, because nobody can know yet.
+A rule belongs to a key, and is tried whenever that key is set. It may read other keys, too. While a
+key that it compares by order is still to be said by the user, the rule waits, because nobody can
+know yet.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule, could_hold, look_up, test
+from llm_fsm.conditions.compiler import (
+    CompiledRule,
+    ConditionError,
+    compile_rule,
+    could_hold,
+    look_up,
+    test,
+)
 from llm_fsm.conditions.words import in_words
 from llm_fsm.definition.names import VALID
 
@@ -44,7 +52,9 @@ class ValueRule:
         """
         if test(self.rule, data).holds:
             return True
-        open_names = {name for name in self.waits_for if look_up(data, name) is None and is_free(name)}
+        open_names = {
+            name for name in self.waits_for if look_up(data, name) is None and is_free(name)
+        }
         if not open_names:
             return False
         return could_hold(self.rule, data, open_names.__contains__) is not False
@@ -82,7 +92,9 @@ def _rules_of(key: str, items: object) -> Iterator[ValueRule]:
         try:
             rule = compile_rule(logic)
         except ConditionError as error:
-            raise ConditionError(error.reason, f"{place}/{number}/logic{error.pointer}", error.hint) from error
+            raise ConditionError(
+                error.reason, f"{place}/{number}/logic{error.pointer}", error.hint
+            ) from error
         description = str(item.get("description") or "").strip() or in_words(logic)
         tested = _names_under(logic, _PRESENCE)
         waits_for = frozenset(_names_under(logic, _ORDER)) - tested - {key}

@@ -53,9 +53,7 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     if isinstance(value, Real) and not isinstance(value, float):
         return to_json_value(float(value), depth)
     if isinstance(value, float | Decimal):
-        number = (
-            math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
-        )
+        number = math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
         if not math.isfinite(number):
             raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
         return number
@@ -83,18 +81,13 @@ def to_json_key(key: object) -> str:
         return mended(key)
     plain = to_json_value(key, MAX_DEPTH - 1)
     if isinstance(plain, dict | list):
-        raise ValueFault(
-            f"a {type(key).__name__} cannot be the key of an object; keys are text"
-        )
+        raise ValueFault(f"a {type(key).__name__} cannot be the key of an object; keys are text")
     return plain if isinstance(plain, str) else json.dumps(plain)
 
 
 def _to_json_structure(value: object, depth: int) -> Any:
     if isinstance(value, Mapping):
-        return {
-            to_json_key(key): to_json_value(item, depth + 1)
-            for key, item in value.items()
-        }
+        return {to_json_key(key): to_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json_value(item, depth + 1) for item in value]
     if isinstance(value, set | frozenset):
@@ -166,7 +159,8 @@ _CONTENT: Mapping[str, tuple[object, ...]] = {
     "to_list": (),
     "item": (),
 }
-"""Methods that give the content: of tables of polars, pyarrow and pandas, of arrays and of numbers."""
+"""Methods that give the content: of tables of polars, pyarrow and pandas, of arrays and of numbers.
+"""
 
 Path = tuple[str, ...]
 
@@ -204,18 +198,11 @@ def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def reserved_fault(
-    reserved: Mapping[str, Iterable[str]], key: str, value: object
-) -> str | None:
+def reserved_fault(reserved: Mapping[str, Iterable[str]], key: str, value: object) -> str | None:
     """Return why a model may not write this value: a part of it belongs to the program. None: it
     may."""
     name = next(
-        (
-            name
-            for name in reserved.get(key, ())
-            if look_up({key: value}, name) is not None
-        ),
-        None,
+        (name for name in reserved.get(key, ()) if look_up({key: value}, name) is not None), None
     )
     return None if name is None else f"{name} is for the program to write"
 
@@ -260,9 +247,7 @@ def joined(value: Any, old: object) -> Any:
 def nulls(value: object) -> Iterator[Path]:
     """Yield the paths of all null parts of an object."""
     for name, item in value.items() if _is_object(value) else ():
-        yield from (
-            ((name,),) if item is None else ((name, *path) for path in nulls(item))
-        )
+        yield from (((name,),) if item is None else ((name, *path) for path in nulls(item)))
 
 
 def only_nulls(value: object) -> bool:
@@ -299,9 +284,7 @@ def without_part(whole: object, path: str) -> dict[str, Any] | None:
     return None if inner is None else {**whole, name: inner}
 
 
-def part_schema(
-    schemas: Mapping[str, Mapping[str, Any]], name: str
-) -> Mapping[str, Any]:
+def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     """Return the schema of a key or of a part with a dotted name; {} if it has none."""
     if name in schemas:
         return schemas[name]

@@ -1,8 +1,9 @@
 """State machines as Python classes, on python-statemachine, whose states ask models and tools.
 
-You write a class. Each run of a state's body is a run of the engine, on record and resumable. Open `machine.py` first.
-`memory.py` holds the machine's memory, and `tools.py` has the decorator for its tools. `refinement.py` tries again
-until an output is good. `summaries.py` makes summaries with your own prompt.
+You write a class. Each run of a state's body is a run of the engine, on record and resumable. Open
+`machine.py` first. `memory.py` holds the machine's memory, and `tools.py` has the decorator for its
+tools. `refinement.py` tries again until an output is good. `summaries.py` makes summaries with your
+own prompt.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from llm_fsm.llm.clients.base import BaseLLMClient, create_llm_client, register_llm_client
 from llm_fsm.llm.clients.messages import LLMResponse, Message, ToolCall
-from llm_fsm.statechart.memory import BackgroundContext, PersistentMemory, StateHistory, WorkingMemory
+from llm_fsm.statechart.memory import (
+    BackgroundContext,
+    PersistentMemory,
+    StateHistory,
+    WorkingMemory,
+)
 from llm_fsm.statechart.refinement import RefinementFailed
 from llm_fsm.statechart.summaries import HistorySummarizer, create_custom_summarizer
 from llm_fsm.statechart.tools import ToolType, get_global_registry, register_tool

@@ -1,7 +1,9 @@
-"""State machines as Python classes: python-statemachine moves between states, the engine runs what a state does.
+"""State machines as Python classes: python-statemachine moves between states, the engine runs what
+a state does.
 
-A method `on_enter_<state>` with a parameter `state_input` is the *body* of its state. Entering a state runs no body; an
-event with `state_input=` does, and `execute_state`. Each run of a body is a run of a task of the engine.
+A method `on_enter_<state>` with a parameter `state_input` is the *body* of its state. Entering a
+state runs no body; an event with `state_input=` does, and `execute_state`. Each run of a body is a
+run of a task of the engine.
 """
 
 from __future__ import annotations
@@ -127,7 +129,9 @@ class _RecordedClient:
         Raises:
             ModelError: The model failed.
         """
-        return self._llm.chat(messages, tools=tools or [], temperature=temperature, max_tokens=max_tokens, **options)
+        return self._llm.chat(
+            messages, tools=tools or [], temperature=temperature, max_tokens=max_tokens, **options
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -182,7 +186,9 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, value in list(vars(cls).items()):
-            if isinstance(value, _library.State) and (name in _RESERVED or hasattr(LLMStateMachine, name)):
+            if isinstance(value, _library.State) and (
+                name in _RESERVED or hasattr(LLMStateMachine, name)
+            ):
                 raise _library.exceptions.InvalidDefinition(
                     f"{cls.__name__}: a state cannot be called {name!r}, which every machine has already; rename it"
                 )
@@ -243,7 +249,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def run_llm_with_tools(
         self, system_prompt: str, user_message: str, state_name: str, max_iterations: int = 10
     ) -> Any:
-        """Ask the model until it answers without calling the tools of the state. Async bodies await it.
+        """Ask the model until it answers without calling the tools of the state. Async bodies await
+        it.
 
         Args:
             system_prompt: The instruction for the model.
@@ -266,8 +273,12 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
                 f"run_llm_with_tools is for bodies: run the state by execute_state({state_name!r}, state_input=…)"
             )
         if state_name != run.state:
-            raise ValueError(f"the body of state {run.state!r} runs here, with its tools, not that of {state_name!r}")
-        return run.llm.run_with_tools(system_prompt, user_message, max_iterations=max_iterations, temperature=None)
+            raise ValueError(
+                f"the body of state {run.state!r} runs here, with its tools, not that of {state_name!r}"
+            )
+        return run.llm.run_with_tools(
+            system_prompt, user_message, max_iterations=max_iterations, temperature=None
+        )
 
     def tool_use(self) -> None:
         """Mark the use of tools in `state.to.itself(on="tool_use")`; it does nothing."""
@@ -320,15 +331,17 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         Raises:
             ModelError: The model failed.
         """
-        return played(judged(validation_llm or self.llm_client, objective, output, self.memory.to_context(3)))
+        return played(
+            judged(validation_llm or self.llm_client, objective, output, self.memory.to_context(3))
+        )
 
     # -- the end
 
     def close(self) -> None:
         """Close all connections and files, and end the threads of the machine.
 
-        A machine that is dropped closes itself, and a `with` block closes one at its end, also if an event of yours is
-        called `close`. Closing twice does nothing.
+        A machine that is dropped closes itself, and a `with` block closes one at its end, also if
+        an event of yours is called `close`. Closing twice does nothing.
         """
         self._close()
 
@@ -361,8 +374,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         """Make summaries by a function.
 
         Args:
-            summarizer: A function of {"of", "happened", "summary", "background"}. It returns text or {"summary",
-                "todo_list"}.
+            summarizer: A function of {"of", "happened", "summary", "background"}. It returns text
+                or {"summary", "todo_list"}.
 
         Raises:
             ValueError: It is a generator function.
@@ -370,13 +383,17 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         check_runs(summarizer, "the summarizer")
         self._summarizer = summarizer
 
-    def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
+    def execute_state(
+        self, state_name: str, state_input: Any = None, raw_transition: bool = False
+    ) -> Any:
         """Run the body of a state, in any state of the machine. No event is sent.
 
-        If the state waits for an answer, the input is the answer. The run then continues without repeating calls.
+        If the state waits for an answer, the input is the answer. The run then continues without
+        repeating calls.
 
         Args:
-            state_name: The id of the state. In a state without a body, the model works with the state's tools.
+            state_name: The id of the state. In a state without a body, the model works with the
+                state's tools.
             state_input: The input of the body.
             raw_transition: True makes no summary.
 
@@ -385,7 +402,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
         Raises:
             ValueError: There is no such state.
-            ExecutionBreak: The run waits for an answer. Save the memory, and continue with `execute_state`.
+            ExecutionBreak: The run waits for an answer. Save the memory, and continue with
+                `execute_state`.
             RuntimeError: It is called in an async body, where it would wait for itself.
             ModelError: The model failed. Execute the state again to continue.
         """
@@ -482,7 +500,11 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
     def _host(self, asked: _Asked) -> WorkflowHost:
         summaries = self.enable_summarization and not asked.raw
-        key = (summaries, self._summarizer, tuple((tool.name, id(tool)) for tool in self.tool_registry))
+        key = (
+            summaries,
+            self._summarizer,
+            tuple((tool.name, id(tool)) for tool in self.tool_registry),
+        )
         if self._is_closed:
             raise RuntimeError("this machine is closed; make another one")
         host = self._hosts.get(key)
@@ -518,12 +540,17 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             body = self._body_of(name)
             if body is not None:
                 row["execute"] = f"{_PREFIX}{name}"
-                functions[row["execute"]] = task_function(_bound(weakref.ref(self), name, body), body, name)
+                functions[row["execute"]] = task_function(
+                    _bound(weakref.ref(self), name, body), body, name
+                )
             states[id] = row
         document = {
             "name": type(self).__name__,
             "initial_state": next(iter(ids.values())),
-            "tools": {tool.name: {"registered": tool.name, "scope": _scope(tool, ids)} for tool in self.tool_registry},
+            "tools": {
+                tool.name: {"registered": tool.name, "scope": _scope(tool, ids)}
+                for tool in self.tool_registry
+            },
             "limits": dict(LIMITS),
             "states": states,
         }
@@ -550,11 +577,17 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         if asked.resumes is not None:
             self.memory.pause = None
         if turn.outcome != "passed":
-            failed = [event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)]
+            failed = [
+                event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)
+            ]
             why = "; ".join(one["reason"] for one in failed[-1]) if failed else turn.outcome
             raise WorkflowError(f"state {asked.state!r}: {why}")
         _Live(self.memory, memory)
-        said = [event.summary for event in turn.events if isinstance(event, ev.Summarised) and event.summary]
+        said = [
+            event.summary
+            for event in turn.events
+            if isinstance(event, ev.Summarised) and event.summary
+        ]
         more = {"summary": said[-1]} if said else {}
         if said:
             self.memory.background.custom_fields["last_summary"] = said[-1]
@@ -563,13 +596,18 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
 
 class AsyncLLMStateMachine(LLMStateMachine):
-    """An `LLMStateMachine` in an event loop: you await events with `state_input`, `execute_state` and refinement."""
+    """An `LLMStateMachine` in an event loop: you await events with `state_input`, `execute_state`
+    and refinement.
+    """
 
-    async def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
+    async def execute_state(
+        self, state_name: str, state_input: Any = None, raw_transition: bool = False
+    ) -> Any:
         """Run the body of a state, in any state of the machine. No event is sent.
 
         Args:
-            state_name: The id of the state. In a state without a body, the model works with the state's tools.
+            state_name: The id of the state. In a state without a body, the model works with the
+                state's tools.
             state_input: The input of the body; the answer, if the state waits for one.
             raw_transition: True makes no summary.
 
@@ -578,7 +616,8 @@ class AsyncLLMStateMachine(LLMStateMachine):
 
         Raises:
             ValueError: There is no such state.
-            ExecutionBreak: The run waits for an answer. Save the memory, and continue with `execute_state`.
+            ExecutionBreak: The run waits for an answer. Save the memory, and continue with
+                `execute_state`.
             ModelError: The model failed. Execute the state again to continue.
         """
         asked = self._ask(state_name, state_input, raw=raw_transition)
@@ -616,7 +655,12 @@ class AsyncLLMStateMachine(LLMStateMachine):
             RefinementFailed: No attempt was accepted, and `throw_on_failure` is true.
         """
         found = super().run_with_refinement(
-            state_name, objective, execution_func, max_retries, throw_on_failure, state_input=state_input
+            state_name,
+            objective,
+            execution_func,
+            max_retries,
+            throw_on_failure,
+            state_input=state_input,
         )
         return await found if isinstance(found, Awaitable) else found
 
@@ -655,7 +699,14 @@ class AsyncLLMStateMachine(LLMStateMachine):
 
 
 _RESERVED = {
-    *("memory", "llm_client", "tool_registry", "enable_summarization", "max_refinement_retries", "last_turn"),
+    *(
+        "memory",
+        "llm_client",
+        "tool_registry",
+        "enable_summarization",
+        "max_refinement_retries",
+        "last_turn",
+    ),
     *("model", "history_values", "state_field", "start_configuration_values"),
 }
 
@@ -667,7 +718,9 @@ def _takes_input(function: Callable[..., Any]) -> bool:
 def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method for a body. python-statemachine calls it on entering, which runs nothing."""
 
-    def entered(self: LLMStateMachine, *arguments: Any, event_data: Any = None, **named: Any) -> Any:
+    def entered(
+        self: LLMStateMachine, *arguments: Any, event_data: Any = None, **named: Any
+    ) -> Any:
         if event_data is not None:
             return None
         if self._running() is not None:  # as `super().on_enter_…` does
@@ -679,7 +732,9 @@ def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return entered
 
 
-def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> Callable[[Workbench], Any]:
+def _bound(
+    machine: Callable[[], Any], state: str, body: Callable[..., Any]
+) -> Callable[[Workbench], Any]:
     """Return the body of a state for one machine, whose own engine must not keep the machine alive."""
 
     @contextmanager
@@ -691,7 +746,11 @@ def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> 
             document |= asked.edits
             document = {key: value for key, value in document.items() if value is not None}
         ctx.memory = _Live(self.memory, document)
-        given = ctx.input if asked is None or (asked.resumes is not None and asked.given is None) else asked.given
+        given = (
+            ctx.input
+            if asked is None or (asked.resumes is not None and asked.given is None)
+            else asked.given
+        )
         token = _run.set(_Run(self, state, BoundLLM(self._client, ctx.llm, state), on_loop))
         try:
             yield self, given, asked
@@ -722,8 +781,14 @@ def _scope(tool: Any, ids: Mapping[str, str]) -> list[str] | None:
 
 
 def _standing(machine: LLMStateMachine, values: Any) -> Any:
-    """Return a model of python-statemachine in the one state of a saved run; None if there is no such state."""
-    if not isinstance(values, list) or len(values) != 1 or values[0] not in type(machine).states_map:
+    """Return a model of python-statemachine in the one state of a saved run; None if there is no
+    such state.
+    """
+    if (
+        not isinstance(values, list)
+        or len(values) != 1
+        or values[0] not in type(machine).states_map
+    ):
         return None
     model = import_module("statemachine.model").Model()
     model.state = values[0]

@@ -1,6 +1,8 @@
-"""The memory of a state machine in Python: ten buckets, the background of the work, and the history of its states.
+"""The memory of a state machine in Python: ten buckets, the background of the work, and the history
+of its states.
 
-With its `PersistentMemory`, a machine can continue in another process, even a run that waits for an answer.
+With its `PersistentMemory`, a machine can continue in another process, even a run that waits for an
+answer.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from llm_fsm.session.values import to_json_or_text
 
 
 class WorkingMemory:
-    """Ten buckets of text, numbered 0 to 9. Another number or a text that is too long raises ValueError."""
+    """Ten buckets of text, numbered 0 to 9. Another number or a text that is too long raises
+    ValueError.
+    """
 
     def __init__(self, buckets: Memory | None = None) -> None:
         self.buckets = buckets or Memory()
@@ -68,8 +72,16 @@ class BackgroundContext:
 
     def to_context(self) -> str:
         """Return the background, as lines for a prompt."""
-        named = {"Vision and mission": self.vision_mission, "Goals": self.goals, "To do": self.todo_list}
-        lines = [f"{name}: {_quoted(value)}" for name, value in {**named, **self.custom_fields}.items() if value]
+        named = {
+            "Vision and mission": self.vision_mission,
+            "Goals": self.goals,
+            "To do": self.todo_list,
+        }
+        lines = [
+            f"{name}: {_quoted(value)}"
+            for name, value in {**named, **self.custom_fields}.items()
+            if value
+        ]
         return "\n".join(["## Background", *lines]) if lines else ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +100,9 @@ class BackgroundContext:
         return Background.from_dict({**document, **lists}).to_dict()
 
     def take(self, document: Mapping[str, Any]) -> None:
-        """Take over the background that a run left. Text stays as you wrote it if the run kept its lines."""
+        """Take over the background that a run left. Text stays as you wrote it if the run kept its
+        lines.
+        """
         known = Background.from_dict(document)
         self.vision_mission = known.vision_mission
         self.goals = _kept(self.goals, known.goals)
@@ -98,7 +112,9 @@ class BackgroundContext:
 
 @dataclass
 class StateHistory:
-    """The runs of states, oldest first: {"state", "timestamp", "input", "output", "custom_fields"} each."""
+    """The runs of states, oldest first: {"state", "timestamp", "input", "output", "custom_fields"}
+    each.
+    """
 
     entries: list[dict[str, Any]] = field(default_factory=list)
 
@@ -165,7 +181,11 @@ class PersistentMemory:
         Returns:
             Lines of text.
         """
-        parts = (self.background.to_context(), self.working_memory.to_context(), self.history.to_context(history_n))
+        parts = (
+            self.background.to_context(),
+            self.working_memory.to_context(),
+            self.history.to_context(history_n),
+        )
         return "\n\n".join(filter(None, parts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -195,7 +215,11 @@ class PersistentMemory:
             ValueError: The object is no such form.
         """
         try:
-            background = {key: data.get("background", {})[key] for key in _FIELDS if key in data.get("background", {})}
+            background = {
+                key: data.get("background", {})[key]
+                for key in _FIELDS
+                if key in data.get("background", {})
+            }
             memory = cls(
                 WorkingMemory(Memory.from_dict(data.get("working_memory", {}))),
                 BackgroundContext(**background),
@@ -256,7 +280,9 @@ class PersistentMemory:
             collection: The collection.
             document_id: The id of the document.
         """
-        collection.replace_one({"_id": document_id}, {"_id": document_id, **self.to_dict()}, upsert=True)
+        collection.replace_one(
+            {"_id": document_id}, {"_id": document_id, **self.to_dict()}, upsert=True
+        )
 
     @classmethod
     def load_from_mongodb(cls, collection: Any, document_id: str) -> Self | None:

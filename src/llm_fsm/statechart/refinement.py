@@ -49,8 +49,8 @@ def refine(
 ) -> Generator[Any, Any, Any]:
     """Yield attempts and judgements in turn. Return the first valid output, or the best one.
 
-    A judgement is (valid, advice). A `Judgement` may have a score. The highest score is the best, then the latest
-    attempt.
+    A judgement is (valid, advice). A `Judgement` may have a score. The highest score is the best,
+    then the latest attempt.
     """
     advice: str | None = None
     best, most = None, float("-inf")
@@ -69,7 +69,9 @@ def refine(
 
 
 def judged(llm: Any, objective: str, output: Any, context: str) -> Generator[Any, Any, Judgement]:
-    """Yield the answer of a model to the question if an output meets an objective, and return its judgement."""
+    """Yield the answer of a model to the question if an output meets an objective, and return its
+    judgement.
+    """
     answer = yield llm.chat(_messages(objective, output, context), temperature=0.0)
     return _read(str(text_of(answer)))
 
@@ -81,7 +83,10 @@ def _messages(objective: str, output: Any, context: str) -> list[Message]:
         '{"valid": true or false, "advice": "what to do better", "score": 0 to 10}.'
     )
     asked = f"Objective: {escaped(objective)}\n\nOutput: {text}"
-    return [Message("system", system), Message("user", f"{context}\n\n{asked}" if context else asked)]
+    return [
+        Message("system", system),
+        Message("user", f"{context}\n\n{asked}" if context else asked),
+    ]
 
 
 def _read(text: str) -> Judgement:
@@ -98,7 +103,11 @@ def _read(text: str) -> Judgement:
     except ReplyError:
         return Judgement(False, text.strip() or None)
     valid = next((said[name] for name in _VERDICT if name in said), None)
-    advice = next((said[name] for name in _ADVICE if isinstance(said.get(name), str) and said[name]), None)
+    advice = next(
+        (said[name] for name in _ADVICE if isinstance(said.get(name), str) and said[name]), None
+    )
     score = said.get("score")
-    scored = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    scored = (
+        float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    )
     return Judgement(valid is True, advice, scored)

@@ -49,7 +49,10 @@ class HistorySummarizer:
             summary, todo = summary_of(reply.text)
         except ReplyError:
             return reply.text
-        return {"summary": summary or reply.text, **({} if todo is None else {"todo_list": list(todo)})}
+        return {
+            "summary": summary or reply.text,
+            **({} if todo is None else {"todo_list": list(todo)}),
+        }
 
 
 def create_custom_summarizer(

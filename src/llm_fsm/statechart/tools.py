@@ -58,4 +58,6 @@ def register_tool(
     scope = [state_scope] if isinstance(state_scope, str) else state_scope
     breaking = tool_type is ToolType.BREAKING
     kept = _registry if registry is None else registry
-    return kept.register(name=name, description=description, scope=scope, breaking=breaking, **options)
+    return kept.register(
+        name=name, description=description, scope=scope, breaking=breaking, **options
+    )

@@ -1,26 +1,32 @@
-"""The port to stores: documents of text go in, the same documents come out. This is version 3 of the contract.
+"""The port to stores: documents of text go in, the same documents come out. This is version 3 of
+the contract.
 
 A store knows nothing of machines. It keeps for each conversation:
 
 - one session document with a version,
 - turn records, appended once, numbered from 1,
-- the number of the record that answered each request id, for idempotency; one record may answer several,
+- the number of the record that answered each request id, for idempotency; one record may answer
+  several,
 - the outbox: events that sinks have not acknowledged yet,
 - rows of the due table: time-outs and reminders,
-- the journal of the unfinished turn. A journal with a step 0 is open until its last entry closes it,
+- the journal of the unfinished turn. A journal with a step 0 is open until its last entry closes
+  it,
 - messages that were accepted for it, and that a worker answers.
 
-Version 2 added `unfinished`. `adapted` lets a store of version 1 serve as before. Version 3 added `accept`, `accepted`,
-`mark_accepted`, `drop_accepted` and `LoadedWithJournal`. A store of an older version accepts no messages.
+Version 2 added `unfinished`. `adapted` lets a store of version 1 serve as before. Version 3 added
+`accept`, `accepted`, `mark_accepted`, `drop_accepted` and `LoadedWithJournal`. A store of an older
+version accepts no messages.
 
 It also keeps one copy of every definition that a conversation is pinned to.
 
-All documents are JSON text that is valid in UTF-8. Other characters are escaped, so that every string of Python
-survives in every store. Conversation ids, request ids and the names for listings are text without NUL and lone
-surrogates (see `storable`). Ids have at most 200 characters, and are otherwise arbitrary.
+All documents are JSON text that is valid in UTF-8. Other characters are escaped, so that every
+string of Python survives in every store. Conversation ids, request ids and the names for listings
+are text without NUL and lone surrogates (see `storable`). Ids have at most 200 characters, and are
+otherwise arbitrary.
 
-A store raises ConversationConflict if the version does not fit. It raises StoreError for everything else: locked,
-unreachable, read-only, full, newer version, damaged, a lost lock. The message names the file or server.
+A store raises ConversationConflict if the version does not fit. It raises StoreError for everything
+else: locked, unreachable, read-only, full, newer version, damaged, a lost lock. The message names
+    the file or server.
 
 `docs/stores.md` is for the author of a store.
 `llm_fsm.testing.store_suite` tests a store against this contract.
@@ -48,7 +54,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 from llm_fsm.errors import ConversationConflict, StoreError, UnreadableError
 
 END_HANDLERS = "llm_fsm:end_conversation"
-"""The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink has it."""
+"""The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink
+has it.
+"""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NOT_IN_IDS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -74,7 +82,9 @@ def checked_id(text: object, what: str) -> str:
     if not isinstance(text, str) or not text or len(text) > _LONGEST_ID:
         raise ValueError(f"a {what} is a text of 1 to {_LONGEST_ID} characters")
     if _NOT_IN_IDS.search(text):
-        raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
+        raise ValueError(
+            f"a {what} must not contain control characters or halves of surrogate pairs"
+        )
     return text
 
 
@@ -82,8 +92,8 @@ def checked_metadata(metadata: object) -> dict[str, str]:
     """Check the labels of a conversation, or those to find.
 
     Args:
-        metadata: {key: text}. A key has 1 to 64 letters, digits, `_`, `-` and `.`. A text has 1 to 512 characters, and
-            no control characters. There are at most 16.
+        metadata: {key: text}. A key has 1 to 64 letters, digits, `_`, `-` and `.`. A text has 1 to
+            512 characters, and no control characters. There are at most 16.
 
     Returns:
         The labels.
@@ -99,8 +109,14 @@ def checked_metadata(metadata: object) -> dict[str, str]:
         raise ValueError(f"metadata has at most {MAX_LABELS} keys, not {len(metadata)}")
     for key, value in metadata.items():
         if not isinstance(key, str) or not _LABEL_KEY.fullmatch(key):
-            raise ValueError(f"a key of metadata has 1 to 64 letters, digits, _, - and ., unlike {key!r:.80}")
-        if not isinstance(value, str) or not 0 < len(value) <= MAX_LABEL_CHARS or _NOT_IN_IDS.search(value):
+            raise ValueError(
+                f"a key of metadata has 1 to 64 letters, digits, _, - and ., unlike {key!r:.80}"
+            )
+        if (
+            not isinstance(value, str)
+            or not 0 < len(value) <= MAX_LABEL_CHARS
+            or _NOT_IN_IDS.search(value)
+        ):
             raise ValueError(
                 f"metadata.{key} is a text of 1 to {MAX_LABEL_CHARS} characters without control characters, "
                 f"not {value!r:.80}"
@@ -168,7 +184,8 @@ class Outgoing:
 class Commit:
     """All that one turn writes, in one transaction. It empties the journal of the conversation.
 
-    An imported conversation has `expected` 0 and `earlier` records. Its version becomes `len(earlier) + 1`.
+    An imported conversation has `expected` 0 and `earlier` records. Its version becomes
+    `len(earlier) + 1`.
 
     Attributes:
         conversation_id: The conversation.
@@ -176,22 +193,27 @@ class Commit:
         session: The session document after the turn.
         record: The record of the turn, stored under `number`.
         request_id: The request that this turn answers, for idempotency.
-        merged: Further request ids, each with the number of the record that answers it. One turn answers several
-            requests if their messages came close together.
+        merged: Further request ids, each with the number of the record that answers it. One turn
+            answers several requests if their messages came close together.
         definition: The name of the definition, for listings.
         state: The id of the state, for listings.
         ended: True if no further message can be sent, for listings.
-        paused: The kind of answer that it waits for, such as "approval", for listings; "" if it waits for none.
+        paused: The kind of answer that it waits for, such as "approval", for listings; "" if it
+            waits for none.
         time: The time at which the turn ended, in seconds since the epoch.
-        due: Time (seconds since the epoch) and kind of each time-out and reminder. Replaces all due rows.
-        outbox: Events for sinks, in this order, after the events that the sinks have not acknowledged yet.
-        definition_sha: SHA-256 of the definition that the conversation is pinned to from this commit on.
-        definition_text: Canonical JSON of that definition, if the conversation was not pinned to it before. The store
-            keeps one copy of each definition until no conversation is pinned to it.
+        due: Time (seconds since the epoch) and kind of each time-out and reminder. Replaces all due
+            rows.
+        outbox: Events for sinks, in this order, after the events that the sinks have not
+            acknowledged yet.
+        definition_sha: SHA-256 of the definition that the conversation is pinned to from this
+            commit on.
+        definition_text: Canonical JSON of that definition, if the conversation was not pinned to it
+            before. The store keeps one copy of each definition until no conversation is pinned to
+            it.
         earlier: Records before `record`, each with its request id or None.
         created: The time at which the conversation began, in seconds since the epoch; None: `time`.
-        metadata: Labels by which listings find the conversation, as {key: text}. The first commit of a conversation
-            decides; a store ignores those of later ones.
+        metadata: Labels by which listings find the conversation, as {key: text}. The first commit
+            of a conversation decides; a store ignores those of later ones.
 
     Raises:
         ValueError: `earlier` records are given for a conversation that exists.
@@ -242,7 +264,8 @@ class Commit:
     @property
     def numbered(self) -> Sequence[tuple[int, str, Sequence[str]]]:
         """Number, record and request ids of all records that this commit appends."""
-        if not self.earlier and not self.merged:  # an ordinary turn, which stores write all the time
+        # an ordinary turn, which stores write all the time
+        if not self.earlier and not self.merged:
             request_ids = [] if self.request_id is None else [self.request_id]
             return ((self.expected + 1, self.record, request_ids),)
         appended = (*self.earlier, (self.record, self.request_id))
@@ -331,7 +354,9 @@ class Listed:
 ANY_PAUSE = "any"
 """The name in `ListQuery.paused` of every kind of answer."""
 Order = Literal["id", "updated", "-updated"]
-"""The order of a listing: by ids, or by the time of the last commit and then by ids. `-` reverses both."""
+"""The order of a listing: by ids, or by the time of the last commit and then by ids. `-` reverses
+both.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,22 +364,28 @@ class ListQuery:
     """The conversations to list.
 
     Attributes:
-        after: Only conversations after the one with this id, in the order of the listing; None: from the first.
+        after: Only conversations after the one with this id, in the order of the listing; None:
+            from the first.
         limit: At most this many.
         definition: Only conversations whose last commit had this name of a definition; None: all.
         state: Only conversations whose last commit left them in this state; None: all.
         ended: Only conversations that have ended, or only those that have not; None: both.
         metadata: Only conversations that have all these labels.
-        updated_since: Only conversations whose last commit was at this time or later, in seconds since the epoch.
-        updated_before: Only conversations whose last commit was before this time, in seconds since the epoch.
+        updated_since: Only conversations whose last commit was at this time or later, in seconds
+            since the epoch.
+        updated_before: Only conversations whose last commit was before this time, in seconds since
+            the epoch.
         order: The order of the listing. Ids are compared by code points.
-        after_updated: With an order by `updated`: the time of the conversation `after`, in seconds since the epoch.
+        after_updated: With an order by `updated`: the time of the conversation `after`, in seconds
+            since the epoch.
         begins: Only conversations whose ids begin with this text.
         ids: Only these conversations; None: all.
-        paused: Only conversations that wait for an answer of this kind; "any": for any answer; None: all.
+        paused: Only conversations that wait for an answer of this kind; "any": for any answer;
+            None: all.
 
     Raises:
-        ValueError: The order is unknown, or one of `after` and `after_updated` is missing in an order by `updated`.
+        ValueError: The order is unknown, or one of `after` and `after_updated` is missing in an
+            order by `updated`.
     """
 
     after: str | None = None
@@ -375,7 +406,9 @@ class ListQuery:
         if self.order not in ("id", "updated", "-updated"):
             raise ValueError(f"order is 'id', 'updated' or '-updated', not {self.order!r}")
         if self.order != "id" and (self.after is None) != (self.after_updated is None):
-            raise ValueError("a listing by time goes on after an id and its time: give both, or neither")
+            raise ValueError(
+                "a listing by time goes on after an id and its time: give both, or neither"
+            )
 
     @property
     def descends(self) -> bool:
@@ -425,7 +458,10 @@ class ListQuery:
         """Return true if a line comes after the place at which the listing begins."""
         if self.after is None:
             return True
-        place = (0.0 if self.after_updated is None or self.order == "id" else self.after_updated), self.after
+        place = (
+            (0.0 if self.after_updated is None or self.order == "id" else self.after_updated),
+            self.after,
+        )
         return self.key(line) < place if self.descends else self.key(line) > place
 
     def page(self, lines: Iterable[Listed]) -> Sequence[Listed]:
@@ -504,7 +540,8 @@ class JournalQuery:
 
     Attributes:
         limit: At most this many.
-        definitions: Only journals whose first entry has one of these names as its `definition`; None: all.
+        definitions: Only journals whose first entry has one of these names as its `definition`;
+            None: all.
         after: Only conversations with ids after this one; None: from the first.
         parked: True for journals whose last entry is `parked`, false for open ones.
     """
@@ -613,7 +650,9 @@ def _due_and_place(message: AcceptedMessage) -> tuple[float, int]:
 
 
 class Store(Protocol):
-    """The methods that the engine needs of a store. All of them raise StoreError if the store cannot be used."""
+    """The methods that the engine needs of a store. All of them raise StoreError if the store
+    cannot be used.
+    """
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         """Read a conversation.
@@ -634,12 +673,15 @@ class Store(Protocol):
             commit: The turn.
 
         Raises:
-            ConversationConflict: The stored version is not `commit.expected`, or the request is answered already.
-            StoreError: The store has no copy of the definition that the commit is pinned to. With `retryable` true,
-                the conversation's lock was lost since it was taken.
+            ConversationConflict: The stored version is not `commit.expected`, or the request is
+                answered already.
+            StoreError: The store has no copy of the definition that the commit is pinned to. With
+                `retryable` true, the conversation's lock was lost since it was taken.
         """
 
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+    async def records(
+        self, conversation_id: str, after: int = 0, limit: int | None = None
+    ) -> Sequence[str]:
         """Read turn records, in order.
 
         Args:
@@ -652,7 +694,8 @@ class Store(Protocol):
         """
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """Keep the result of one step of the unfinished turn, durably. Works before the first save, too.
+        """Keep the result of one step of the unfinished turn, durably. Works before the first save,
+        too.
 
         Args:
             conversation_id: The conversation.
@@ -694,13 +737,15 @@ class Store(Protocol):
     ) -> Sequence[str]:
         """Find conversations with an open journal, without a look at conversations that have none.
 
-        A journal is open if it has a step 0 and its last entry does not close it. An entry closes it if its JSON begins
-        with a `kind` of `CLOSING_KINDS`. A store leaves out conversations whose lock a living process holds, as far as
-        it can tell. The caller takes the lock before it does anything.
+        A journal is open if it has a step 0 and its last entry does not close it. An entry closes
+        it if its JSON begins with a `kind` of `CLOSING_KINDS`. A store leaves out conversations
+        whose lock a living process holds, as far as it can tell. The caller takes the lock before
+        it does anything.
 
         Args:
             limit: At most this many.
-            definitions: Only journals whose first entry has one of these names as its `definition`; None: all.
+            definitions: Only journals whose first entry has one of these names as its `definition`;
+                None: all.
             after: Only conversations with ids after this one; None: from the first.
             parked: True finds the journals whose last entry is `parked` instead.
 
@@ -717,8 +762,8 @@ class Store(Protocol):
             message: The message.
 
         Returns:
-            The message as it is kept. If its request id is kept already for its conversation, the one
-            from before, unchanged.
+            The message as it is kept. If its request id is kept already for its conversation, the
+            one from before, unchanged.
         """
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
@@ -754,11 +799,14 @@ class Store(Protocol):
             request_id: The message.
         """
 
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+    def lock(
+        self, conversation_id: str, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[None]:
         """Become the only writer of a conversation, in order of the requests.
 
-        The lock ends when its owner ends, even by a crash. A lock that depends on a connection or on a lease can be
-        lost earlier. A store that lost a lock writes nothing for that conversation until it has taken the lock again.
+        The lock ends when its owner ends, even by a crash. A lock that depends on a connection or
+        on a lease can be lost earlier. A store that lost a lock writes nothing for that
+        conversation until it has taken the lock again.
 
         Args:
             conversation_id: The conversation, which need not exist yet.
@@ -801,13 +849,16 @@ class Store(Protocol):
             Its text, as the commit gave it; None if there is none.
         """
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
+    async def due(
+        self, now: float, limit: int = 100, definition: str | None = None
+    ) -> Sequence[DueRow]:
         """Read the due table, in order of time, then of ids.
 
         Args:
             now: Only rows up to this time, in seconds since the epoch.
             limit: At most this many rows.
-            definition: Only conversations whose last commit had this name of a definition; None: all.
+            definition: Only conversations whose last commit had this name of a definition; None:
+                all.
 
         Returns:
             The rows.
@@ -824,14 +875,16 @@ class Store(Protocol):
         """
 
     async def acknowledge(self, posted: Posted) -> None:
-        """Drop a row of the outbox, and the rows of the same sink and conversation before it. May be repeated.
+        """Drop a row of the outbox, and the rows of the same sink and conversation before it. May
+        be repeated.
 
         Args:
             posted: The row.
         """
 
     async def delete(self, conversation_id: str) -> bool:
-        """Remove everything about a conversation, and its definition if no other one is pinned to it.
+        """Remove everything about a conversation, and its definition if no other one is pinned to
+        it.
 
         Args:
             conversation_id: The conversation.
@@ -901,8 +954,8 @@ Listen = Callable[[Wake], Coroutine[Any, Any, None]]
 """The method `listen` of a store. A store need not have it.
 
 It calls `wake` when it begins to listen, and after each accepted message of any process. It never
-returns. If it cannot listen, or listens no longer, it raises StoreError. It may lose a call, because
-a worker looks at intervals, too.
+returns. If it cannot listen, or listens no longer, it raises StoreError. It may lose a call,
+because a worker looks at intervals, too.
 """
 
 
@@ -920,7 +973,11 @@ def listener_of(store: Any) -> Listen | None:
 
 
 async def every_unfinished(
-    store: Store, definitions: Collection[str] | None = None, *, parked: bool = False, page: int = 100
+    store: Store,
+    definitions: Collection[str] | None = None,
+    *,
+    parked: bool = False,
+    page: int = 100,
 ) -> AsyncGenerator[str]:
     """Yield the ids of all conversations that `Store.unfinished` finds, page by page.
 
@@ -954,8 +1011,8 @@ async def every_line(store: Store, query: ListQuery) -> AsyncGenerator[Listed]:
         query: The query. Its `limit` is the size of a page.
 
     Returns:
-        The lines, in the order of the query. A conversation that changes while a listing by time is read may come
-        twice or be left out.
+        The lines, in the order of the query. A conversation that changes while a listing by time is
+        read may come twice or be left out.
 
     Raises:
         StoreError: The store cannot be read.
@@ -967,7 +1024,8 @@ async def every_line(store: Store, query: ListQuery) -> AsyncGenerator[Listed]:
 
 
 def just_before(start: str) -> str:
-    """Return a text after which a listing begins with the ids that begin with `start`, for `ListQuery.after`.
+    """Return a text after which a listing begins with the ids that begin with `start`, for
+    `ListQuery.after`.
 
     Args:
         start: An id, or the beginning of ids. It is not empty.

@@ -1,7 +1,8 @@
 """Serve the requests for one connection in batches. All requests that wait form the next batch.
 
-Requests of the same kind go to the database as one. So ten thousand conversations share round trips and the costly sync
-to disk. If the server cannot be reached, all waiting requests fail at once, because each would only wait in vain.
+Requests of the same kind go to the database as one. So ten thousand conversations share round trips
+and the costly sync to disk. If the server cannot be reached, all waiting requests fail at once,
+because each would only wait in vain.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Outcome = Any
 """The answer to a request. An Exception is raised to the caller."""
 
 Serve = Callable[[Sequence[Any]], Awaitable[Sequence[Outcome]]]
-"""Serves all values of one kind, and returns an outcome for each. An error that it raises goes to all callers."""
+"""Serves all values of one kind, and returns an outcome for each. An error that it raises goes to
+all callers.
+"""
 
 
 class _QueuedRequest(NamedTuple):
@@ -31,7 +34,9 @@ class _QueuedRequest(NamedTuple):
 
 
 class BatchQueue:
-    """A queue of requests and the task that serves it, one batch after the other, for one event loop."""
+    """A queue of requests and the task that serves it, one batch after the other, for one event
+    loop.
+    """
 
     __slots__ = ("_task", "_waiting")
 
@@ -40,7 +45,9 @@ class BatchQueue:
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
-        """Queue a request. The future is done when it was served, even if nobody waits for it any more."""
+        """Queue a request. The future is done when it was served, even if nobody waits for it any
+        more.
+        """
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._waiting.append(_QueuedRequest(serve, value, future))
@@ -109,7 +116,8 @@ def _fail(requests: Iterable[_QueuedRequest], error: BaseException) -> None:
     for request in requests:
         if isinstance(error, asyncio.CancelledError):
             request.future.cancel()
-        elif isinstance(error, StoreError):  # each caller gets its own error, with its own traceback
+        elif isinstance(error, StoreError):
+            # each caller gets its own error, with its own traceback
             own = type(error)(str(error), retryable=error.retryable)
             own.__cause__ = error.__cause__
             _answer(request.future, own)

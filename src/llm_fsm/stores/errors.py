@@ -1,7 +1,7 @@
 """Messages of all stores: refused commits, faults of the file system, faults of database drivers.
 
-Every message names its place and says what to do. The faults of a driver are a table of `Fault` rows in
-`stores/<database>/errors.py`. `fault_of` finds the row of an error.
+Every message names its place and says what to do. The faults of a driver are a table of `Fault`
+rows in `stores/<database>/errors.py`. `fault_of` finds the row of an error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class DriverFault(NamedTuple):
     patterns: tuple[str, ...] = ()
 
 
-def fault_of(table: Iterable[DriverFault], error: BaseException, *codes: object) -> DriverFault | None:
+def fault_of(
+    table: Iterable[DriverFault], error: BaseException, *codes: object
+) -> DriverFault | None:
     """Find the row of a driver's error: by one of its codes, else by a pattern of its message."""
     rows = tuple(table)
     known: dict[object, DriverFault] = {}
@@ -51,7 +53,9 @@ def fault_of(table: Iterable[DriverFault], error: BaseException, *codes: object)
     if found is not None:
         return found
     message = reason_of(error)
-    return next((row for row in rows if any(re.search(pattern, message) for pattern in row.patterns)), None)
+    return next(
+        (row for row in rows if any(re.search(pattern, message) for pattern in row.patterns)), None
+    )
 
 
 def reason_of(error: BaseException) -> str:
@@ -62,12 +66,16 @@ def reason_of(error: BaseException) -> str:
 def server_fault(place: str, row: DriverFault | None, error: BaseException) -> StoreError:
     """Return the error of a server that answered. Without a row, it has the driver's own message."""
     if row is None:
-        row = DriverFault(f"the server cannot do it ({reason_of(error)}): see to the cause and try again")
+        row = DriverFault(
+            f"the server cannot do it ({reason_of(error)}): see to the cause and try again"
+        )
     return StoreError(f"{place}: {row.words}", retryable=row.retryable)
 
 
 def no_connection(place: str, row: DriverFault | None, error: BaseException) -> Unreachable:
-    """Return the error of a server that takes no connection. A row gives the server's reason, if there is one."""
+    """Return the error of a server that takes no connection. A row gives the server's reason, if
+    there is one.
+    """
     if row is None:
         reason = reason_of(error)
         cure = f"start it, or check address and network{RETRY}"
@@ -78,7 +86,8 @@ def no_connection(place: str, row: DriverFault | None, error: BaseException) -> 
 def silent(place: str, seconds: float) -> Unreachable:
     """Return the error of a server that did not answer within `seconds`."""
     return Unreachable(
-        f"{place}: the server did not answer within {seconds:g} seconds: see what keeps it busy{RETRY}", retryable=True
+        f"{place}: the server did not answer within {seconds:g} seconds: see what keeps it busy{RETRY}",
+        retryable=True,
     )
 
 
@@ -88,7 +97,9 @@ def closed(place: str) -> StoreError:
 
 
 def wrong_version(commit: Commit, found: int) -> ConversationConflict:
-    """Return the error that the stored version is `found` (0: no such conversation), not the expected one."""
+    """Return the error that the stored version is `found` (0: no such conversation), not the
+    expected one.
+    """
     name = f'conversation "{commit.conversation_id}"'
     if commit.expected == 0:
         return ConversationConflict(f"{name} exists already: choose another id, or resume it")
@@ -128,7 +139,9 @@ def unknown_definition(commit: Commit) -> StoreError:
 
 
 def lock_lost(conversation_id: str) -> StoreError:
-    """Return the error that another writer may hold the lock, after a restart of the store or a long stop."""
+    """Return the error that another writer may hold the lock, after a restart of the store or a
+    long stop.
+    """
     return StoreError(
         f'conversation "{conversation_id}": its lock was lost during a turn, because the store was restarted '
         "or this process stopped. Nothing was saved: send the message again",
@@ -163,7 +176,9 @@ def read_only(path: Path) -> StoreError:
 
 def denied(path: Path) -> StoreError:
     """Return the error that this user cannot open the file."""
-    return StoreError(f"{path}: permission denied for this user: change the permissions or use another file")
+    return StoreError(
+        f"{path}: permission denied for this user: change the permissions or use another file"
+    )
 
 
 def no_folder(folder: Path, error: OSError) -> StoreError:
@@ -175,10 +190,14 @@ def no_folder(folder: Path, error: OSError) -> StoreError:
 
 
 def cannot_open(path: Path, reason: object) -> StoreError:
-    """Return the error for a file that could not be opened, by its kind and rights; else by `reason`."""
+    """Return the error for a file that could not be opened, by its kind and rights; else by
+    `reason`.
+    """
     try:
         if path.is_dir():
-            return StoreError(f"{path}: is a folder, not a file: name a file, such as {path / 'conversations.db'}")
+            return StoreError(
+                f"{path}: is a folder, not a file: name a file, such as {path / 'conversations.db'}"
+            )
         exists = path.exists()
     except PermissionError:
         return denied(path)
@@ -189,7 +208,9 @@ def cannot_open(path: Path, reason: object) -> StoreError:
             return read_only(path)
     elif not os.access(path.parent, os.W_OK | os.X_OK):
         return denied(path)
-    return StoreError(f"{path}: cannot be opened ({reason}): check path and free space, or use another file")
+    return StoreError(
+        f"{path}: cannot be opened ({reason}): check path and free space, or use another file"
+    )
 
 
 def os_fault(path: Path, error: OSError) -> StoreError:

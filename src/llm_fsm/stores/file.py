@@ -1,10 +1,13 @@
-"""Conversations as files in one folder, for a few hundred that should be readable and backed up as files.
+"""Conversations as files in one folder, for a few hundred that should be readable and backed up as
+files.
 
-Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500. Listings, due rows and
-the outbox read the last commit of every conversation. Operating-system locks ensure one writer per conversation across
-processes (see `locks.file_locks`), as with SQLite. It is not for network file systems.
+Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500.
+Listings, due rows and the outbox read the last commit of every conversation. Operating-system locks
+ensure one writer per conversation across processes (see `locks.file_locks`), as with SQLite. It is
+not for network file systems.
 
-A crash leaves the complete old or new state of a conversation. It has these files, named by the SHA-256 of its id:
+A crash leaves the complete old or new state of a conversation. It has these files, named by the
+SHA-256 of its id:
 
 | file | is |
 |---|---|
@@ -46,7 +49,13 @@ from llm_fsm.stores.base import (
     OutboxQuery,
     Posted,
 )
-from llm_fsm.stores.errors import answered_already, os_fault, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.errors import (
+    answered_already,
+    os_fault,
+    step_exists,
+    unknown_definition,
+    wrong_version,
+)
 from llm_fsm.stores.local import LocalStore, each
 from llm_fsm.stores.locks.file_locks import locks_beside
 
@@ -68,7 +77,9 @@ class _Definition(_Format):
 
 
 class _Head(_Format, kw_only=True):
-    """The last commit of a conversation. `bytes` is the size of its records, `outbox` holds rows without the id."""
+    """The last commit of a conversation. `bytes` is the size of its records, `outbox` holds rows
+    without the id.
+    """
 
     conversation_id: str
     version: int
@@ -87,7 +98,16 @@ class _Head(_Format, kw_only=True):
 
 
 _line = attrgetter(
-    *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha"),
+    *(
+        "conversation_id",
+        "definition",
+        "state",
+        "ended",
+        "version",
+        "created",
+        "updated",
+        "definition_sha",
+    ),
     *("metadata", "paused"),
 )
 """The fields of a commit for listings."""
@@ -127,7 +147,8 @@ class _Messages(_Format, kw_only=True):
 
 
 class FileStore(LocalStore["_Folder"]):
-    """A `Store` in the folder `path`. Construction touches nothing. The folder is made on first use.
+    """A `Store` in the folder `path`. Construction touches nothing. The folder is made on first
+    use.
 
     May be used from several event loops and threads.
     """
@@ -145,7 +166,9 @@ class FileStore(LocalStore["_Folder"]):
 
 
 class _Folder:
-    """The methods of a store, for one thread. Two folders, in one process or in two, may be the same."""
+    """The methods of a store, for one thread. Two folders, in one process or in two, may be the
+    same.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -227,7 +250,9 @@ class _Folder:
         return tuple(found[: max(query.limit, 0)])
 
     def _journals(self) -> dict[str, list[_FileStep]]:
-        """Read the journals of unfinished turns that have a step 0, by conversation. Step 0 comes first."""
+        """Read the journals of unfinished turns that have a step 0, by conversation. Step 0 comes
+        first.
+        """
         found: dict[str, list[_FileStep]] = {}
         try:
             paths = sorted(self._conversations.glob("*.journal"))
@@ -379,11 +404,15 @@ class _Folder:
         path = self._file(name, "json")
         head = _document(path, _Head)
         if head is not None and head.conversation_id != name:
-            raise StoreError(f"{path}: is the file of another conversation: remove it, or use another folder")
+            raise StoreError(
+                f"{path}: is the file of another conversation: remove it, or use another folder"
+            )
         return head
 
     def _heads(self, unreadable: list[str]) -> Iterator[_Head]:
-        """Yield the last commits of all conversations, and add messages about damaged ones to `unreadable`."""
+        """Yield the last commits of all conversations, and add messages about damaged ones to
+        `unreadable`.
+        """
         try:
             paths = sorted(self._conversations.glob("*.json"))
         except OSError as error:
@@ -410,7 +439,9 @@ class _Folder:
 
     def _steps(self, name: str) -> Iterator[_FileStep]:
         version, path = self._version(name), self._file(name, "journal")
-        return (known for known in _lines(path, _whole(path), _FileStep) if known.version == version)
+        return (
+            known for known in _lines(path, _whole(path), _FileStep) if known.version == version
+        )
 
     def _keep_definition(self, commit: Commit, sha: str) -> None:
         path = self._definition_file(sha)
@@ -429,7 +460,9 @@ class _Folder:
 
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Exclude other writers between reading and writing, so that a version is checked and raised in one step."""
+        """Exclude other writers between reading and writing, so that a version is checked and
+        raised in one step.
+        """
         if not self._prepared:
             for folder in (self._root, self._conversations, self._definitions):
                 try:
@@ -441,7 +474,8 @@ class _Folder:
         while not self._locks.take(name):
             if time.monotonic() > deadline:
                 raise StoreError(
-                    f"{self._root}: another program is writing and does not end: try again, or end it", retryable=True
+                    f"{self._root}: another program is writing and does not end: try again, or end it",
+                    retryable=True,
                 )
             time.sleep(0.001)
         try:
@@ -468,7 +502,10 @@ def _record_line(number: int, record: str, request_ids: Sequence[str]) -> _Recor
 
 
 def _head_of(commit: Commit, before: _Head | None, size: int) -> _Head:
-    posted = [(commit.number, index, event.sink, event.key, event.text) for index, event in enumerate(commit.outbox)]
+    posted = [
+        (commit.number, index, event.sink, event.key, event.text)
+        for index, event in enumerate(commit.outbox)
+    ]
     return _Head(
         format=FORMAT,
         conversation_id=commit.conversation_id,
@@ -506,7 +543,8 @@ def _document(path: Path, kind: type[T]) -> T | None:
 
 
 def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
-    """Read the lines within the first `size` bytes. All must exist, because a request without its record counts as new.
+    """Read the lines within the first `size` bytes. All must exist, because a request without its
+    record counts as new.
     """
     text = (_read(path) or b"")[:size]
     if len(text) < size:
@@ -597,7 +635,11 @@ def _damaged(path: Path) -> UnreadableError:
 
 
 def _fault(path: Path, error: OSError) -> StoreError:
-    """Return the error of the system about one file. A folder in its place affects no other conversation."""
+    """Return the error of the system about one file. A folder in its place affects no other
+    conversation.
+    """
     if isinstance(error, IsADirectoryError):
-        return UnreadableError(f"{path}: is a folder in place of a file: move it away, and restore the file")
+        return UnreadableError(
+            f"{path}: is a folder in place of a file: move it away, and restore the file"
+        )
     return os_fault(path, error)

@@ -46,7 +46,9 @@ class ForwardingStore(ABC):
     async def save(self, commit: Commit) -> None:
         await self._write(lambda kept: kept.save(commit))
 
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+    async def records(
+        self, conversation_id: str, after: int = 0, limit: int | None = None
+    ) -> Sequence[str]:
         return await self._read(lambda kept: kept.records(conversation_id, after, limit))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
@@ -71,7 +73,9 @@ class ForwardingStore(ABC):
         return await self._list(lambda kept: kept.unfinished(query, self._is_held))
 
     def _is_held(self, conversation_id: str) -> bool:  # noqa: ARG002
-        """Return true if this process holds the lock of a conversation, as far as that is known at once."""
+        """Return true if this process holds the lock of a conversation, as far as that is known at
+        once.
+        """
         return False
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
@@ -101,7 +105,9 @@ class ForwardingStore(ABC):
     async def definition(self, sha: str) -> str | None:
         return await self._read(lambda kept: kept.definition(sha))
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
+    async def due(
+        self, now: float, limit: int = 100, definition: str | None = None
+    ) -> Sequence[DueRow]:
         return await self._list(lambda kept: kept.due(now, limit, definition))
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:

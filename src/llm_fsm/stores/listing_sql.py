@@ -1,6 +1,7 @@
 """Listings as SQL, for stores with the tables `conversations` and `labels`.
 
-A statement holds only the conditions that a query has, so that the database can use its indexes. Values are bound.
+A statement holds only the conditions that a query has, so that the database can use its indexes.
+Values are bound.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ class Dialect:
 
     Attributes:
         mark: Returns the placeholder of a named value.
-        ended: Both values of the column `ended`, if the indexes for listings have it before the id; None if not.
-        unindexed: A prefix of a column that keeps the database from using an index of it; "" if it needs none.
+        ended: Both values of the column `ended`, if the indexes for listings have it before the id;
+            None if not.
+        unindexed: A prefix of a column that keeps the database from using an index of it; "" if it
+            needs none.
         among: A condition that a value is one of several, as a format of `value` and `mark`.
         several: Returns several texts in the form that `among` takes.
         labels: An expression for the labels of the conversation `c.id`, as a JSON object.
@@ -77,11 +80,16 @@ def listing(query: ListQuery, dialect: Dialect) -> tuple[str, dict[str, Any]]:
     merged = dialect.ended is not None and _is_merged(query)
     branches = [(f"c.ended = {value}",) for value in dialect.ended or ()] if merged else [()]
     selects = [f"SELECT {columns} FROM conversations c {where.text(*more)}" for more in branches]
-    return f"{' UNION ALL '.join(selects)} ORDER BY {_ORDERS[query.order]} LIMIT {limit}", where.values
+    return (
+        f"{' UNION ALL '.join(selects)} ORDER BY {_ORDERS[query.order]} LIMIT {limit}",
+        where.values,
+    )
 
 
 def _is_merged(query: ListQuery) -> bool:
-    """Return true if two lists in order, of the ended and of the others, are cheaper than one that must be sorted."""
+    """Return true if two lists in order, of the ended and of the others, are cheaper than one that
+    must be sorted.
+    """
     is_equal = query.definition is not None or query.state is not None
     is_found = bool(query.metadata) or query.ids is not None or query.paused is not None
     return query.order == "id" and is_equal and query.ended is None and not is_found

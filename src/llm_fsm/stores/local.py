@@ -1,7 +1,8 @@
 """Stores in files of this machine: threads for blocking calls, and locks between processes.
 
-One thread serves the turns, and another one the calls that read of many conversations, each with the files opened on
-its own. So a list of a million conversations takes its time, and no turn waits for it.
+One thread serves the turns, and another one the calls that read of many conversations, each with
+the files opened on its own. So a list of a million conversations takes its time, and no turn waits
+for it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from llm_fsm.stores.locks.file_locks import NoLocks, locks_beside
 T = TypeVar("T")
 
 Serve = Callable[[Sequence[Any]], Sequence[Any]]
-"""Serves all values of one kind, and returns an outcome for each. An Exception is raised to its caller."""
+"""Serves all values of one kind, and returns an outcome for each. An Exception is raised to its
+caller.
+"""
 
 _MOST = 1024
 """The most requests that are served together."""
@@ -41,7 +44,8 @@ class _ReadRequest(NamedTuple):
 class WorkerThread:
     """A daemon thread for callers in any number of event loops. It starts with the first call.
 
-    It replaces an executor, whose threads cannot be used at interpreter exit, when unclosed machines are closed.
+    It replaces an executor, whose threads cannot be used at interpreter exit, when unclosed
+    machines are closed.
     """
 
     def __init__(self, place: str) -> None:
@@ -124,7 +128,9 @@ def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
 
 
 class Files(Protocol):
-    """The files of a store, for one thread. Calls are functions of an object with the methods of `Store`."""
+    """The files of a store, for one thread. Calls are functions of an object with the methods of
+    `Store`.
+    """
 
     def read(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
         """Serve calls that read."""
@@ -145,7 +151,8 @@ class LocalStore(ForwardingStore, Generic[F]):
     Args:
         path: The file or folder.
         kind: What an error calls the store, with its article.
-        locked: Locks for other processes are kept beside this path; None: no other process can use the store.
+        locked: Locks for other processes are kept beside this path; None: no other process can use
+            the store.
     """
 
     def __init__(self, path: str, kind: str, locked: Path | None) -> None:
@@ -169,7 +176,9 @@ class LocalStore(ForwardingStore, Generic[F]):
         """The absolute path of the file or folder."""
         return self._path
 
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+    def lock(
+        self, conversation_id: str, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[None]:
         parts = self._own()
         parts.turns.thread.check_running()
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)

@@ -1,7 +1,8 @@
-"""Conversations in the memory of this process: for tests, for experiments, and as a pattern to copy.
+"""Conversations in the memory of this process: for tests, for experiments, and as a pattern to
+copy.
 
-Documents stay text, as in every store, so nobody can change what is stored by changing a loaded value.
-Everything is lost with the process.
+Documents stay text, as in every store, so nobody can change what is stored by changing a loaded
+value. Everything is lost with the process.
 """
 
 from __future__ import annotations
@@ -98,13 +99,17 @@ class MemoryStore:
             version = 0 if found is None else len(found.records)
             if version != commit.expected:
                 raise wrong_version(commit, version)
-            if found is not None and any(request_id in found.answered for request_id, _ in commit.answered):
+            if found is not None and any(
+                request_id in found.answered for request_id, _ in commit.answered
+            ):
                 raise answered_already(commit)
             sha = commit.definition_sha
             if sha is not None and commit.definition_text is None and sha not in self._definitions:
                 raise unknown_definition(commit)
             if found is None:
-                found = self._conversations[name] = _Conversation(commit.began, metadata=dict(commit.metadata))
+                found = self._conversations[name] = _Conversation(
+                    commit.began, metadata=dict(commit.metadata)
+                )
             self._pin(found.sha, sha, commit.definition_text)
             found.records += [record for _, record, _ in commit.numbered]
             found.answered.update(commit.answered)
@@ -137,7 +142,9 @@ class MemoryStore:
             self._paused.discard(name)
 
     def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
-        """Store the definition `new`, with its `text` if it may be new, and drop `old` with its last pin."""
+        """Store the definition `new`, with its `text` if it may be new, and drop `old` with its
+        last pin.
+        """
         if new == old:
             return
         if new is not None:
@@ -160,7 +167,9 @@ class MemoryStore:
         ]
         self._posting[name] = found
 
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+    async def records(
+        self, conversation_id: str, after: int = 0, limit: int | None = None
+    ) -> Sequence[str]:
         self._check_open()
         start = max(after, 0)
         with self._guard:
@@ -180,7 +189,9 @@ class MemoryStore:
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         self._check_open()
         with self._guard:
-            return tuple(text for _, text in sorted(self._journals.get(conversation_id, {}).items()))
+            return tuple(
+                text for _, text in sorted(self._journals.get(conversation_id, {}).items())
+            )
 
     async def forget_journal(self, conversation_id: str) -> None:
         self._check_open()
@@ -267,7 +278,9 @@ class MemoryStore:
             if not kept:
                 self._accepted.pop(conversation_id, None)
 
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+    def lock(
+        self, conversation_id: str, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[None]:
         self._check_open()
         return self._queue.lock(conversation_id, timeout)
 
@@ -286,7 +299,9 @@ class MemoryStore:
         with self._guard:
             return self._definitions.get(sha)
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
+    async def due(
+        self, now: float, limit: int = 100, definition: str | None = None
+    ) -> Sequence[DueRow]:
         self._check_open()
         with self._guard:
             found: list[tuple[float, str, str]] = []
@@ -299,7 +314,11 @@ class MemoryStore:
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         self._check_open()
         with self._guard:
-            names = (name for name, found in self._posting.items() if query.admits(name, found.definition))
+            names = (
+                name
+                for name, found in self._posting.items()
+                if query.admits(name, found.definition)
+            )
             rows = chain.from_iterable(self._posting[name].outbox for name in sorted(names))
             wanted = (row for row in rows if query.sink in (None, row.sink))
             return tuple(islice(wanted, max(query.limit, 0)))
@@ -311,7 +330,11 @@ class MemoryStore:
             if found is None:
                 return
             last = (posted.number, posted.index)
-            found.outbox = [row for row in found.outbox if row.sink != posted.sink or (row.number, row.index) > last]
+            found.outbox = [
+                row
+                for row in found.outbox
+                if row.sink != posted.sink or (row.number, row.index) > last
+            ]
             if not found.outbox:
                 del self._posting[posted.conversation_id]
 

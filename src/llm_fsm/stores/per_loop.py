@@ -43,12 +43,16 @@ class PerLoop(ABC, Generic[P]):
     def _new_parts(self) -> P:
         """Make the connections of a new event loop."""
 
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+    def lock(
+        self, conversation_id: str, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[None]:
         self._check_open()
         return remote_lock(self._own, self._queue, self._held, conversation_id, timeout)
 
     async def close(self) -> None:
-        """Finish waiting requests, then close the connections of this event loop. May be called twice."""
+        """Finish waiting requests, then close the connections of this event loop. May be called
+        twice.
+        """
         self._closed = True
         parts = self._parts.pop(asyncio.get_running_loop(), None)
         if parts is not None and self._process == os.getpid():
@@ -62,7 +66,8 @@ class PerLoop(ABC, Generic[P]):
         """Find the parts of this process and event loop."""
         self._check_open()
         if self._process != os.getpid():
-            self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
+            # closing them would end the parent's connections
+            self._inherited.append(dict(self._parts))
             self._parts.clear()
             self._held.clear()
             self._queue = KeyedQueue()

@@ -95,9 +95,11 @@ def resolve(store: str | Store | None) -> Store:
 
 
 def default_path(environ: Mapping[str, str], platform: str, home: Path) -> Path:
-    """Choose the file of the command line's conversations: in `LLM_FSM_HOME`, else in the user's data folder.
+    """Choose the file of the command line's conversations: in `LLM_FSM_HOME`, else in the user's
+    data folder.
 
-    `platform` is as in `sys.platform`. Relative XDG_DATA_HOME is ignored, as the XDG specification demands.
+    `platform` is as in `sys.platform`. Relative XDG_DATA_HOME is ignored, as the XDG specification
+    demands.
     """
     name = "conversations.db"
     if own := environ.get("LLM_FSM_HOME"):
@@ -142,7 +144,9 @@ def _path_in(rest: str) -> str:
     if not rest.startswith("/"):
         raise _slashes(f"sqlite://{rest}", rest)
     if not path:
-        raise ConfigurationError('store "sqlite:///": no file is named; for example "sqlite:///file.db"')
+        raise ConfigurationError(
+            'store "sqlite:///": no file is named; for example "sqlite:///file.db"'
+        )
     if "?" in path:
         raise ConfigurationError(
             f'store "sqlite:///{path}": parameters after "?" are not supported; '
@@ -168,7 +172,9 @@ def _folder_in(path: str) -> str:
 
 
 def _third_party(scheme: str, url: str) -> Store:
-    """Make the store of an entry point. Errors show only the scheme, because the URL may have a password."""
+    """Make the store of an entry point. Errors show only the scheme, because the URL may have a
+    password.
+    """
     point = next(iter(entry_points(group=GROUP, name=scheme)), None)
     if point is None:
         raise _unknown(f'"{scheme}://…"', scheme)

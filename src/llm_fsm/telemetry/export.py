@@ -12,7 +12,8 @@ from llm_fsm.telemetry.instrument import instrument
 
 
 def export(*, content: bool = False) -> Callable[[], None]:
-    """Send traces and metrics to a collector: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.
+    """Send traces and metrics to a collector: OTEL_EXPORTER_OTLP_ENDPOINT, else
+    http://localhost:4318.
 
     Args:
         content: True also sends texts, as in `instrument`.
@@ -24,7 +25,9 @@ def export(*, content: bool = False) -> Callable[[], None]:
         ConfigurationError: The extra `otel` is not installed.
     """
     if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
-        raise ConfigurationError("exporting needs the extra otel: pip install 'llm-fsm-runtime[otel]'")
+        raise ConfigurationError(
+            "exporting needs the extra otel: pip install 'llm-fsm-runtime[otel]'"
+        )
     sdk_trace: Any = import_module("opentelemetry.sdk.trace")
     trace_export: Any = import_module("opentelemetry.sdk.trace.export")
     sdk_metrics: Any = import_module("opentelemetry.sdk.metrics")
@@ -32,7 +35,9 @@ def export(*, content: bool = False) -> Callable[[], None]:
     spans: Any = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     points: Any = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
     resources: Any = import_module("opentelemetry.sdk.resources")
-    resource = resources.Resource.create({"service.name": "llm-fsm"}).merge(resources.OTELResourceDetector().detect())
+    resource = resources.Resource.create({"service.name": "llm-fsm"}).merge(
+        resources.OTELResourceDetector().detect()
+    )
     tracers = sdk_trace.TracerProvider(resource=resource)
     tracers.add_span_processor(trace_export.BatchSpanProcessor(spans.OTLPSpanExporter()))
     reader = metrics_export.PeriodicExportingMetricReader(points.OTLPMetricExporter())

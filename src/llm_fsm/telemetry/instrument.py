@@ -29,14 +29,15 @@ def instrument(
 ) -> Callable[[], None]:
     """Make spans and metrics of every turn of this process.
 
-    While a tool runs, its span is the current one. While a model, a handler or another function works, that of the
-    turn is. A second call with the same providers takes the place of the first, so that nothing is counted twice.
+    While a tool runs, its span is the current one. While a model, a handler or another function
+    works, that of the turn is. A second call with the same providers takes the place of the first,
+    so that nothing is counted twice.
 
     Args:
         tracer_provider: The provider of spans; None: the global one.
         meter_provider: The provider of metrics; None: the global one.
-        content: True adds texts of people, models and tools as attributes, once their turn is on record. They may
-            hold personal data. Dots take the place of values of secret keys.
+        content: True adds texts of people, models and tools as attributes, once their turn is on
+            record. They may hold personal data. Dots take the place of values of secret keys.
 
     Returns:
         A function that ends it.
@@ -64,19 +65,28 @@ class _Meters:
     def __init__(self, meter: Any) -> None:
         def histogram(name: str, unit: str, buckets: tuple[float, ...], description: str) -> Any:
             return meter.create_histogram(
-                name, unit=unit, description=description, explicit_bucket_boundaries_advisory=buckets
+                name,
+                unit=unit,
+                description=description,
+                explicit_bucket_boundaries_advisory=buckets,
             )
 
         seconds, tokens = names.SECOND_BUCKETS, names.TOKEN_BUCKETS
         self.tokens = histogram(names.TOKEN_USAGE, "{token}", tokens, "Tokens of a model call")
-        self.operation = histogram(names.OPERATION_DURATION, "s", seconds, "Duration of a model call")
-        self.first_chunk = histogram(names.TIME_TO_FIRST_CHUNK, "s", seconds, "Time to the first words of a stream")
+        self.operation = histogram(
+            names.OPERATION_DURATION, "s", seconds, "Duration of a model call"
+        )
+        self.first_chunk = histogram(
+            names.TIME_TO_FIRST_CHUNK, "s", seconds, "Time to the first words of a stream"
+        )
         self.turn = histogram(names.TURN_DURATION, "s", seconds, "Duration of a turn")
         self.cost = meter.create_counter(names.TURN_COST, unit="USD", description="Cost of turns")
 
 
 class _Content(NamedTuple):
-    """The later content of an attribute of a span: a JSON value, or with a role the text of a message."""
+    """The later content of an attribute of a span: a JSON value, or with a role the text of a
+    message.
+    """
 
     span: Any
     attribute: str
@@ -95,8 +105,8 @@ class _Content(NamedTuple):
 class _Turn:
     """A running turn: its span, its beginning, and true if text was shown.
 
-    A turn may give a secret after it repeated it. So `contents` wait until the turn is on record, and so does the end
-    of the spans that will hold them, with the time at which they ended.
+    A turn may give a secret after it repeated it. So `contents` wait until the turn is on record,
+    and so does the end of the spans that will hold them, with the time at which they ended.
     """
 
     span: Any
@@ -120,7 +130,9 @@ class _ToolSpan:
 
 
 _last: ContextVar[tuple[str, _Turn] | None] = ContextVar("llm_fsm_last_turn", default=None)
-"""The conversation and its turn that this task saved last. END_CONVERSATION handlers run after that."""
+"""The conversation and its turn that this task saved last. END_CONVERSATION handlers run after
+that.
+"""
 
 
 class _Instrument:
@@ -233,12 +245,18 @@ class _Instrument:
             case ev.UserSaid() if self._content:
                 turn.contents.append(_Content(span, self._names.input_messages, event.text, "user"))
             case ev.BotSaid() if self._content:
-                turn.contents.append(_Content(span, self._names.output_messages, event.text, "assistant"))
+                turn.contents.append(
+                    _Content(span, self._names.output_messages, event.text, "assistant")
+                )
             case ev.StateEntered():
                 turn.state = event.state
                 span.add_event(
                     names.TRANSITION,
-                    {names.PREVIOUS_STATE: event.previous, names.STATE: event.state, names.BY: event.by},
+                    {
+                        names.PREVIOUS_STATE: event.previous,
+                        names.STATE: event.state,
+                        names.BY: event.by,
+                    },
                 )
             case ev.MoveRefused():
                 span.add_event(names.REFUSED, {names.STATE: event.target, names.BY: event.by})
@@ -247,7 +265,9 @@ class _Instrument:
             case ev.Paused():
                 span.add_event(names.PAUSED, {names.KIND: event.kind, names.STATE: event.state})
 
-    def _child(self, turn: _Turn, name: str, kind: SpanKind, seconds: float, attributes: dict[str, Any]) -> Any:
+    def _child(
+        self, turn: _Turn, name: str, kind: SpanKind, seconds: float, attributes: dict[str, Any]
+    ) -> Any:
         began = time.time_ns() - int(seconds * _NANO)
         if turn.state:
             attributes[names.STATE] = turn.state
@@ -268,16 +288,23 @@ class _Instrument:
         }
         if event.finish_reason:
             attributes[names.FINISH_REASONS] = (event.finish_reason,)
-        span = self._child(turn, f"{names.CHAT} {model}", SpanKind.CLIENT, event.seconds, attributes)
+        span = self._child(
+            turn, f"{names.CHAT} {model}", SpanKind.CLIENT, event.seconds, attributes
+        )
         if self._content:
-            turn.contents.append(_Content(span, self._names.output_messages, event.text, "assistant"))
+            turn.contents.append(
+                _Content(span, self._names.output_messages, event.text, "assistant")
+            )
         turn.ended.append((span, time.time_ns()))
         self._meters.tokens.record(event.input_tokens, {**shared, names.TOKEN_TYPE: "input"})
         self._meters.tokens.record(event.output_tokens, {**shared, names.TOKEN_TYPE: "output"})
         self._meters.operation.record(event.seconds, shared)
 
     def _tool(self, turn: _Turn, event: ev.ToolReturned) -> None:
-        attributes: dict[str, Any] = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
+        attributes: dict[str, Any] = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_NAME: event.name,
+        }
         if event.key:
             attributes[names.TOOL_CALL_ID] = event.key
         call = _call_of(turn, event)
@@ -299,7 +326,9 @@ class _Instrument:
     def _words(self, turn: _Turn) -> None:
         if not turn.spoke:
             turn.spoke = True
-            self._meters.first_chunk.record(time.monotonic() - turn.began, {names.OPERATION: names.CHAT})
+            self._meters.first_chunk.record(
+                time.monotonic() - turn.began, {names.OPERATION: names.CHAT}
+            )
 
     def _saved(self, conversation_id: str, turn: _Turn, event: TurnSaved) -> None:
         self._over(conversation_id, turn)
@@ -337,7 +366,9 @@ class _Instrument:
         self._over(conversation_id, turn)
         _end(turn)
         turn.span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
-        turn.span.set_attributes({names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error})
+        turn.span.set_attributes(
+            {names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error}
+        )
         turn.span.set_status(Status(StatusCode.ERROR))
         turn.span.end()
         self._meters.turn.record(
@@ -353,7 +384,9 @@ def _end(turn: _Turn) -> None:
 
 def _current(span: Any) -> Any:
     """Make a span the current one, without ending it or noting errors."""
-    return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
+    return trace.use_span(
+        span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+    )
 
 
 def _call_of(turn: _Turn, event: ev.ToolReturned) -> _ToolSpan | None:
@@ -361,7 +394,9 @@ def _call_of(turn: _Turn, event: ev.ToolReturned) -> _ToolSpan | None:
     if event.key in turn.calls:
         return turn.calls.pop(event.key)
     # A function that runs again makes its calls under other keys than those on record.
-    key = next((key for key, call in turn.calls.items() if call.ended and call.name == event.name), None)
+    key = next(
+        (key for key, call in turn.calls.items() if call.ended and call.name == event.name), None
+    )
     return None if key is None else turn.calls.pop(key)
 
 

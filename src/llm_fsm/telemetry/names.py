@@ -1,7 +1,7 @@
 """The names of spans, attributes and metrics: those of the GenAI semantic conventions, and ours.
 
-The conventions are not stable yet. By their own rule, OTEL_SEMCONV_STABILITY_OPT_IN selects the form: the newest one
-with `gen_ai_latest_experimental`, else the form of version 1.36.
+The conventions are not stable yet. By their own rule, OTEL_SEMCONV_STABILITY_OPT_IN selects the
+form: the newest one with `gen_ai_latest_experimental`, else the form of version 1.36.
 """
 
 from __future__ import annotations
@@ -52,8 +52,38 @@ TIME_TO_FIRST_CHUNK = "gen_ai.client.operation.time_to_first_chunk"
 TURN_DURATION = "llm_fsm.turn.duration"
 TURN_COST = "llm_fsm.turn.cost"
 
-TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
-SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+TOKEN_BUCKETS = (
+    1,
+    4,
+    16,
+    64,
+    256,
+    1024,
+    4096,
+    16384,
+    65536,
+    262144,
+    1048576,
+    4194304,
+    16777216,
+    67108864,
+)
+SECOND_BUCKETS = (
+    0.01,
+    0.02,
+    0.04,
+    0.08,
+    0.16,
+    0.32,
+    0.64,
+    1.28,
+    2.56,
+    5.12,
+    10.24,
+    20.48,
+    40.96,
+    81.92,
+)
 """The buckets that the conventions advise."""
 
 

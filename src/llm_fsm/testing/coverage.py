@@ -49,7 +49,6 @@ class Coverage:
         """Return everything that was never touched."""
         return [*chain.from_iterable(map(self.missing, KINDS))]
 
-
     def share(self, kind: Kind | None = None) -> float:
         """Return the percentage of elements that were touched; 100 if there are none."""
         kinds = KINDS if kind is None else (kind,)

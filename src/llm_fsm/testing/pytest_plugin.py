@@ -27,7 +27,8 @@ OPTIONS = pytest.StashKey[Any]()
 HOST = pytest.StashKey[Any]()
 """The `CaseHost` of the run."""
 TOOLS = "llm_fsm_tools"
-"""The setting of pytest that names files of the host's functions, as `--tools` of `llm-fsm test`."""
+"""The setting of pytest that names files of the host's functions, as `--tools` of `llm-fsm test`.
+"""
 COVERED = pytest.StashKey[list[Any]]()
 """A `Covered` for each file."""
 RECORDED = pytest.StashKey[list[str]]()

@@ -88,7 +88,8 @@ async def run_batch(
         perform: Makes one call within a number of seconds. It raises any error.
         state: Id of the current state; a call with a scope must include it.
         timeout: Seconds for the whole batch; None: no limit.
-        around: Receives each call with the function that performs it. It may keep the result, or return a kept one.
+        around: Receives each call with the function that performs it. It may keep the result, or
+            return a kept one.
         function_of: Returns the host's function of a call, whose place is named if it fails.
 
     Returns:
@@ -110,7 +111,11 @@ async def run_batch(
 
     results: list[ToolResult] = []
     for group in _groups(calls):
-        results += [await one(group[0])] if len(group) == 1 else await _at_once([one(call) for call in group])
+        results += (
+            [await one(group[0])]
+            if len(group) == 1
+            else await _at_once([one(call) for call in group])
+        )
     return ToolResults(results=tuple(results), elapsed=time.monotonic() - began)
 
 
@@ -191,7 +196,8 @@ async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
 
     Args:
         limit: Seconds that it may take; infinity: no limit.
-        function: A function without arguments. An async one runs on the loop, a plain one in a thread.
+        function: A function without arguments. An async one runs on the loop, a plain one in a
+            thread.
         name: Name of that thread.
 
     Returns:
@@ -205,7 +211,8 @@ async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
         return await _bounded(limit, function())
     began = time.monotonic()
     try:
-        async with asyncio.timeout(None if limit == math.inf else limit) as timer:  # a task costs more
+        # a task costs more
+        async with asyncio.timeout(None if limit == math.inf else limit) as timer:
             value = await in_thread(function, name)
     except TimeoutError as error:
         if not timer.expired():
@@ -221,8 +228,8 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float = 0.0) -> Any:
-    """Await for at most `limit` seconds, some of which are spent. A coroutine that does not stop after cancelling is
-    left alone.
+    """Await for at most `limit` seconds, some of which are spent. A coroutine that does not stop
+    after cancelling is left alone.
 
     A result while it stops still counts.
     """
@@ -245,7 +252,9 @@ async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float
 
 
 async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """Return the value or the error of a coroutine, because a task that raises SystemExit would end the loop."""
+    """Return the value or the error of a coroutine, because a task that raises SystemExit would end
+    the loop.
+    """
     try:
         return await waiting, None
     except asyncio.CancelledError:
@@ -255,4 +264,6 @@ async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException 
 
 
 def _given_up(limit: float) -> CallFault:
-    return CallFault(f"it did not finish within {in_words(limit)} seconds, and was given up", lost=True)
+    return CallFault(
+        f"it did not finish within {in_words(limit)} seconds, and was given up", lost=True
+    )

@@ -45,9 +45,7 @@ def failure_of(
         logger.debug("%s %s: traceback (most recent call last):\n%s", kind, visible(name), lines)
     file, line = _place(frames) or _place_of(function)
     text = " ".join(told(error).split())
-    return FunctionFailed(
-        kind=kind, name=name, error=cut(text, _ERROR_CHARS), file=file, line=line
-    )
+    return FunctionFailed(kind=kind, name=name, error=cut(text, _ERROR_CHARS), file=file, line=line)
 
 
 def _place(frames: traceback.StackSummary) -> tuple[str, int] | None:

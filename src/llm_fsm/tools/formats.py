@@ -1,7 +1,7 @@
 """Tools as the providers' own interfaces take them.
 
-Sources: OpenAI "Function calling" (chat completions), Anthropic "Tool use" (messages), Google "Function
-calling" (Gemini API). Schemas of the last are a part of OpenAPI 3.0.
+Sources: OpenAI "Function calling" (chat completions), Anthropic "Tool use" (messages), Google
+"Function calling" (Gemini API). Schemas of the last are a part of OpenAPI 3.0.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ def formatted(specs: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:
         "google": to_google,
     }.get(form)
     if render is None:
-        raise ValueError(f"unknown tool format {form!r}; the formats are openai, anthropic and google")
+        raise ValueError(
+            f"unknown tool format {form!r}; the formats are openai, anthropic and google"
+        )
     rendered = [render(spec) for spec in specs]
     return [{"function_declarations": rendered}] if form == "google" and rendered else rendered
 
 
 def google_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON Schema in the words that Google's interface knows; what it cannot say is left out.
+    """Return a JSON Schema in the words that Google's interface knows; what it cannot say is left
+    out.
 
     References that are left, which are recursive ones, become plain objects.
     """

@@ -1,7 +1,7 @@
 """Tools: the host's own functions, which a model may call by their schemas.
 
-A tool is any plain or async function with type hints. Every failure of a call becomes a result with an `error` for the
-model, from wrong arguments to a time-out. No tool can make a turn fail.
+A tool is any plain or async function with type hints. Every failure of a call becomes a result with
+an `error` for the model, from wrong arguments to a time-out. No tool can make a turn fail.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def make_tool(
         approval: True asks a person before each call.
         at_most_once: True never calls it again if the outcome of a call is unknown.
         scope: States in which it may be called; None: all.
-        acts: True says that it changes the world outside. A call must keep to what the user agreed to.
+        acts: True says that it changes the world outside. A call must keep to what the user agreed
+            to.
 
     Returns:
         The tool.
@@ -105,7 +106,9 @@ def make_tool(
         raise ValueError(f"a tool is a function, not a {type(function).__name__}")  # noqa: TRY004
     known = name_of(function) if name is None else name
     if not NAME.fullmatch(known):
-        raise ValueError(f"{known!r} is no name for a tool: give name=, of 1 to 64 letters, digits, _ and -")
+        raise ValueError(
+            f"{known!r} is no name for a tool: give name=, of 1 to 64 letters, digits, _ and -"
+        )
     if isinstance(scope, str):
         raise ValueError(f"tool {known!r}: scope is a list of states; write [{scope!r}]")  # noqa: TRY004
     if timeout is not None and not timeout > 0:
@@ -302,10 +305,13 @@ class ToolRegistry:
         """
         return self.schemas(format)
 
-    def execute(self, name: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+    def execute(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> Any:
         """Call a tool with arguments that are checked and coerced by its type hints.
 
-        An async tool is run to its end. Inside a running event loop, its coroutine is returned for you to await.
+        An async tool is run to its end. Inside a running event loop, its coroutine is returned for
+        you to await.
 
         Args:
             name: The name of the tool.
@@ -373,7 +379,10 @@ def _defined_again(old: Function, new: Function) -> bool:
         return True
     code = getattr(new, "__code__", None)
     place = (getattr(new, "__module__", None), getattr(new, "__qualname__", ""))
-    if code is None or place != (getattr(old, "__module__", None), getattr(old, "__qualname__", "")):
+    if code is None or place != (
+        getattr(old, "__module__", None),
+        getattr(old, "__qualname__", ""),
+    ):
         return False
     if inspect.ismethod(old) or inspect.ismethod(new):
         return bool(old == new)

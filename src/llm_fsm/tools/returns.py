@@ -1,4 +1,6 @@
-"""What a call of a host's function can give, as far as that is known when the function is registered."""
+"""What a call of a host's function can give, as far as that is known when the function is
+registered.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ def check_ran(value: object, who: str) -> None:
         who: As in `check_runs`.
 
     Raises:
-        ValueError: It is a generator or another iterator, whose work is done only when somebody reads it.
+        ValueError: It is a generator or another iterator, whose work is done only when somebody
+            reads it.
     """
     if isinstance(value, Iterator | AsyncIterator) and not isinstance(value, IOBase):
         raise ValueError(  # noqa: TRY004 - as above
@@ -71,7 +74,9 @@ def check_ran(value: object, who: str) -> None:
 
 
 def _return_type(function: Callable[..., Any]) -> Any:
-    """Return the type that a function says it returns; None if it says none, or one that is not known here."""
+    """Return the type that a function says it returns; None if it says none, or one that is not
+    known here.
+    """
     while isinstance(function, partial):
         function = function.func
     try:

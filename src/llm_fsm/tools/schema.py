@@ -1,7 +1,8 @@
-"""Convert a function's type hints to the JSON Schema of its arguments, and check arguments for a call.
+"""Convert a function's type hints to the JSON Schema of its arguments, and check arguments for a
+call.
 
-pydantic reads the hints. Defaults, `Literal`, enums, nested models, dataclasses and `Annotated` work as they do there.
-In `Annotated`, a plain text is the parameter's description.
+pydantic reads the hints. Defaults, `Literal`, enums, nested models, dataclasses and `Annotated`
+work as they do there. In `Annotated`, a plain text is the parameter's description.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from llm_fsm.turn.tool_arguments import ArgumentsFault, fitted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInfo:
-    """Facts about a call, for the tool. A parameter of this type receives it; the model never sees it.
+    """Facts about a call, for the tool. A parameter of this type receives it; the model never sees
+    it.
 
     Attributes:
         key: The idempotency key. It is the same if a call is performed again after a crash.
@@ -77,7 +79,9 @@ class Parameters:
             return told(error)
         return None
 
-    def bind(self, arguments: Mapping[str, Any], info: CallInfo) -> tuple[list[Any], dict[str, Any]]:
+    def bind(
+        self, arguments: Mapping[str, Any], info: CallInfo
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Check and coerce arguments for a call.
 
         Args:
@@ -106,7 +110,9 @@ class Parameters:
         for fault in error.errors(include_url=False, include_context=False, include_input=False):
             where = ".".join(str(step) for step in fault["loc"])
             if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-                said.append(f"{where}: there is no such argument; {suggestion(where, self.schema['properties'])}")
+                said.append(
+                    f"{where}: there is no such argument; {suggestion(where, self.schema['properties'])}"
+                )
             else:
                 said.append(f"{where}: {fault['msg']}" if where else fault["msg"])
         return "; ".join(said)
@@ -162,7 +168,11 @@ def any_parameters(schema: Mapping[str, Any]) -> Parameters:
         schema: The JSON Schema that models read.
     """
     return Parameters(
-        schema=schema, _adapter=TypeAdapter(dict[str, Any]), _positional=(), _defaults={}, _info=None
+        schema=schema,
+        _adapter=TypeAdapter(dict[str, Any]),
+        _positional=(),
+        _defaults={},
+        _info=None,
     )
 
 
@@ -205,7 +215,9 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 
 
 def _locals_of_caller(function: Any) -> dict[str, Any]:
-    """Return the local names at the place of registration, because hints of nested functions may refer to them."""
+    """Return the local names at the place of registration, because hints of nested functions may
+    refer to them.
+    """
     wanted = getattr(function, "__globals__", None)
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -222,7 +234,9 @@ def _is_info(hint: Any) -> bool:
 
 
 def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
-    """Return the entry of a parameter in a TypedDict. A default that the call needs is added to `defaults`."""
+    """Return the entry of a parameter in a TypedDict. A default that the call needs is added to
+    `defaults`.
+    """
     hint = _described(hint)
     default = parameter.default
     if default is parameter.empty:
@@ -244,7 +258,9 @@ def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable
             shown = {"default": to_json_value(default)}
         except ValueFault:
             shown = {}
-    return NotRequired[Annotated[hint, Field(json_schema_extra=shown)]] if shown else NotRequired[hint]
+    return (
+        NotRequired[Annotated[hint, Field(json_schema_extra=shown)]] if shown else NotRequired[hint]
+    )
 
 
 def _same(value: Any) -> Any:
@@ -267,7 +283,9 @@ def _adapter(name: str, fields: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
         return TypeAdapter(arguments)
     except (PydanticUserError, PydanticSchemaGenerationError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise ValueError(f"tool {name!r}: no JSON can be made of a parameter's type: {reason}") from error
+        raise ValueError(
+            f"tool {name!r}: no JSON can be made of a parameter's type: {reason}"
+        ) from error
 
 
 def _schema(name: str, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The `ctx` of a function for `execute`.
 
-Its model and tools are those of the state. Every call goes through the same loop, scope and limits as in a task without
-a function, and is on record. When the function runs again after a crash or a pause, recorded calls are not repeated. A
-function that asks a person runs again from its beginning after the answer. It then repeats everything that it did
-outside `ctx.llm`.
+Its model and tools are those of the state. Every call goes through the same loop, scope and limits
+as in a task without a function, and is on record. When the function runs again after a crash or a
+pause, recorded calls are not repeated. A function that asks a person runs again from its beginning
+after the answer. It then repeats everything that it did outside `ctx.llm`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 
 class Break(Exception):
-    """The function stops here until it gets an answer. Do not catch it. `asked` is the text of the pause."""
+    """The function stops here until it gets an answer. Do not catch it. `asked` is the text of the
+    pause.
+    """
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
         self.asked = asked
@@ -94,7 +96,9 @@ class TaskMemory:
 
     def load(self, document: Mapping[str, Any]) -> None:
         """Replace everything by a JSON form."""
-        self._memory = Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})
+        self._memory = Memory.from_dict(
+            {key: text for key, text in document.items() if key.isdecimal()}
+        )
         self.background = Background.from_dict(document.get("background", {}))
 
     def set(self, index: int, content: str) -> None:
@@ -180,7 +184,9 @@ class Asks(Protocol):
 
 def _messages(messages: Sequence[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:
     for item in messages:
-        if not isinstance(item, LLMMessage) and not (isinstance(item, Mapping) and {"role", "content"} <= item.keys()):
+        if not isinstance(item, LLMMessage) and not (
+            isinstance(item, Mapping) and {"role", "content"} <= item.keys()
+        ):
             raise ValueError('messages are a list of {"role": "user", "content": "…"}')
     return [
         item if isinstance(item, LLMMessage) else LLMMessage(item["role"], str(item["content"]))
@@ -214,7 +220,11 @@ class BoundModel:
             ModelError: The model failed.
         """
         messages = [LLMMessage("system", system), LLMMessage("user", user)]
-        return (await self.ask(Question(messages=messages, tools=True, functions=tools, rounds=max_rounds))).text
+        return (
+            await self.ask(
+                Question(messages=messages, tools=True, functions=tools, rounds=max_rounds)
+            )
+        ).text
 
     async def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
         """Ask for one reply, without tools.
@@ -260,7 +270,8 @@ class SyncModel:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             asked = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:  # the loop is closed: the thread of a function that was given up may still be running
+        except RuntimeError:
+            # the loop is closed: the thread of a function that was given up may still be running
             work.close()
             raise
         return asked.result()
@@ -332,7 +343,8 @@ class Workbench:
         self._publish(ev.Progressed(state=self.state, report=shortened(result_value(report))))
 
     def ask(self, what: str, schema: Mapping[str, Any] | None = None) -> Any:
-        """Ask a person. Without an answer, the function stops here, and runs again when there is one.
+        """Ask a person. Without an answer, the function stops here, and runs again when there is
+        one.
 
         Args:
             what: The question.
@@ -354,11 +366,14 @@ class Workbench:
             return found[0]
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
 
-    def answer(self, kind: str, what: str, call: Mapping[str, Any] | None) -> tuple[Any, bool] | None:
-        """Return the answer to a question, and true if it is the newest answer; None if there is none yet.
+    def answer(
+        self, kind: str, what: str, call: Mapping[str, Any] | None
+    ) -> tuple[Any, bool] | None:
+        """Return the answer to a question, and true if it is the newest answer; None if there is
+        none yet.
 
-        Several questions may be asked at once, in any order. An answer belongs to the text of its question. In the
-        function's own task, questions come in order, so a text may have changed.
+        Several questions may be asked at once, in any order. An answer belongs to the text of its
+        question. In the function's own task, questions come in order, so a text may have changed.
 
         Args:
             kind: Kind of the pause.
@@ -379,4 +394,3 @@ class Workbench:
         """Remember why the function must stop, even if it catches the exception."""
         self.broke = self.broke or reason
         return self.broke
-

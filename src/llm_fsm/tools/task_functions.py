@@ -1,9 +1,11 @@
-"""The host's functions for tasks: those that do the work of a state, and those that check its output.
+"""The host's functions for tasks: those that do the work of a state, and those that check its
+output.
 
-A function for `execute` receives a `Workbench` (its `ctx`) and returns the output, a JSON value. A function for a check
-names the parameters that it wants: `output`, `context`, `input`. A single parameter of another name is the output. It
-returns True if the check passed, False if not, or (passed, reason). Plain functions run in a thread, async ones on the
-loop. An exception is a failed attempt.
+A function for `execute` receives a `Workbench` (its `ctx`) and returns the output, a JSON value. A
+function for a check names the parameters that it wants: `output`, `context`, `input`. A single
+parameter of another name is the output. It returns True if the check passed, False if not, or
+(passed, reason). Plain functions run in a thread, async ones on the loop. An exception is a failed
+attempt.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Functions:
         """
         key = name or getattr(function, "__name__", "")
         if not callable(function) or not key:
-            raise ValueError("a function is registered under its name; give one that has a name, or name=")
+            raise ValueError(
+                "a function is registered under its name; give one that has a name, or name="
+            )
         check_returns(function, f"the function {key!r}")
         if self._functions.get(key, function) is not function:
             raise ValueError(f"a function named {key!r} is registered already")
@@ -78,7 +82,9 @@ class Functions:
         """
         for name, flow in {"": program, **program.flows}.items():
             for state_id, plan in flow.states.items():
-                self._check_state(plan, f"{name}#/states/{state_id}" if name else f"/states/{state_id}")
+                self._check_state(
+                    plan, f"{name}#/states/{state_id}" if name else f"/states/{state_id}"
+                )
 
     def _check_state(self, plan: CompiledState, pointer: str) -> None:
         named: dict[str, str | None] = {}
@@ -127,9 +133,7 @@ class Functions:
             found[name] = _verdict(said, fault)
         return Verdicts(verdicts=found, seconds=time.monotonic() - began, failed=tuple(failed))
 
-    async def route(
-        self, name: str, data: Mapping[str, Any], timeout: float
-    ) -> Routed:
+    async def route(self, name: str, data: Mapping[str, Any], timeout: float) -> Routed:
         """Ask a function for the way on from a task.
 
         Args:

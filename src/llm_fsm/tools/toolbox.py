@@ -22,8 +22,8 @@ from llm_fsm.turn.tool_results import tool_result
 
 
 def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:
-    """Return the check of arguments by a server's schema; None if the schema cannot be read, so that the server checks.
-
+    """Return the check of arguments by a server's schema; None if the schema cannot be read, so
+    that the server checks.
     """
     try:
         return compile_shape(schema).fault
@@ -39,12 +39,17 @@ class Toolbox:
         servers: The host's MCP servers.
     """
 
-    def __init__(self, registry: ToolRegistry | None = None, servers: McpServers | None = None) -> None:
+    def __init__(
+        self, registry: ToolRegistry | None = None, servers: McpServers | None = None
+    ) -> None:
         self.registry = ToolRegistry() if registry is None else registry
         self.servers = McpServers() if servers is None else servers
 
-    async def policies(self, definition: Definition, limit: float = math.inf) -> dict[str, ToolPolicy]:
-        """Find every tool of a definition. It connects once to each server that the definition names.
+    async def policies(
+        self, definition: Definition, limit: float = math.inf
+    ) -> dict[str, ToolPolicy]:
+        """Find every tool of a definition. It connects once to each server that the definition
+        names.
 
         Args:
             definition: The definition.
@@ -54,19 +59,28 @@ class Toolbox:
             Name of the tool in the definition to its policy.
 
         Raises:
-            ConfigurationError: A tool is not registered, or its server is unknown, cannot be reached or lacks it.
+            ConfigurationError: A tool is not registered, or its server is unknown, cannot be
+                reached or lacks it.
         """
         now = asyncio.get_running_loop().time
         ends = now() + limit
-        return {name: await self._policy(name, ref, ends - now()) for name, ref in definition.tools.items()}
+        return {
+            name: await self._policy(name, ref, ends - now())
+            for name, ref in definition.tools.items()
+        }
 
     @property
     def version(self) -> int:
-        """A number that changes if tools of MCP servers may have changed; -1 until they were listed again."""
+        """A number that changes if tools of MCP servers may have changed; -1 until they were listed
+        again.
+        """
         return -1 if self.servers.is_stale else self.servers.listed
 
-    async def available_tools(self, program: CompiledMachine, limit: float = math.inf) -> AvailableTools:
-        """Return the tools of a machine and of the definitions that it calls. It raises the errors of `policies`.
+    async def available_tools(
+        self, program: CompiledMachine, limit: float = math.inf
+    ) -> AvailableTools:
+        """Return the tools of a machine and of the definitions that it calls. It raises the errors
+        of `policies`.
 
         Args:
             program: The machine.
@@ -77,7 +91,10 @@ class Toolbox:
         return AvailableTools(
             policies=await self.policies(program.definition, limit),
             states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
-            flows={name: await self.available_tools(called, ends - now()) for name, called in program.flows.items()},
+            flows={
+                name: await self.available_tools(called, ends - now())
+                for name, called in program.flows.items()
+            },
         )
 
     async def _policy(self, name: str, ref: ToolRef, limit: float) -> ToolPolicy:
@@ -92,9 +109,13 @@ class Toolbox:
         if spec is None:
             wrong = self.servers.fault(ref.mcp, wanted)
             said = f"the MCP server {ref.mcp!r} describes its tool {wanted!r} wrongly: {wrong}"
-            raise ConfigurationError(f"tool {name!r}: {said if wrong else known_tool(ref.mcp, wanted, tools)}")
+            raise ConfigurationError(
+                f"tool {name!r}: {said if wrong else known_tool(ref.mcp, wanted, tools)}"
+            )
         acts = self.servers.acts(ref.mcp, wanted)
-        own = ToolPolicy(spec=spec, mcp=ref.mcp, tool=wanted, acts=acts, fits=_fits(spec.parameters))
+        own = ToolPolicy(
+            spec=spec, mcp=ref.mcp, tool=wanted, acts=acts, fits=_fits(spec.parameters)
+        )
         return planned(name, ref, own)
 
     def registered(self, name: str, ref: ToolRef) -> ToolPolicy:
@@ -143,7 +164,9 @@ class Toolbox:
         async def perform(call: PlannedCall, limit: float) -> Any:
             if call.mcp is not None:
                 return await self._remote(call, limit)
-            info = CallInfo(key=call.key, conversation_id=conversation_id, state=state, agreed=agreed)
+            info = CallInfo(
+                key=call.key, conversation_id=conversation_id, state=state, agreed=agreed
+            )
             return await self.registry.perform(call, info, limit)
 
         return await run_batch(
@@ -162,7 +185,9 @@ class Toolbox:
 
     async def _remote(self, call: PlannedCall, limit: float) -> Any:
         try:
-            value = await self.servers.call(str(call.mcp), call.tool or call.name, call.arguments, limit)
+            value = await self.servers.call(
+                str(call.mcp), call.tool or call.name, call.arguments, limit
+            )
         except ConfigurationError as error:
             raise CallFault(str(error), refused=True) from error
         return tool_result(value)

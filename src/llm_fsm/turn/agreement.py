@@ -1,7 +1,8 @@
 """The user's yes: what it is a yes to, when it counts, and which acts it allows.
 
-A state with `confirms` reads values back. A transition with `agrees` is the yes to them. It counts if the user was
-shown these values, and this message changes none of them. Later, an act is held to what was agreed.
+A state with `confirms` reads values back. A transition with `agrees` is the yes to them. It counts
+if the user was shown these values, and this message changes none of them. Later, an act is held to
+what was agreed.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def is_stale(turn: TurnState) -> bool:
 def note_read_back(turn: TurnState) -> None:
     """Record what the current state reads back, if the words of the turn do that.
 
-    Its fixed reply does; without one, the model's message does. An apology or an old question does not.
+    Its fixed reply does; without one, the model's message does. An apology or an old question does
+    not.
     """
     confirms = turn.state.definition.confirms
     if not confirms or turn.fallback or turn.paused:
@@ -85,7 +87,9 @@ def note_read_back(turn: TurnState) -> None:
 
 
 def note_yes(turn: TurnState, move: Move) -> None:
-    """Record what the user agrees to by a move that is a yes. The turn is still in the state that confirms."""
+    """Record what the user agrees to by a move that is a yes. The turn is still in the state that
+    confirms.
+    """
     confirms = tuple(turn.state.definition.confirms)
     if move.agrees and confirms and move.caller is None:
         session = turn.session
@@ -96,7 +100,8 @@ def note_yes(turn: TurnState, move: Move) -> None:
 def refused_call(session: Session, arguments: Mapping[str, Any]) -> str | None:
     """Return why a call that acts may not be made with these arguments; None if it may.
 
-    An argument that has the name of an agreed key must have the agreed value. The key must have it still.
+    An argument that has the name of an agreed key must have the agreed value. The key must have it
+    still.
 
     Args:
         session: The session.
@@ -108,7 +113,9 @@ def refused_call(session: Session, arguments: Mapping[str, Any]) -> str | None:
             given = look_up(arguments, key, _NOT_GIVEN)
             if given is _NOT_GIVEN or agreement is not _latest(session, key):
                 continue
-            if not _is_equal(given, agreement.values.get(key)) or _changed_since(session, agreement, key):
+            if not _is_equal(given, agreement.values.get(key)) or _changed_since(
+                session, agreement, key
+            ):
                 wrong.append(key)
     return _not_agreed(wrong)
 
@@ -122,7 +129,9 @@ def refused_work(session: Session) -> str | None:
 
 
 def _changed_since(session: Session, agreement: Agreement, key: str) -> bool:
-    """Return true if a key has another value than the agreed one. Another definition may lack the key."""
+    """Return true if a key has another value than the agreed one. Another definition may lack the
+    key.
+    """
     known = values_of(session.context, (key,)).get(key)
     if known is None and agreement.flow != session.flow:
         return False
@@ -135,7 +144,9 @@ def _latest(session: Session, key: str) -> Agreement | None:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Return true for the same JSON value. A yes or no is no number; a number may be written as a text."""
+    """Return true for the same JSON value. A yes or no is no number; a number may be written as a
+    text.
+    """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, str) != isinstance(other, str):

@@ -22,9 +22,7 @@ from llm_fsm.turn.output_mapping import read_value
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
-def run(
-    turn: TurnState, *assignments: Assignment | None, kept: Container[str] = ()
-) -> Run:
+def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] = ()) -> Run:
     """Set and clear keys, one assignment after the other, and run handlers with the changed keys.
 
     Args:
@@ -49,9 +47,7 @@ def run(
 def update(turn: TurnState, updated: Iterable[str]) -> Run:
     """Run handlers with the changed keys, and compute the keys that are made of them again."""
     if turn.host.points:
-        yield from handlers.run(
-            turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated)
-        )
+        yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated))
     yield from remake(turn)
 
 
@@ -74,9 +70,7 @@ def remake(turn: TurnState) -> Run:
         if written:
             yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=written)
         if names:
-            yield from handlers.run(
-                turn, Point.CONTEXT_UPDATE, updated=keys, only=names
-            )
+            yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=keys, only=names)
 
 
 def _makers(turn: TurnState, keys: Iterable[str]) -> tuple[list[str], frozenset[str]]:
@@ -107,9 +101,7 @@ def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Eve
         if assignment.pointer == place:
             rules = {key: rule for key, rule in assignment.rules.items() if key in keys}
             data = turn.session.data()
-            return changes(
-                turn.machine.keys, turn.session.context, data, Assignment(rules=rules)
-            )
+            return changes(turn.machine.keys, turn.session.context, data, Assignment(rules=rules))
     return ()
 
 
@@ -150,11 +142,7 @@ def changes(
                 removed.append(key)
             continue
         value, reason = _read(keys, key, rule, value)
-        if (
-            reason is None
-            and key not in context
-            and len(context) + len(values) >= MAX_KEYS
-        ):
+        if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
             reason = f"the context holds {MAX_KEYS} keys already"
         if reason is not None:
             refused.append(_refused(key, reason))

@@ -1,7 +1,8 @@
 """The options of a reply: what it may do here, whether that is open, and where it may arrive.
 
-The words of one call speak for the state in which the turn arrives. So a prompt shows what follows behind each open
-option. It looks through states that decide and transitions that are taken by themselves. Nothing here is text of a
+The words of one call speak for the state in which the turn arrives. So a prompt shows what follows
+behind each open option. It looks through states that decide and transitions that are taken by
+themselves. Nothing here is text of a
 prompt: `prompt/menu.py` writes the options down, and the `offline` model reads the same ones.
 """
 
@@ -34,13 +35,17 @@ class OfferedDigression:
         return {} if self.move.caller is None else session.of_caller(self.move.caller).data()
 
     def is_open(self, session: Session) -> bool:
-        """Return True when its conditions hold. No reply of this definition can change what they read."""
+        """Return True when its conditions hold. No reply of this definition can change what they
+        read.
+        """
         return may_hold(self.move, self.data_in(session), lambda _: False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A move that the machine may make by itself on arrival. `certain`: it makes this one in any case."""
+    """A move that the machine may make by itself on arrival. `certain`: it makes this one in any
+    case.
+    """
 
     move: Move
     target: CompiledState
@@ -53,7 +58,8 @@ class Option:
     """One thing that a reply may name, beside the current state and the patterns.
 
     Attributes:
-        kind: `own`: a transition of the state. `left_open`: a state of this definition that a digression left open.
+        kind: `own`: a transition of the state. `left_open`: a state of this definition that a
+            digression left open.
             `beside`: a digression or an open place of another definition.
         move: The move.
         target: The state that it leads to.
@@ -90,8 +96,8 @@ class AvailableMoves:
         options: All options, closed ones included, in the order of priority.
         valid: The states that are offered now, the current one last.
         open: The pointers of the open transitions of the state.
-        arrivals: A state that may be named, and the states whose words a reply may speak. The current one has those
-            to which the program goes on by itself, too.
+        arrivals: A state that may be named, and the states whose words a reply may speak. The
+            current one has those to which the program goes on by itself, too.
         further: States that may be named although no transition of this state leads there.
         patterns: The patterns that may be named.
         asides: What other definitions offer, by state.
@@ -115,7 +121,8 @@ def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigressi
     """Return what other definitions offer here, by state.
 
     They offer the places that they left open, and the digressions of those that wait.
-    A state of the definition at work hides one of the same name, and so does one of a nearer caller.
+    A state of the definition at work hides one of the same name, and so does one of a nearer
+    caller.
     """
     offered: dict[str, OfferedDigression] = {}
     if not session.stack:
@@ -124,12 +131,16 @@ def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigressi
     for state, number in session.places_beyond().items():
         if state not in here.states:
             move = Move(pointer="", target=state, place=number)
-            offered[state] = OfferedDigression(move=move, program=root.named(session.flow_at(number)))
+            offered[state] = OfferedDigression(
+                move=move, program=root.named(session.flow_at(number))
+            )
     for place in session.callers():
         machine = root.of(session.of_caller(place))
         for move in machine.asides:
             if move.target not in here.states and move.target not in offered:
-                offered[move.target] = OfferedDigression(move=replace(move, caller=place), program=machine)
+                offered[move.target] = OfferedDigression(
+                    move=replace(move, caller=place), program=machine
+                )
     return offered
 
 
@@ -139,7 +150,9 @@ def available_here(turn: TurnState) -> AvailableMoves:
 
 
 def available_moves(
-    machine: CompiledMachine, session: Session, beside: Mapping[str, OfferedDigression] | None = None
+    machine: CompiledMachine,
+    session: Session,
+    beside: Mapping[str, OfferedDigression] | None = None,
 ) -> AvailableMoves:
     """Return what a reply in the current state may do.
 
@@ -200,7 +213,8 @@ def _own_options(
             back_to = state
         elif move.pointer == HANDOVER and left is not None:
             back_to = None  # a person goes on there, and nobody comes back
-        # An end beyond this definition is no arrival here: the definition that left a place open speaks there.
+        # An end beyond this definition is no arrival here: the definition that left a place open
+        # speaks there.
         inside = back_to is not None and (move.returns or left is not None)
         back = back_to.id if back_to is not None and inside else None
         arrivals = _arrivals(machine, move.target, data, set(), back, left=state.id)
@@ -218,7 +232,9 @@ def _own_options(
 def _left_open(
     machine: CompiledMachine, session: Session, state: CompiledState, reached: set[str]
 ) -> Iterator[Option]:
-    """Yield the states of this definition that a digression left open, and that no open transition leads to."""
+    """Yield the states of this definition that a digression left open, and that no open transition
+    leads to.
+    """
     for name in session.open_places():
         if name not in reached and name != state.id:
             yield Option(
@@ -245,20 +261,30 @@ def _option_beside(session: Session, state: CompiledState, aside: OfferedDigress
 
 
 def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> CompiledState | None:
-    """Return the state that an end comes back to after a digression out of another definition; else None."""
+    """Return the state that an end comes back to after a digression out of another definition; else
+    None.
+    """
     frame = session.stack[-1] if session.stack else None
-    aside = None if frame is None or frame.kind != "digression" else beside.get(frame.saved["state"])
+    aside = (
+        None if frame is None or frame.kind != "digression" else beside.get(frame.saved["state"])
+    )
     if aside is None or aside.move.place is None:
         return None
     return aside.program.states[aside.move.target]
 
 
 def _possible_steps(
-    machine: CompiledMachine, state: CompiledState, data: Mapping[str, object], left: str, *, called: bool
+    machine: CompiledMachine,
+    state: CompiledState,
+    data: Mapping[str, object],
+    left: str,
+    *,
+    called: bool,
 ) -> Iterator[tuple[NextStep, bool]]:
     """Yield what may follow on arrival, each with True if it follows whatever a reply writes.
 
-    Nothing comes after a step that follows in any case. No state counts as answered: a reply may ask in any.
+    Nothing comes after a step that follows in any case. No state counts as answered: a reply may
+    ask in any.
 
     Args:
         machine: The machine at work.
@@ -267,10 +293,17 @@ def _possible_steps(
         left: The state that this one is reached from.
         called: True if an end comes back to another state.
     """
-    there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0, "_misses": 0}
+    there = {
+        **data,
+        "_current_state": state.id,
+        "_previous_state": left,
+        "_turns_in_state": 0,
+        "_misses": 0,
+    }
 
     def is_free(key: str) -> bool:
-        return key.partition(".")[0] in machine.assigned or machine.keys.is_free(key)  # may be set on the way
+        # may be set on the way
+        return key.partition(".")[0] in machine.assigned or machine.keys.is_free(key)
 
     def opens(move: Move) -> bool:
         return may_hold(move, there, is_free)
@@ -283,7 +316,9 @@ def _possible_steps(
 
 
 def _most_steps(machine: CompiledMachine) -> int:
-    """Return how many moves by itself are foreseen. A definition may allow more than can be looked through."""
+    """Return how many moves by itself are foreseen. A definition may allow more than can be looked
+    through.
+    """
     return min(machine.limits.auto_steps, _FORESEEN)
 
 
@@ -297,7 +332,8 @@ def _arrivals(
     left: str,
     steps: int = 0,
 ) -> set[str]:
-    """Return the states in which a move out of `left` may arrive; in a digression, an end comes back to `back`.
+    """Return the states in which a move out of `left` may arrive; in a digression, an end comes
+    back to `back`.
 
     `steps`: the moves before it. The machine makes no more of them by itself than its limit says.
     """
@@ -305,7 +341,9 @@ def _arrivals(
         return set()
     seen.add((left, target))
     reached: set[str] = set()
-    for step, _ in _possible_steps(machine, machine.states[target], data, left, called=back is not None):
+    for step, _ in _possible_steps(
+        machine, machine.states[target], data, left, called=back is not None
+    ):
         if isinstance(step, Enter):
             further = step.move.target
             reached |= _arrivals(machine, further, data, seen, back, left=target, steps=steps + 1)
@@ -352,10 +390,13 @@ def _branches(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """The contents of the next question to the model, where a conversation talks; all empty elsewhere.
+    """The contents of the next question to the model, where a conversation talks; all empty
+    elsewhere.
 
-    `open`: states and repair patterns that its reply may name, in the order of the menu, without the state itself.
-    `missing`: keys that are collected here and not known yet. `shown`: keys whose values it is shown.
+    `open`: states and repair patterns that its reply may name, in the order of the menu, without
+        the state itself.
+    `missing`: keys that are collected here and not known yet. `shown`: keys whose values it is
+        shown.
     """
 
     open: tuple[str, ...] = ()
@@ -376,5 +417,3 @@ def ahead(root: CompiledMachine, session: Session) -> Ahead:
         missing=lacking(session, state),
         shown=tuple(machine.keys.visible(session.context, None if scope is None else scope.read)),
     )
-
-

@@ -1,7 +1,8 @@
 """Find the step of the way that a corrected answer decides again.
 
-The way is the session's `path`: (state, transition) pairs of the current definition, without rounds. A step of it
-is decided again on two conditions: its own conditions read the corrected key, and they would now decide otherwise.
+The way is the session's `path`: (state, transition) pairs of the current definition, without
+rounds. A step of it is decided again on two conditions: its own conditions read the corrected key,
+and they would now decide otherwise.
 """
 
 from __future__ import annotations
@@ -40,25 +41,35 @@ class Correction:
 
 
 def correction(
-    root: CompiledMachine, before: Session, after: Session, changed: Collection[str], picked: str = ""
+    root: CompiledMachine,
+    before: Session,
+    after: Session,
+    changed: Collection[str],
+    picked: str = "",
 ) -> Correction | None:
-    """Return the way back that new values ask for; None where every step of the path would be taken again.
+    """Return the way back that new values ask for; None where every step of the path would be taken
+    again.
 
-    A withdrawn answer counts as declined. The conversation goes back only if every transition needs it.
+    A withdrawn answer counts as declined. The conversation goes back only if every transition needs
+    it.
 
     Args:
         root: The definition that was started.
         before: The session before the change.
         after: The session after it.
         changed: The keys that changed.
-        picked: The state that a model names. It may be another way on from a step that words alone had decided,
-            where the values bear on that step.
+        picked: The state that a model names. It may be another way on from a step that words alone
+            had decided, where the values bear on that step.
     """
     machine, path, old, new = root.of(after), after.path, before.data(), after.data()
     gone = [key for key in changed if key not in after.context]
     for number, (state, pointer) in enumerate(path):
         plan = machine.states.get(state)
-        taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
+        taken = (
+            None
+            if plan is None
+            else next((move for move in plan.moves if move.pointer == pointer), None)
+        )
         if plan is None or taken is None or plan.kind not in ("converse", "decide"):
             continue  # what worked, waited or called is not begun again
         again = None
@@ -66,7 +77,11 @@ def correction(
         if starts is None:
             starts = ways = _instead(plan, taken, new, changed, picked)
             again = None if starts is None else starts[0]
-        elif plan.kind == "converse" and reads(taken, gone) and _goes_on_without(root, after, plan, gone):
+        elif (
+            plan.kind == "converse"
+            and reads(taken, gone)
+            and _goes_on_without(root, after, plan, gone)
+        ):
             continue
         elif plan.kind == "converse" and all(move.judged for move in starts):
             ways = plan.own  # asked again, the answer may open each of them
@@ -82,8 +97,12 @@ def correction(
     return None
 
 
-def _goes_on_without(root: CompiledMachine, session: Session, state: CompiledState, gone: Collection[str]) -> bool:
-    """Return True where a way on from a state is open without the keys, and comes to rest where it asks."""
+def _goes_on_without(
+    root: CompiledMachine, session: Session, state: CompiledState, gone: Collection[str]
+) -> bool:
+    """Return True where a way on from a state is open without the keys, and comes to rest where it
+    asks.
+    """
     there = replace(session, state=state.id)
     past = {name for name, _ in takewhile(lambda step: step[0] != state.id, session.path)}
     ways = [move for move in state.own if move.target not in past and not reads(move, gone)]
@@ -91,7 +110,11 @@ def _goes_on_without(root: CompiledMachine, session: Session, state: CompiledSta
 
 
 def _otherwise(
-    state: CompiledState, taken: Move, old: Mapping[str, Any], new: Mapping[str, Any], changed: Collection[str]
+    state: CompiledState,
+    taken: Move,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    changed: Collection[str],
 ) -> tuple[Move, ...] | None:
     """Return the moves that could be taken instead; None where the same one would be taken again."""
     if state.kind == "decide" or taken.auto:
@@ -103,8 +126,11 @@ def _otherwise(
             return (after,)
         if after is None and before is not None and state.kind == "converse":
             return ()  # what was known there is not known any more
-    elif taken.agrees and any(key.partition(".")[0] in changed for key in state.definition.confirms):
-        return tuple(move for move in open_moves(state.own, new) if not move.agrees)  # it is read back anew
+    elif taken.agrees and any(
+        key.partition(".")[0] in changed for key in state.definition.confirms
+    ):
+        # it is read back anew
+        return tuple(move for move in open_moves(state.own, new) if not move.agrees)
     elif (
         reads(taken, changed)
         and verdict(taken, old).holds
@@ -117,7 +143,9 @@ def _otherwise(
 def _instead(
     state: CompiledState, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
 ) -> tuple[Move, ...] | None:
-    """Return the move to the picked state, where words alone chose the one taken from answers that changed."""
+    """Return the move to the picked state, where words alone chose the one taken from answers that
+    changed.
+    """
     if not taken.judged or state.kind != "converse" or not set(state.collects) & set(changed):
         return None
     found = next((move for move in open_moves(state.own, new) if move.target == picked), None)
@@ -150,7 +178,11 @@ def _dropped(
 def _gathers(machine: CompiledMachine, state: str) -> tuple[str, ...]:
     """Return the keys that a state collects, or takes from the flow that it calls."""
     plan = machine.states[state]
-    given = (key for key in plan.definition.output if machine.keys.writable(key)) if plan.kind == "subflow" else ()
+    given = (
+        (key for key in plan.definition.output if machine.keys.writable(key))
+        if plan.kind == "subflow"
+        else ()
+    )
     return (*plan.collects, *given)
 
 
@@ -164,12 +196,20 @@ def outside(
     for place in reversed(after.callers()):
         old, new = before.of_caller(place), after.of_caller(place)
         items = new.context.items()
-        changed = tuple(key for key, value in items if old.context.get(key) != value and not key.startswith("_"))
+        changed = tuple(
+            key for key, value in items if old.context.get(key) != value and not key.startswith("_")
+        )
         if changed:
-            yield place, changed, None if new.in_digression() else correction(root, old, new, changed)
+            yield (
+                place,
+                changed,
+                None if new.in_digression() else correction(root, old, new, changed),
+            )
 
 
-def handed_on(root: CompiledMachine, before: Session, after: Session, place: int) -> Mapping[str, Any]:
+def handed_on(
+    root: CompiledMachine, before: Session, after: Session, place: int
+) -> Mapping[str, Any]:
     """Return the values that the definition at this place gave to a flow, and that changed there.
 
     What the flow has changed itself stays as it is.
@@ -181,15 +221,21 @@ def handed_on(root: CompiledMachine, before: Session, after: Session, place: int
     now, _ = mapped(called.keys, caller.keys, new, state.definition.input)
     inner = next((number for number in reversed(after.callers()) if number > place), None)
     has = after.context if inner is None else after.of_caller(inner).context
-    return {key: value for key, value in now.items() if was.get(key) != value and has.get(key) == was.get(key)}
+    return {
+        key: value
+        for key, value in now.items()
+        if was.get(key) != value and has.get(key) == was.get(key)
+    }
 
 
 def apart(
     root: CompiledMachine, session: Session, update: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]:
-    """Split an update in a flow that was called: its own values, and those of the definitions that wait for it.
+    """Split an update in a flow that was called: its own values, and those of the definitions that
+    wait for it.
 
-    A definition that waits takes the values of the answers that it holds. They are given by its place on the stack.
+    A definition that waits takes the values of the answers that it holds. They are given by its
+    place on the stack.
     """
     extra = _extra(update)
     found: dict[int, dict[str, Any]] = {}
@@ -197,7 +243,9 @@ def apart(
     for key, value in {**extra, **update}.items():
         if value is None or key.startswith("_"):
             continue
-        places = (number for number in session.callers() if holds(root, session, number, key_of(key)))
+        places = (
+            number for number in session.callers() if holds(root, session, number, key_of(key))
+        )
         place = next(places, None)
         if place is not None:
             found.setdefault(place, {})[key] = value
@@ -205,12 +253,18 @@ def apart(
     return _without(update, taken), found
 
 
-def divided(mine: Keys, theirs: Keys, update: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Split an update: the values without the keys that only another definition knows, and the values of those."""
+def divided(
+    mine: Keys, theirs: Keys, update: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Split an update: the values without the keys that only another definition knows, and the
+    values of those.
+    """
     found = {
         key: value
         for key, value in {**_extra(update), **update}.items()
-        if key_of(key) in theirs.offered and key_of(key) not in mine.offered and key_of(key) not in mine.sources
+        if key_of(key) in theirs.offered
+        and key_of(key) not in mine.offered
+        and key_of(key) not in mine.sources
     }
     if found and update.get(QUOTES) is not None:
         found[QUOTES] = update[QUOTES]
@@ -233,7 +287,8 @@ def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, 
 
 
 def holds(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
-    """Return True when the definition that waits at a place has an answer under a key that the one at work lacks.
+    """Return True when the definition that waits at a place has an answer under a key that the one
+    at work lacks.
 
     A key that the one at work may not write and was given under the same name is still that answer.
     """
@@ -248,4 +303,6 @@ def holds(root: CompiledMachine, session: Session, place: int, key: str) -> bool
 def _is_given(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
     """Return True when every flow from a place on was given a key under its own name."""
     callers = (session.of_caller(number) for number in session.callers() if number >= place)
-    return all(root.of(caller).states[caller.state].definition.input.get(key) == key for caller in callers)
+    return all(
+        root.of(caller).states[caller.state].definition.input.get(key) == key for caller in callers
+    )

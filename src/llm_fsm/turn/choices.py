@@ -1,7 +1,7 @@
 """The choices of the user: those of the state, or those of the key that it asks for.
 
-A choice that the user picked needs no reading by a model where its value is certain. It is then a value of the only key
-that is asked for, or the state that a transition leads to.
+A choice that the user picked needs no reading by a model where its value is certain. It is then a
+value of the only key that is asked for, or the state that a transition leads to.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ class Choice:
 
     Attributes:
         label: The words for it, as a button shows them.
-        value: What it stands for, as JSON: a value of the key that is asked for, a state, or a text.
-        question: The question that it answers. A choice of a question that is gone is refused. "" is not checked.
+        value: What it stands for, as JSON: a value of the key that is asked for, a state, or a
+            text.
+        question: The question that it answers. A choice of a question that is gone is refused. ""
+            is not checked.
     """
 
     label: str
@@ -82,7 +84,8 @@ def asked_key(session: Session, state: CompiledState) -> str:
 
 
 def pick(choices: Iterable[Choice], said: str) -> Choice | None:
-    """Return the choice that a text stands for: its label in any letters, or its number as shown, from 1.
+    """Return the choice that a text stands for: its label in any letters, or its number as shown,
+    from 1.
 
     A number counts only where no label is a number. None: the text is something else.
 
@@ -105,7 +108,9 @@ def pick(choices: Iterable[Choice], said: str) -> Choice | None:
 
 
 def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
-    """Return the values of an `enum`, or yes and no; none for a secret key, or where nothing has words for yes."""
+    """Return the values of an `enum`, or yes and no; none for a secret key, or where nothing has
+    words for yes.
+    """
     if not key or machine.keys.is_secret(key):
         return []
     schema = part_schema(machine.keys.offered, key)

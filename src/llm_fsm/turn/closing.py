@@ -1,7 +1,7 @@
 """The closing of a turn: what is still to be said where it stops.
 
-Every turn ends here. `close` decides from four facts: what stopped the run, which state it rests in, what the words so
-far were written for, and what they say already.
+Every turn ends here. `close` decides from four facts: what stopped the run, which state it rests
+in, what the words so far were written for, and what they say already.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def close(
 
 
 def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | None) -> Run:
-    """Say what is missing where a user reads it. The turn of a state that asks ends in one question."""
+    """Say what is missing where a user reads it. The turn of a state that asks ends in one
+    question.
+    """
     state = turn.state
     talks = state.kind == "converse"
     if state.fixed is not None:
@@ -84,31 +86,37 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
 
 
 def _must_read_back(turn: TurnState, written: Written) -> bool:
-    """Return true if the words so far do not read back what the state confirms, so that the model has to.
+    """Return true if the words so far do not read back what the state confirms, so that the model
+    has to.
 
     Its old question has old values.
     """
     if not is_stale(turn) or written == "opening":
         return False
-    return written != "here" or (turn.session.read_back is not None and not any(map(asks, turn.words)))
+    return written != "here" or (
+        turn.session.read_back is not None and not any(map(asks, turn.words))
+    )
 
 
 def _asks_itself(turn: TurnState, arrival: Arrival, written: Written) -> bool:
-    """Return true where the open question needs no call: it is known from before, or the purpose asks it."""
+    """Return true where the open question needs no call: it is known from before, or the purpose
+    asks it.
+    """
     if arrival.back or written == "no_call":
         return True
     return arrival.passed and (asks(turn.state.definition.purpose) or any(map(asks, turn.words)))
 
 
 def ask(turn: TurnState, asked: str | None = None) -> None:
-    """Say the open question of a state that talks, unless the words of this turn ask something already.
+    """Say the open question of a state that talks, unless the words of this turn ask something
+    already.
 
     A fixed reply asks by itself.
 
     Args:
         turn: The turn.
-        asked: The question that was asked last; "" if it is not known. None: the state asks for the first time, and
-            only a purpose that is a question is added.
+        asked: The question that was asked last; "" if it is not known. None: the state asks for the
+            first time, and only a purpose that is a question is added.
     """
     if turn.state.kind != "converse" or turn.state.fixed is not None or any(map(asks, turn.words)):
         return
@@ -117,7 +125,8 @@ def ask(turn: TurnState, asked: str | None = None) -> None:
         certain = asks(question)
     else:
         question = response.open_question(turn, asked)
-        certain = turn.machine.english or asks(question)  # else it may be an instruction to the model
+        # else it may be an instruction to the model
+        certain = turn.machine.english or asks(question)
     if certain and not any(response.ends_in(turn, question, words) for words in turn.words):
         turn.say("question", question)
 
@@ -174,7 +183,8 @@ def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) 
 
     Args:
         turn: The turn, in a state with `tools_first`.
-        waiting: The loop in which the turn paused, with the answer put in; None if it did not pause.
+        waiting: The loop in which the turn paused, with the answer put in; None if it did not
+            pause.
     """
     menu = model.no_moves(turn)
     request = replace(turn_request(turn, menu, words_only=True), tools=tool_loop.offered(turn))

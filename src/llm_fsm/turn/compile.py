@@ -62,9 +62,7 @@ from llm_fsm.turn.repair.patterns import lines as pattern_lines
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
-    finding = Finding(
-        code=code, name=name, level="error", message=message, pointer=pointer
-    )
+    finding = Finding(code=code, name=name, level="error", message=message, pointer=pointer)
     return DefinitionError([finding])
 
 
@@ -133,9 +131,7 @@ def _assigned(definition: Definition) -> frozenset[str]:
 
 def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
     numbered = enumerate(transitions)
-    return tuple(
-        _move(transition, f"{pointer}/{number}") for number, transition in numbered
-    )
+    return tuple(_move(transition, f"{pointer}/{number}") for number, transition in numbered)
 
 
 def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
@@ -161,12 +157,8 @@ def merged_model(*settings: ModelSettings) -> ModelSettings:
     return ModelSettings(**values)
 
 
-def _menu(
-    definition: Definition, state_id: str, shared: Sequence[Move]
-) -> tuple[Move, ...]:
-    own = _moves(
-        definition.states[state_id].transitions, f"/states/{state_id}/transitions"
-    )
+def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tuple[Move, ...]:
+    own = _moves(definition.states[state_id].transitions, f"/states/{state_id}/transitions")
     kind = definition.kind_of(state_id)
     if kind == "final":
         return ()
@@ -228,9 +220,7 @@ def _plan(
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
         words=words,
-        prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id))
-        if whole
-        else words,
+        prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id)) if whole else words,
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items=items,
@@ -249,9 +239,7 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
     Shared instructions and transitions of all states follow, once.
     """
     speaking = [state for state in states.values() if state.kind not in WORKS]
-    own_words, sharing = divided(
-        {state.id: state.words.instructions for state in speaking}
-    )
+    own_words, sharing = divided({state.id: state.words.instructions for state in speaking})
     lines: list[str] = []
     everywhere: dict[str, str] = {}
     for state in states.values():
@@ -262,18 +250,12 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
             items = [_open_item(move) for move in state.own]
         lines.append(state_line(words, state.target_summary, items, kind=state.kind))
         for move in state.moves:
-            if (
-                move.target != state.id
-                and not move.is_own
-                and move.pointer not in everywhere
-            ):
+            if move.target != state.id and not move.is_own and move.pointer not in everywhere:
                 everywhere[move.pointer] = _open_item(move)
     for text, ids in sharing.items():
         lines.append(escaped({"states": ids, "notes": text}))
     if everywhere:
-        lines.append(
-            f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}'
-        )
+        lines.append(f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}')
     return "\n".join(lines)
 
 
@@ -292,31 +274,18 @@ def _check(result: KeyResult, pointer: str) -> Check:
     name, words, logic = result.name, result.description, result.check
     match logic:
         case None:
-            return Check(
-                name=name, description=words, by="judge", criterion=words or name
-            )
+            return Check(name=name, description=words, by="judge", criterion=words or name)
         case {"judge": str(criterion), **more} if not more:
             return Check(name=name, description=words, by="judge", criterion=criterion)
         case {"registered": str(function), **more} if not more:
             return Check(
-                name=name,
-                description=words,
-                by="registered",
-                function=function,
-                criterion=words,
+                name=name, description=words, by="registered", function=function, criterion=words
             )
     try:
         rule = compile_rule(logic)
     except ConditionError as error:
         raise _bad_condition(f"{pointer}/check", error) from error
-    return Check(
-        name=name,
-        description=words,
-        by="logic",
-        rule=rule,
-        logic=logic,
-        criterion=words,
-    )
+    return Check(name=name, description=words, by="logic", rule=rule, logic=logic, criterion=words)
 
 
 def _check_answer(state_id: str, state: State) -> None:
@@ -348,9 +317,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     patterns: dict[str, CompiledMachine] = {}
     for name in PATTERNS:
         if name in used:
-            patterns[name] = _compiled(
-                Flow(definition=pieces(name)), prompts, _Caller()
-            )
+            patterns[name] = _compiled(Flow(definition=pieces(name)), prompts, _Caller())
     main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
     answers: dict[str, Mapping[str, Any]] = {}
     for flow in (*flows.called.values(), flows.root):
@@ -365,9 +332,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         tells=_tells_at_once([main.states[move.target] for move in main.asides]),
         answers=answers,
     )
-    called = {
-        name: _compiled(flow, prompts, above) for name, flow in flows.called.items()
-    }
+    called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     machines = (main, *called.values())
     states: list[CompiledState] = []
     for machine in machines:
@@ -432,7 +397,8 @@ class _Caller:
         pieces: All compiled patterns.
         aside: Digressions of other definitions may be shown, and the places that they left.
         tells: Any reply may answer the digressions of the started definition.
-        answers: The keys of all definitions, with their schemas. A reply in a called one may correct them.
+        answers: The keys of all definitions, with their schemas. A reply in a called one may
+            correct them.
     """
 
     called: bool = False
@@ -494,7 +460,9 @@ def _tells_time(definition: Definition, keys: Keys) -> bool:
 
 
 def _names_facts(definition: Definition) -> bool:
-    """Return True if a definition uses facts that have no key. Else a model would keep whatever it likes."""
+    """Return True if a definition uses facts that have no key. Else a model would keep whatever it
+    likes.
+    """
     return "_extra" in definition.model_dump_json()
 
 
@@ -508,11 +476,15 @@ def _tells_dates(keys: Keys) -> bool:
 
 def _has_date(schema: Mapping[str, Any]) -> bool:
     """Return True if a value, or a part of it, is a date."""
-    if schema.get("format") in ("date", "date-time") or _DATE_WORDS.search(str(schema.get("description", ""))):
+    if schema.get("format") in ("date", "date-time") or _DATE_WORDS.search(
+        str(schema.get("description", ""))
+    ):
         return True
     properties = schema.get("properties")
     parts = list(properties.values()) if isinstance(properties, Mapping) else []
-    return any(isinstance(part, Mapping) and _has_date(part) for part in (*parts, schema.get("items")))
+    return any(
+        isinstance(part, Mapping) and _has_date(part) for part in (*parts, schema.get("items"))
+    )
 
 
 def _question(
@@ -520,10 +492,7 @@ def _question(
 ) -> LLMRequest:
     """Return the common part of all questions in a state. `limit`: the default of the most tokens."""
     own_limit, temperature = state.model.max_tokens, state.model.temperature
-    sizes = {
-        "system": estimate(system.content) + DAY_TOKENS,
-        "schema": estimate(schema.text),
-    }
+    sizes = {"system": estimate(system.content) + DAY_TOKENS, "schema": estimate(schema.text)}
     return LLMRequest(
         messages=(system,),
         schema=schema,
@@ -555,19 +524,13 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     own = frozenset(on & definition.states.keys())
     own_named = named(name for name in PATTERNS if name in own)
     shared = _moves(definition.global_transitions, "/global_transitions")
-    asides = sorted(
-        (move for move in shared if move.returns), key=lambda move: move.priority
-    )
+    asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
     shared = (*shared, *_of_patterns(definition, own_named, above.pieces))
-    menus = {
-        state_id: _menu(definition, state_id, shared) for state_id in definition.states
-    }
+    menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
     try:
         keys = compile_keys(definition, _mentioned_keys(definition))
     except ShapeError as error:
-        raise _fault(
-            "/context_schema", str(error), "S109", "bad-context-schema"
-        ) from error
+        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
     except ConditionError as error:
         raise _bad_condition("", error) from error
 
@@ -618,9 +581,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         tells_time=_tells_time(definition, keys),
         tells_dates=_tells_dates(keys),
         worded=frozenset(
-            key
-            for key, shape in keys.shapes.items()
-            if has_words(shape.schema, language)
+            key for key, shape in keys.shapes.items() if has_words(shape.schema, language)
         ),
         limits=definition.limits,
         failure_reply=_failure_reply(definition),
@@ -748,9 +709,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
         for move in state.moves:
             target = states[move.target]
             behind = behind or _leads_further(state, move, target)
-            closed = closed or any(
-                _can_close(guard, parts.keys) for guard in move.guards
-            )
+            closed = closed or any(_can_close(guard, parts.keys) for guard in move.guards)
             autos = autos or move.auto
             leads_on = leads_on or bool(target.onward)
             agrees = agrees or move.agrees
@@ -760,9 +719,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
     answers_told = parts.above.tells or bool(answering)
     return {
         "parts": len(parts.regions) > 1 or parts.above.aside or behind,
-        "added": any(
-            state.fixed is not None or state.kind in WORKS for state in states.values()
-        ),
+        "added": any(state.fixed is not None or state.kind in WORKS for state in states.values()),
         "aside": answers_told and all(state.fixed is None for state in answering),
         "tools": any(map(_calls_tools, speaking)),
         "closed": closed,

@@ -69,12 +69,8 @@ class MoveItem:
             return self._open(None if again else self.there, data)
         return self._again if again else self._shown
 
-    def _open(
-        self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None
-    ) -> str:
-        return transition_item(
-            self.move, there, is_open=True, data=data, speaks=self.speaks
-        )
+    def _open(self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None) -> str:
+        return transition_item(self.move, there, is_open=True, data=data, speaks=self.speaks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

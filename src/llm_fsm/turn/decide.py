@@ -1,7 +1,8 @@
-"""The conversational part of a turn: the message is read without a model if it is certain, else the model is asked.
+"""The conversational part of a turn: the message is read without a model if it is certain, else the
+model is asked.
 
-`outcome.take_reply` applies the reply as far as the definition allows. A reply that cannot be taken is asked for once
-more, with the reason.
+`outcome.take_reply` applies the reply as far as the definition allows. A reply that cannot be taken
+is asked for once more, with the reason.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.turn_state import Arrival, StoppableRun, TurnState
 
 
-def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None) -> StoppableRun:
+def ask(
+    turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None
+) -> StoppableRun:
     """Ask the model what to do with the message; once more if its reply cannot be taken.
 
     Args:
         turn: The turn.
-        waiting: The loop in which the turn paused, with the answer put in; None where it did not pause.
+        waiting: The loop in which the turn paused, with the answer put in; None where it did not
+            pause.
         picked: The choice that the message is; None where it is none.
 
     Returns:
@@ -64,14 +68,18 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
 
 
 def _ask_once_more(turn: TurnState, loop: Loop, text: str, outcome: Unreadable | Refused) -> None:
-    """Put the reason against a reply into the loop, with one way out: small models take the first of several."""
+    """Put the reason against a reply into the loop, with one way out: small models take the first
+    of several.
+    """
     loop.tries += 1
     loop.refused = (*loop.refused, outcome.reason)
     refused = isinstance(outcome, Refused)
     unknown = isinstance(outcome, Refused) and not outcome.named.moves
     listed = unknown and len(loop.look.valid) > 1
     stay = turn.state.id if refused and not listed else ""
-    loop.request = model.second_try(turn, loop.request, text, outcome.reason, stay=stay, listed=listed)
+    loop.request = model.second_try(
+        turn, loop.request, text, outcome.reason, stay=stay, listed=listed
+    )
 
 
 def _renew(turn: TurnState, loop: Loop) -> None:
@@ -84,14 +92,18 @@ def _renew(turn: TurnState, loop: Loop) -> None:
 def _without_model(
     turn: TurnState, picked: Choice | None, *, asks: bool
 ) -> Generator[Effect, Result, Arrival | None]:
-    """Do what a message says for certain; None if the model is to be asked. `asks`: no call has been made for it."""
+    """Do what a message says for certain; None if the model is to be asked. `asks`: no call has
+    been made for it.
+    """
     if picked is not None:
         arrival = yield from _take_choice(turn, picked)
         if arrival is not None:
             return arrival
     if not asks or not turn.machine.fast:
         return None
-    certain = certain_value(turn.root, turn.session, response.missing_keys(turn), turn.initial_session)
+    certain = certain_value(
+        turn.root, turn.session, response.missing_keys(turn), turn.initial_session
+    )
     if certain is None:
         return None
     key, value = certain
@@ -119,15 +131,23 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
         return None
     session = turn.session
     accepted = accept_reply(
-        turn.machine.keys, session.context, {key: picked.value}, session.begun, names=session.system_names()
+        turn.machine.keys,
+        session.context,
+        {key: picked.value},
+        session.begun,
+        names=session.system_names(),
     )
     if not all(isinstance(event, ev.ContextSet) for event in accepted):
         return None
     return (yield from _take_value(turn, key, accepted))
 
 
-def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> Generator[Effect, Result, Arrival | None]:
-    """Keep the value that the message gives for certain, and follow it; None if the model is to say where."""
+def _take_value(
+    turn: TurnState, key: str, accepted: Iterable[ev.Event]
+) -> Generator[Effect, Result, Arrival | None]:
+    """Keep the value that the message gives for certain, and follow it; None if the model is to say
+    where.
+    """
     here, before = turn.state, turn.session.data()
     turn.emit(ev.Recognised(key=key))
     for event in accepted:

@@ -1,7 +1,8 @@
-"""The effects that a turn asks for, and their results. The shell performs effects; the core never does.
+"""The effects that a turn asks for, and their results. The shell performs effects; the core never
+does.
 
-AskModel → ModelReply, OutOfTime or Unanswered · RunHandlers → HandlerResults · CallTools → ToolResults ·
-CheckKeyResults → Verdicts · PickRoute → Routed · Execute → Executed.
+AskModel → ModelReply, OutOfTime or Unanswered · RunHandlers → HandlerResults · CallTools →
+ToolResults · CheckKeyResults → Verdicts · PickRoute → Routed · Execute → Executed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class AskModel(NamedTuple):
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it.
 
     `left`: seconds left of the run's limit, here and in other effects; None: it has none.
-    `about`: the matter of a summary, for a summariser that is no model: {"of", "happened", "summary", "background"}.
+    `about`: the matter of a summary, for a summariser that is no model: {"of", "happened",
+        "summary", "background"}.
     """
 
     request: LLMRequest
@@ -49,8 +51,9 @@ class AskModel(NamedTuple):
 class RunHandlers(Struct, frozen=True, kw_only=True):
     """Run the handlers of one point.
 
-    `target` is where a move leads, `updated` the keys just changed, `text` the words about to be said,
-    `error` what failed. `number`: the events of the turn so far, which tell this time from others at the same point.
+    `target` is where a move leads, `updated` the keys just changed, `text` the words about to be
+    said, `error` what failed. `number`: the events of the turn so far, which tell this time from
+    others at the same point.
     `only`: handlers that run whatever their points and conditions, and no others.
     """
 
@@ -67,10 +70,10 @@ class RunHandlers(Struct, frozen=True, kw_only=True):
 class PlannedCall(Struct, frozen=True, kw_only=True):
     """One tool call whose name, scope and arguments were checked as far as the definition allows.
 
-    `id`: the model's id of the call. `name`: the tool's name in the definition; `registered` or (`mcp`, `tool`)
-    say what it is bound to. `key`: the idempotency key, the same when the turn is begun again. `timeout`:
-    seconds. `parallel`: may run beside the other parallel calls of its batch. `scope`: the states in which it
-    may run (checked again when it does); None: in all.
+    `id`: the model's id of the call. `name`: the tool's name in the definition; `registered` or
+    (`mcp`, `tool`) say what it is bound to. `key`: the idempotency key, the same when the turn is
+    begun again. `timeout`: seconds. `parallel`: may run beside the other parallel calls of its
+    batch. `scope`: the states in which it may run (checked again when it does); None: in all.
     """
 
     id: str
@@ -99,7 +102,9 @@ class CallTools(Struct, frozen=True, kw_only=True):
 
 
 class CheckKeyResults(Struct, frozen=True, kw_only=True):
-    """Run registered checks on the output of a task. `checks`: (key result's name, registered function)."""
+    """Run registered checks on the output of a task. `checks`: (key result's name, registered
+    function).
+    """
 
     state: str
     checks: tuple[tuple[str, str], ...]
@@ -109,7 +114,9 @@ class CheckKeyResults(Struct, frozen=True, kw_only=True):
 
 
 class PickRoute(Struct, frozen=True, kw_only=True):
-    """Run the registered function that picks the way on from a task. `data`: {"output", "context", "input"}."""
+    """Run the registered function that picks the way on from a task. `data`: {"output", "context",
+    "input"}.
+    """
 
     state: str
     function: str
@@ -120,10 +127,11 @@ class PickRoute(Struct, frozen=True, kw_only=True):
 class Execute(Struct, frozen=True, kw_only=True):
     """Run the registered function of a task state.
 
-    `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what people answered to
-    the breaks that the function asked for in this attempt, in order. `log`: results of the function's own calls
-    before such a break, which are not performed again. `used`: what the run has used of its limits. `key`: the
-    same when the turn is begun again, and after a break. `about`: what each answer was given to, see `subject`.
+    `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what
+    people answered to the breaks that the function asked for in this attempt, in order. `log`:
+    results of the function's own calls before such a break, which are not performed again. `used`:
+    what the run has used of its limits. `key`: the same when the turn is begun again, and after a
+    break. `about`: what each answer was given to, see `subject`.
     """
 
     state: str
@@ -148,7 +156,9 @@ Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | PickRoute | Exec
 
 
 class OutOfTime(Struct, frozen=True, kw_only=True):
-    """The limit of the run's seconds came before the model's reply. `seconds`: how long it was waited for."""
+    """The limit of the run's seconds came before the model's reply. `seconds`: how long it was
+    waited for.
+    """
 
     seconds: float
 
@@ -156,7 +166,8 @@ class OutOfTime(Struct, frozen=True, kw_only=True):
 class Unanswered(Struct, frozen=True, kw_only=True):
     """Nobody made the summary that somebody waits for, and the turn goes on without it.
 
-    `reason`: the error's words. `attempts`: requests that were made, 0 where nobody was asked; `seconds` that it took.
+    `reason`: the error's words. `attempts`: requests that were made, 0 where nobody was asked;
+        `seconds` that it took.
     """
 
     reason: str
@@ -165,7 +176,8 @@ class Unanswered(Struct, frozen=True, kw_only=True):
 
 
 class HandlerResult(Struct, frozen=True, kw_only=True):
-    """The result of one handler: `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
+    """The result of one handler: `changes` to the context, new `text`, a `veto` with its reason, or
+    an `error`.
 
     `seconds`: how long it took. `failed` says where the error arose.
     """
@@ -186,10 +198,12 @@ class HandlerResults(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """The result of one call: a JSON `value`, or an `error` in words for the model. `seconds`: how long it took.
+    """The result of one call: a JSON `value`, or an `error` in words for the model. `seconds`: how
+    long it took.
 
-    `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it did not run,
-    because its arguments do not fit. `failed` says where an error of the host's function arose.
+    `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it
+    did not run, because its arguments do not fit. `failed` says where an error of the host's
+    function arose.
     """
 
     id: str
@@ -203,14 +217,17 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 class ToolResults(Struct, frozen=True, kw_only=True):
-    """The results of a batch, in the order of its calls. `elapsed`: seconds that it took as a whole."""
+    """The results of a batch, in the order of its calls. `elapsed`: seconds that it took as a
+    whole.
+    """
 
     results: tuple[ToolResult, ...]
     elapsed: float = 0.0
 
 
 class Verdicts(Struct, frozen=True, kw_only=True):
-    """The verdicts of registered checks: key result's name → (passed, reason). `seconds`: how long they took.
+    """The verdicts of registered checks: key result's name → (passed, reason). `seconds`: how long
+    they took.
 
     `failed`: checks that raised.
     """
@@ -221,7 +238,9 @@ class Verdicts(Struct, frozen=True, kw_only=True):
 
 
 class Routed(Struct, frozen=True, kw_only=True):
-    """The label or state that a function picked; None ends the run. `error` says why it picked nothing."""
+    """The label or state that a function picked; None ends the run. `error` says why it picked
+    nothing.
+    """
 
     label: str | None = None
     error: str | None = None
@@ -232,9 +251,10 @@ class Routed(Struct, frozen=True, kw_only=True):
 class Executed(Struct, frozen=True, kw_only=True):
     """The result of a task's function: its JSON `output`, what it changed, or an `error` in words.
 
-    `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `happened`: what
-    its own calls of models and tools did. `usage`: what they took. `paused`: the break that the function asked for,
-    {"kind", "what", "call", "schema", "log"}, all optional. `limit`: the limit that stopped it. `seconds`: elapsed.
+    `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole.
+    `happened`: what its own calls of models and tools did. `usage`: what they took. `paused`: the
+    break that the function asked for, {"kind", "what", "call", "schema", "log"}, all optional.
+    `limit`: the limit that stopped it. `seconds`: elapsed.
     """
 
     output: Any = None
@@ -250,4 +270,13 @@ class Executed(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-Result = ModelReply | OutOfTime | Unanswered | HandlerResults | ToolResults | Verdicts | Routed | Executed
+Result = (
+    ModelReply
+    | OutOfTime
+    | Unanswered
+    | HandlerResults
+    | ToolResults
+    | Verdicts
+    | Routed
+    | Executed
+)

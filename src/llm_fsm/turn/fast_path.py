@@ -1,8 +1,8 @@
 """Turns without a model: the message is certainly a value, and the value certainly leads on.
 
-The definition's own fixed words must have asked for it, and the state must lack no other key. The value must open one
-move by conditions alone, to a state with a fixed reply. Nothing else that could be meant may stand open beside it.
-Everything else is for the model.
+The definition's own fixed words must have asked for it, and the state must lack no other key. The
+value must open one move by conditions alone, to a state with a fixed reply. Nothing else that could
+be meant may stand open beside it. Everything else is for the model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from llm_fsm.turn.rest import rest
 def certain_value(
     root: CompiledMachine, session: Session, lacking: tuple[str, ...], outset: Session
 ) -> tuple[str, Any] | None:
-    """Return the key and the value that the message is, if that and the move it leads to are certain.
+    """Return the key and the value that the message is, if that and the move it leads to are
+    certain.
 
     Args:
         root: The definition that was started.
@@ -38,7 +39,12 @@ def certain_value(
     """
     program = root.of(session)
     plan = program.states[session.state]
-    if len(lacking) != 1 or lacking[0] not in program.fast or plan.definition.tools or plan.definition.memory:
+    if (
+        len(lacking) != 1
+        or lacking[0] not in program.fast
+        or plan.definition.tools
+        or plan.definition.memory
+    ):
         return None
     [key] = lacking
     asked, said = _asked(program, plan, session), (session.user_input or "").strip()
@@ -58,7 +64,9 @@ def certain_value(
 
 
 def _asked(program: CompiledMachine, plan: CompiledState, session: Session) -> str:
-    """Return the state's fixed reply if it was said last, asks no two questions, and no question stands before it."""
+    """Return the state's fixed reply if it was said last, asks no two questions, and no question
+    stands before it.
+    """
     words = own_words(program, plan, session) if plan.fixed is not None else ""
     said = session.window[-1][1] if session.window else ""
     if not said.endswith(words) or asks(said.removesuffix(words)):
@@ -74,10 +82,11 @@ def _was_asked(session: Session, outset: Session, plan: CompiledState) -> bool:
 
 
 def certain_move(plan: CompiledState, session: Session, before: Mapping[str, Any]) -> Move | None:
-    """Return the move to the one state that a value opened by conditions alone; None if there is none, or several.
+    """Return the move to the one state that a value opened by conditions alone; None if there is
+    none, or several.
 
-    Of several moves to that state it is the one that a model would take by naming the state. A yes that does not count
-    is no move.
+    Of several moves to that state it is the one that a model would take by naming the state. A yes
+    that does not count is no move.
 
     Args:
         plan: The state.
@@ -90,15 +99,22 @@ def certain_move(plan: CompiledState, session: Session, before: Mapping[str, Any
     opened = [
         move
         for move in moves
-        if move.target != plan.id and move.guards and verdict(move, after).holds and not verdict(move, unheard).holds
+        if move.target != plan.id
+        and move.guards
+        and verdict(move, after).holds
+        and not verdict(move, unheard).holds
     ]
     if len({move.target for move in opened}) != 1 or all(move.asks_model for move in opened):
         return None
     return next(move for move in open_moves(moves, after) if move.target == opened[0].target)
 
 
-def _means_another(root: CompiledMachine, session: Session, move: Move, said: str, *, key: str, value: Any) -> bool:
-    """Return true if the words may ask for another way: they name it, or words alone say when to take it."""
+def _means_another(
+    root: CompiledMachine, session: Session, move: Move, said: str, *, key: str, value: Any
+) -> bool:
+    """Return true if the words may ask for another way: they name it, or words alone say when to
+    take it.
+    """
     program, after = root.of(session), {**session.data(), key: value}
     plan = program.states[session.state]
     words = {folded(said), folded(value) if isinstance(value, str) else ""} - {""}
@@ -111,7 +127,11 @@ def _means_another(root: CompiledMachine, session: Session, move: Move, said: st
             continue
         if either and other.judged and other.is_own:
             return True
-        told = folded(" ".join((other.target, other.description, *(guard.description for guard in other.guards))))
+        told = folded(
+            " ".join(
+                (other.target, other.description, *(guard.description for guard in other.guards))
+            )
+        )
         if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", told) for word in words):
             return True
     return False

@@ -41,10 +41,7 @@ class Guard:
             return False
         if self.rule is None:
             return True
-        return (
-            all(has(data, key) for key in self.rule.reads)
-            and test(self.rule, data).holds
-        )
+        return all(has(data, key) for key in self.rule.reads) and test(self.rule, data).holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +65,8 @@ class Move:
     `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which
     returns. `caller`: in a flow that was called, the place on the stack of the definition that has
     the transition. `place`: the place on the stack to which it returns, if another definition left
-    that open. `agrees`: the user's yes, which is only taken from a message (`llm_fsm.turn.agreement`).
+    that open. `agrees`: the user's yes, which is only taken from a message
+    (`llm_fsm.turn.agreement`).
     """
 
     pointer: str
@@ -118,14 +116,17 @@ class Verdict:
 
 _HOLDS = Verdict(holds=True)
 
-NOT_ASKED = "the fixed text of this state could not be shown, so the user has not answered its question"
+NOT_ASKED = (
+    "the fixed text of this state could not be shown, so the user has not answered its question"
+)
 """The reason why a move is refused that `lacks_answer`."""
 
 
 def lacks_answer(session: Session, move: Move) -> bool:
     """Return true for a move that only an answer opens, out of a state whose question was not said.
 
-    Moves with conditions of their own, digressions, and ways back to a state of the path stay possible.
+    Moves with conditions of their own, digressions, and ways back to a state of the path stay
+    possible.
     """
     if session.unsaid is None or session.unsaid == session.turn or not move.is_own or move.auto:
         return False
@@ -166,9 +167,7 @@ def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]
     return (move for move in moves if verdict(move, data).holds)
 
 
-def may_hold(
-    move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
-) -> bool:
+def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
     """Return True if a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
@@ -178,9 +177,7 @@ def may_hold(
     return True
 
 
-def surely_holds(
-    move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
-) -> bool:
+def surely_holds(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
     """Return True if a move's conditions hold whatever a reply writes.
 
     Conditions for the model to judge hold.
@@ -229,9 +226,7 @@ def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
     """
     label = output.get("_transition") if isinstance(output, dict) else output
     if label is None or isinstance(label, bool | int | float):
-        label = json.dumps(
-            label
-        )  # the model's `true` is read as JSON, and the label is a text
+        label = json.dumps(label)  # the model's `true` is read as JSON, and the label is a text
     named: list[Move] = []
     if isinstance(label, str):
         named = [move for move in moves if move.on == label.strip()]

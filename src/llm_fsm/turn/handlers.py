@@ -58,7 +58,9 @@ def _accepted(turn: TurnState, changes: Mapping[str, Any]) -> tuple[ev.Event, ..
 
 def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:
     """Note in an event who makes keys that are made of others."""
-    makes = isinstance(event, ev.ContextSet) and not turn.machine.keys.made_of.keys().isdisjoint(event.values)
+    makes = isinstance(event, ev.ContextSet) and not turn.machine.keys.made_of.keys().isdisjoint(
+        event.values
+    )
     return structs.replace(event, by=name) if makes else event
 
 

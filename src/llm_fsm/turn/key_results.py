@@ -31,7 +31,10 @@ _REASON_CHARS = 2000
 Verdict = tuple[bool, str]
 
 
-_FENCED = re.compile(r"(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<inside>.*?)(?:\n[ \t]*(?P=mark)[`~]*|(?P=mark))?\Z", re.DOTALL)
+_FENCED = re.compile(
+    r"(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<inside>.*?)(?:\n[ \t]*(?P=mark)[`~]*|(?P=mark))?\Z",
+    re.DOTALL,
+)
 _FENCE_LINE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.MULTILINE)
 
 
@@ -94,19 +97,13 @@ def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
         shown = cut(reason, _REASON_CHARS) if isinstance(reason, str) else ""
         earlier, _ = verdicts.get(name, (True, ""))
         verdicts[name] = (earlier and item.get("passed") is True, shown)
-    known = {
-        check.name: verdicts[check.name] for check in checks if check.name in verdicts
-    }
+    known = {check.name: verdicts[check.name] for check in checks if check.name in verdicts}
     if not known:
-        raise ReplyError(
-            "no-verdicts", "the reply holds no verdict on any of the criteria"
-        )
+        raise ReplyError("no-verdicts", "the reply holds no verdict on any of the criteria")
     return known
 
 
-def _named_verdicts(
-    checks: Sequence[Check], reply: Mapping[str, Any]
-) -> list[Any] | None:
+def _named_verdicts(checks: Sequence[Check], reply: Mapping[str, Any]) -> list[Any] | None:
     """Return verdicts in the form {name: true or false}. Everything but true has not passed."""
     named = [check.name for check in checks if check.name in reply]
     return [{"name": name, "passed": reply[name]} for name in named] or None

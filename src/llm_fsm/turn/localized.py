@@ -60,7 +60,8 @@ def localized(schema: Mapping[str, Any], value: Any, language: str, timezone: st
         schema: The key's JSON Schema.
         value: The value. Parts of lists and objects are localized, too.
         language: BCP 47 tag; "" leaves dates and times as they are.
-        timezone: IANA name of the zone in which a moment with an offset is shown; "" shows it as written.
+        timezone: IANA name of the zone in which a moment with an offset is shown; "" shows it as
+            written.
     """
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [localized(schema["items"], item, language, timezone) for item in value]
@@ -80,9 +81,7 @@ def localized(schema: Mapping[str, Any], value: Any, language: str, timezone: st
     return shown
 
 
-def _words(
-    schema: Mapping[str, Any], value: Any, language: str, timezone: str
-) -> str | None:
+def _words(schema: Mapping[str, Any], value: Any, language: str, timezone: str) -> str | None:
     """Return the words that show a value; None if it shows itself."""
     words = label_of(schema, value)
     if words is not None or not language:

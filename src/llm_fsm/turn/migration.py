@@ -132,9 +132,7 @@ def carried(
         return f"the keys {one!r} and {other!r} would be one, and it has another value for each"
     event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
     context = apply(session, event).context
-    removed = {
-        key for key, value in context.items() if new.keys.fault(key, value) is not None
-    }
+    removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
     if old is not None:
         # A secret value stays secret, so it goes unless the new definition declares its key.
         secrets = old.keys.secrets & context.keys()
@@ -167,9 +165,7 @@ def _has_silence(machine: CompiledMachine) -> bool:
     return "silence" in machine.patterns or "silence" in machine.own_patterns
 
 
-def _conflict(
-    context: Mapping[str, Any], keys: Mapping[str, str | None]
-) -> tuple[str, str] | None:
+def _conflict(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
     """Find two keys with different values that the map makes one."""
     holders = {name: name for name in context if name not in keys}
     for old, new in keys.items():

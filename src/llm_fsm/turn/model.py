@@ -1,4 +1,6 @@
-"""Calls to the model: the request, the call, and the plain view of it for adapters that work without a model."""
+"""Calls to the model: the request, the call, and the plain view of it for adapters that work
+without a model.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def request(
 
 
 def unreadable(reply: ModelReply) -> ReplyError | None:
-    """Return the fault of a reply that ended at its limit of tokens before its JSON did; None for any other reply.
+    """Return the fault of a reply that ended at its limit of tokens before its JSON did; None for
+    any other reply.
 
     Half a message would read as a whole one, and half a list as all of it.
     """
@@ -85,11 +88,15 @@ def second_try(
     stay: str = "",
     listed: bool = False,
 ) -> LLMRequest:
-    """The same question with the refused reply and a line that says why. `stay`, `listed`: as in `render`."""
+    """The same question with the refused reply and a line that says why. `stay`, `listed`: as in
+    `render`.
+    """
     further = render.second_try(turn.machine.prompts, text, reason, stay=stay, listed=listed)
     messages = turn.redacted((*request.messages, *further))
     more = sum(estimate(message.content) for message in messages[len(request.messages) :])
-    return replace(request, messages=messages, sizes={**render.own_sizes(request), "second_try": more})
+    return replace(
+        request, messages=messages, sizes={**render.own_sizes(request), "second_try": more}
+    )
 
 
 def call(
@@ -120,7 +127,9 @@ def call(
         turn.emit(ev.LimitReached(limit="seconds", value=turn.machine.limits.seconds or 0))
         return None
     if isinstance(reply, Unanswered):
-        turn.usage += Usage(calls=min(reply.attempts, 1), attempts=reply.attempts, seconds=reply.seconds)
+        turn.usage += Usage(
+            calls=min(reply.attempts, 1), attempts=reply.attempts, seconds=reply.seconds
+        )
         turn.emit(ev.ReplyRejected(fault="no-reply", reason=redacted(turn.secrets(), reply.reason)))
         return None
     if not isinstance(reply, ModelReply):
@@ -140,7 +149,11 @@ def call(
             cached_tokens=reply.cached_tokens,
             prompt=render.call_sizes(request),
             calls=tuple(
-                {"id": call.id, "name": call.name, "arguments": cut(call.arguments, MAX_MESSAGE_CHARS)}
+                {
+                    "id": call.id,
+                    "name": call.name,
+                    "arguments": cut(call.arguments, MAX_MESSAGE_CHARS),
+                }
                 for call in reply.tool_calls
             )
             if reply.tool_calls

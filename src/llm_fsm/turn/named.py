@@ -19,7 +19,8 @@ class Named:
     """The thing that a reply names.
 
     Attributes:
-        target: The name of a state or a pattern; what the model wrote if there is none of that name.
+        target: The name of a state or a pattern; what the model wrote if there is none of that
+            name.
         here: True for the current state.
         pattern: True for a repair pattern that has no state of its own.
         moves: The moves to that state, in order of priority. () if no move leads there.
@@ -45,7 +46,9 @@ class Named:
         return self.aside is None and any(move.returns for move in self.moves)
 
 
-def named_by(machine: CompiledMachine, session: Session, target: str, available: AvailableMoves) -> Named:
+def named_by(
+    machine: CompiledMachine, session: Session, target: str, available: AvailableMoves
+) -> Named:
     """Look up what a reply names.
 
     Args:
@@ -73,13 +76,17 @@ def named_by(machine: CompiledMachine, session: Session, target: str, available:
 
 
 def _leads_behind(move: Move, target: str, available: AvailableMoves) -> bool:
-    """Return true if a move leads to a state that decides, behind which the prompt showed the named one."""
+    """Return true if a move leads to a state that decides, behind which the prompt showed the named
+    one.
+    """
     is_open = move.pointer in available.open
     return is_open and not move.returns and target in available.arrivals.get(move.target, ())
 
 
 def _spelt(machine: CompiledMachine, target: str, available: AvailableMoves) -> str:
-    """Return the one name that a target is in other letters or marks (`Done` for `done`), if there is one."""
+    """Return the one name that a target is in other letters or marks (`Done` for `done`), if there
+    is one.
+    """
     if target in machine.states or target in machine.patterns or target in available.valid:
         return target
     offered = tuple(dict.fromkeys((*available.valid, *available.patterns)))
@@ -90,7 +97,8 @@ def _spelt(machine: CompiledMachine, target: str, available: AvailableMoves) -> 
 
 
 def possible_move(machine: CompiledMachine, session: Session, named: Named) -> Move | Refusal:
-    """Return the move to what a reply names, or why it is not possible with the values of the session.
+    """Return the move to what a reply names, or why it is not possible with the values of the
+    session.
 
     A yes that does not count is refused by `agrees`, if its conditions hold.
     """
@@ -99,7 +107,9 @@ def possible_move(machine: CompiledMachine, session: Session, named: Named) -> M
     if named.target in session.open_places():
         return named.moves[0]
     data = session.data() if named.aside is None else named.aside.data_in(session)
-    reasons = {move.pointer: withheld(machine.states[session.state], session, move) for move in named.moves}
+    reasons = {
+        move.pointer: withheld(machine.states[session.state], session, move) for move in named.moves
+    }
     found = judge([move for move in named.moves if reasons[move.pointer] is None], data)
     if isinstance(found, Refusal):
         yes = judge([move for move in named.moves if reasons[move.pointer] is not None], data)

@@ -1,8 +1,9 @@
 """The rule for what follows in a state when nobody is asked.
 
-`next_steps` says it once. Three walks repeat it. `transitions.settle` performs each step, `rest` foresees the end of a
-move with the values that are known, and `available` looks for all that could follow after a reply. They differ only in
-two arguments: which transitions count as open, and when a state counts as answered.
+`next_steps` says it once. Three walks repeat it. `transitions.settle` performs each step, `rest`
+foresees the end of a move with the values that are known, and `available` looks for all that could
+follow after a reply. They differ only in two arguments: which transitions count as open, and when a
+state counts as answered.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def next_steps(
     opens: Callable[[Move], bool],
     known: Callable[[], Move | None],
 ) -> Iterator[NextStep]:
-    """Yield what follows in a state, best first. A caller takes the first step that nothing forbids.
+    """Yield what follows in a state, best first. A caller takes the first step that nothing
+    forbids.
 
     Args:
         state: The current state.
@@ -108,11 +110,17 @@ def way_behind(state: CompiledState) -> Move | None:
 
 
 def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:
-    """Return the keys to collect in a state that are not set, without those that the user will not give."""
+    """Return the keys to collect in a state that are not set, without those that the user will not
+    give.
+    """
     absent = missing(session.context, state.collects)
-    return tuple(key for key in absent if key not in session.skipped and not _is_begun(session, key))
+    return tuple(
+        key for key in absent if key not in session.skipped and not _is_begun(session, key)
+    )
 
 
 def _is_begun(session: Session, name: str) -> bool:
-    """Return true for a part of an object that is known, while the object waits for its other parts."""
+    """Return true for a part of an object that is known, while the object waits for its other
+    parts.
+    """
     return "." in name and bool(session.begun) and look_up(session.begun, name) is not None

@@ -30,18 +30,11 @@ from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.request import refusals
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import (
-    Arrival,
-    Message,
-    Part,
-    Run,
-    StillArrivingError,
-    Stop,
-    TurnState,
-)
+from llm_fsm.turn.turn_state import Arrival, Message, Part, Run, StillArrivingError, Stop, TurnState
 
 _AHEAD = (Point.CONTEXT_UPDATE, Point.PRE_TRANSITION)
-"""Handlers that run before a move is made. Their results hold for the rehearsal and for the turn."""
+"""Handlers that run before a move is made. Their results hold for the rehearsal and for the turn.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +48,8 @@ class Unreadable:
 class Refused:
     """The move to what the reply named is not possible.
 
-    `reason` is for the model. `is_asked`: false if the question that the move answers could not be said, so that
-    another reply would help no more.
+    `reason` is for the model. `is_asked`: false if the question that the move answers could not be
+    said, so that another reply would help no more.
     """
 
     reason: str
@@ -66,7 +59,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The reply was taken: it moved, stayed, or was done by a pattern. `stop`: why the run goes no further."""
+    """The reply was taken: it moved, stayed, or was done by a pattern. `stop`: why the run goes no
+    further.
+    """
 
     stop: Stop | None = None
 
@@ -124,7 +119,9 @@ def _only_state(available: AvailableMoves) -> str:
 def apply_reply(
     turn: TurnState, reply: Reply, message: Message, available: AvailableMoves
 ) -> Generator[Effect, Result, Outcome]:
-    """Take a reply: keep its values, correct earlier answers, then make the move that it names, if that is possible."""
+    """Take a reply: keep its values, correct earlier answers, then make the move that it names, if
+    that is possible.
+    """
     named = named_by(turn.machine, turn.session, reply.target, available)
     turn.emit(ev.MovePicked(target=cut(named.target, 200), reasoning=reply.reasoning))
     theirs = yield from _keep_values(turn, reply, named)
@@ -156,7 +153,8 @@ def apply_reply(
             yield from _stay(turn, message)
         return Taken()
     found = possible_move(turn.machine, turn.session, named)
-    if isinstance(found, Refusal) and found.by == "agrees":  # the message announces what nobody agreed to
+    # the message announces what nobody agreed to
+    if isinstance(found, Refusal) and found.by == "agrees":
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=found.reason, by="agrees"))
         yield from _stay_after_refusal(turn)
         return Taken()
@@ -200,8 +198,8 @@ def _checked(
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     """Take a reply whose message is still arriving, in a fork of the turn.
 
-    `turn.promise` then has the text before the message, if the turn says it. The rehearsal ends there. It also ends
-    without a promise where more is needed than handlers that run before a move.
+    `turn.promise` then has the text before the message, if the turn says it. The rehearsal ends
+    there. It also ends without a promise where more is needed than handlers that run before a move.
 
     Args:
         turn: The fork.
@@ -234,9 +232,13 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
 def _keep_values(
     turn: TurnState, reply: Reply, named: Named
 ) -> Generator[Effect, Result, Mapping[str, Any]]:
-    """Keep the values of a reply for the definition at work; return those for the one that it leads into."""
+    """Keep the values of a reply for the definition at work; return those for the one that it leads
+    into.
+    """
     if reply.update_fault is not None:
-        refused = ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True)
+        refused = ev.ContextRefused(
+            key=UPDATE, reason=reply.update_fault, source="model", told=True
+        )
         turn.emit(refused)
     mine: Mapping[str, Any] = reply.update
     theirs: Mapping[str, Any] = {}
@@ -251,9 +253,11 @@ def _keep_values(
 
 
 def _without_harm(turn: TurnState, update: Mapping[str, Any], named: Named) -> Mapping[str, Any]:
-    """Return an update that takes back nothing that the move of the same reply needs; the rest is refused.
+    """Return an update that takes back nothing that the move of the same reply needs; the rest is
+    refused.
 
-    Small models empty a form with the "yes" that sends it. A move to a state that asks for a value again needs it not.
+    Small models empty a form with the "yes" that sends it. A move to a state that asks for a value
+    again needs it not.
     """
     names = update.get(CLEAR)
     if not isinstance(names, list) or not named.is_own or named.here:
@@ -283,29 +287,36 @@ def _keep(turn: TurnState, theirs: Mapping[str, Any]) -> Run:
 
 
 def _change_was_refused(turn: TurnState, message: Message) -> bool:
-    """Return true if a value was refused that the message may speak of as known. Then the message is not said.
+    """Return true if a value was refused that the message may speak of as known. Then the message
+    is not said.
 
-    That is a new value for an earlier answer where corrections are switched on, and any value that breaks a rule
-    of `x-valid`: the user reads the rule's description instead.
+    That is a new value for an earlier answer where corrections are switched on, and any value that
+    breaks a rule of `x-valid`: the user reads the rule's description instead.
     """
     session = turn.session
     if response.is_untold(turn, message):
         return True
     earlier = [
-        key for key, _ in session.notes if session.origins.get(key, (session.turn, ""))[0] < session.turn
+        key
+        for key, _ in session.notes
+        if session.origins.get(key, (session.turn, ""))[0] < session.turn
     ]
     return bool(earlier) and turn.has("correct")
 
 
 def _is_unsaid(turn: TurnState, reply: Reply, message: Message) -> bool:
-    """Return true if a value was refused that the user never said, and the reply cannot be done without it.
+    """Return true if a value was refused that the user never said, and the reply cannot be done
+    without it.
 
-    So it is for a new value of an earlier answer, and for a message that speaks of the value as known.
+    So it is for a new value of an earlier answer, and for a message that speaks of the value as
+    known.
     """
     unsaid = [key for key, reason in turn.session.notes if reason.startswith(NOT_SAID)]
     if any(key in turn.session.context for key in unsaid):
         return True
-    values = [value for name, value in reply.update.items() if key_of(name).partition(".")[0] in unsaid]
+    values = [
+        value for name, value in reply.update.items() if key_of(name).partition(".")[0] in unsaid
+    ]
     return bool(values) and speaks_of(response.read(message), values)
 
 
@@ -338,7 +349,9 @@ def _stay_after_refusal(turn: TurnState) -> Run:
 
 
 def _move_after_refusal(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:
-    """Move although a change was refused. The old answer ends nothing, begins no work and enters no other flow."""
+    """Move although a change was refused. The old answer ends nothing, begins no work and enters no
+    other flow.
+    """
     session = turn.session
     there = rest(turn.root, session, move)
     if not there.talks or there.flow != session.flow:
@@ -381,8 +394,8 @@ def _move(
 def _is_said(turn: TurnState, move: Move, named: Named) -> bool:
     """Return true if the message of a move is shown.
 
-    It is, unless the move comes to rest in a state whose fixed reply is alone, or in another one than the named state
-    behind a crossroads.
+    It is, unless the move comes to rest in a state whose fixed reply is alone, or in another one
+    than the named state behind a crossroads.
     """
     if not named.behind and not turn.root.replies_alone:
         return True
@@ -393,7 +406,9 @@ def _is_said(turn: TurnState, move: Move, named: Named) -> bool:
 
 
 def _note_declined(turn: TurnState, move: Move) -> None:
-    """Note the keys that the user declines: another way needs them, and the one taken leads on without them."""
+    """Note the keys that the user declines: another way needs them, and the one taken leads on
+    without them.
+    """
     past = {state for state, _ in turn.session.path}
     if not move.is_own or move.target in past:
         return
@@ -422,7 +437,9 @@ def _state_of(turn: TurnState, move: Move, flow: str) -> CompiledState:
 
 
 def _refusal(turn: TurnState, named: Named, reason: str) -> Refused:
-    """Return why a move is refused, in words for the model, with the values that were refused besides."""
+    """Return why a move is refused, in words for the model, with the values that were refused
+    besides.
+    """
     shown = json.dumps(cut(named.target, 100))
     text = f"the move to {shown} is not possible: {reason}"
     values = "; ".join(f"{key}: {why}" for key, why in refusals(turn))

@@ -128,11 +128,7 @@ def accept_output(
             refused.append(ContextRefused(key=key, reason=reason, source=source))
             continue
         plain, fault = _read(keys, key, part, source)
-        if (
-            fault is None
-            and key not in context
-            and len(context) + len(values) >= MAX_KEYS
-        ):
+        if fault is None and key not in context and len(context) + len(values) >= MAX_KEYS:
             fault = f"the context holds {MAX_KEYS} keys already"
         kind = keys.said.get(key)
         is_new = fault is None and context.get(key) != part
@@ -190,9 +186,7 @@ def mapped(
         if reason is None:
             values[key] = value
         else:
-            refused.append(
-                ContextRefused(key=key, reason=reason, source="flow", told=True)
-            )
+            refused.append(ContextRefused(key=key, reason=reason, source="flow", told=True))
     return values, tuple(refused)
 
 

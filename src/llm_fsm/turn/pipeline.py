@@ -1,7 +1,8 @@
 """The order of one turn, from what comes in to the words of the turn.
 
-What comes in is a message, an opening, an answer or a time that is due. `message` is the usual turn: its lines are in
-the order in which things happen. `decide` asks the model about the message, and `transitions` makes moves. `tasks` and
+What comes in is a message, an opening, an answer or a time that is due. `message` is the usual
+turn: its lines are in the order in which things happen. `decide` asks the model about the message,
+    and `transitions` makes moves. `tasks` and
 `tool_loop` do the work, and `response` finds the words.
 """
 
@@ -45,9 +46,11 @@ from llm_fsm.turn.turn_state import ORDINARY, Arrival, Run, Stop, StoppableRun, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a choice.
+    """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a
+    choice.
 
-    `question`: the question of that choice; "" if it is not known. `merged`: request id and text of each message that
+    `question`: the question of that choice; "" if it is not known. `merged`: request id and text of
+        each message that
     it is made of, if there were several.
     """
 
@@ -61,7 +64,11 @@ class UserMessage:
     def event(self) -> ev.UserSaid:
         """Return the event that records it."""
         return ev.UserSaid(
-            text=self.text, time=self.time, request_id=self.request_id, picked=self.picked, merged=self.merged
+            text=self.text,
+            time=self.time,
+            request_id=self.request_id,
+            picked=self.picked,
+            merged=self.merged,
         )
 
 
@@ -70,9 +77,10 @@ class Opening:
     """The beginning of a conversation. `state` None: the definition's initial state.
 
     `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
-    `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run goes on in a
-    turn of its own. `history`: what was said elsewhere before, as (role, text). Raises ValueError for a context that
-    is no object.
+    `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run
+        goes on in a
+    turn of its own. `history`: what was said elsewhere before, as (role, text). Raises ValueError
+    for a context that is no object.
     """
 
     conversation_id: str
@@ -91,14 +99,18 @@ class Opening:
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
-            raise ValueError(f"the context is an object of keys and values, not a {type(self.context).__name__}")  # noqa: TRY004
+            kind = type(self.context).__name__
+            message = f"the context is an object of keys and values, not a {kind}"
+            raise ValueError(message)  # noqa: TRY004
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """An act of the program between messages, at `time`: it says `text`, or changes keys and the state.
+    """An act of the program between messages, at `time`: it says `text`, or changes keys and the
+    state.
 
-    `context`: values by key, None deletes one. They were checked. `by`: the person who says `text`; "" is the
+    `context`: values by key, None deletes one. They were checked. `by`: the person who says `text`;
+        "" is the
     program.
     """
 
@@ -112,7 +124,9 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer that somebody gave, at `time`, to the pause of the session; it fits the pause's schema."""
+    """An answer that somebody gave, at `time`, to the pause of the session; it fits the pause's
+    schema.
+    """
 
     value: Any
     time: float
@@ -124,7 +138,8 @@ class Answer:
 class Resume:
     """Continue a run without a user at `time`.
 
-    `step`: only to the border of the next state. `input`: the new input of the state at work; None keeps it.
+    `step`: only to the border of the next state. `input`: the new input of the state at work; None
+        keeps it.
     """
 
     time: float
@@ -134,7 +149,9 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The time-outs and reminders of a pause, or of a question that nobody answers, that are due at `time`."""
+    """The time-outs and reminders of a pause, or of a question that nobody answers, that are due at
+    `time`.
+    """
 
     time: float
 
@@ -171,7 +188,9 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
 
 
 def _record(turn: TurnState, heard: UserMessage) -> Run:
-    """Keep a message for the person who has taken over. The state answers the first one, if nobody else did."""
+    """Keep a message for the person who has taken over. The state answers the first one, if nobody
+    else did.
+    """
     is_first = turn.session.turns_in_state == 0 and not turn.session.operator
     turn.emit(heard.event())
     if turn.host.points:
@@ -215,7 +234,9 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     response.say_on_the_way(turn)
     arrival = yield from transitions.settle(turn)
     if opening.greet:
-        yield from closing.close(turn, arrival._replace(back=False, passed=False), written="opening")
+        yield from closing.close(
+            turn, arrival._replace(back=False, passed=False), written="opening"
+        )
     else:
         turn.said = ()
     yield from _finish(turn, arrival.stop)
@@ -223,7 +244,11 @@ def opening(turn: TurnState, opening: Opening) -> Run:
 
 def update(turn: TurnState, given: Update) -> Run:
     """Do what the program wants between messages; no model is asked for words."""
-    turn.emit(ev.Updated(time=given.time, request_id=given.request_id, values=given.context, state=given.state))
+    turn.emit(
+        ev.Updated(
+            time=given.time, request_id=given.request_id, values=given.context, state=given.state
+        )
+    )
     if given.text is not None:
         turn.emit(bot_said(turn, given.text, given.by))
         if not turn.session.ended:
@@ -253,14 +278,18 @@ def update(turn: TurnState, given: Update) -> Run:
 
 
 def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event, ...]:
-    """Return the changes by the program's values in the started definition, which may wait for another one."""
+    """Return the changes by the program's values in the started definition, which may wait for
+    another one.
+    """
     found = accept_host(
         turn.root.keys, turn.session.root_context(), context, names=turn.session.system_names()
     )
     if not turn.session.flow:
         return found
     stack = turn.session.stack
-    place = next(number for number in range(len(stack) - 1, -1, -1) if stack[number].saved.get("flow") == "")
+    place = next(
+        number for number in range(len(stack) - 1, -1, -1) if stack[number].saved.get("flow") == ""
+    )
     return tuple(
         ev.AnswersChanged(frame=place, values=event.values, removed=event.removed, source="host")
         if isinstance(event, ev.ContextSet)
@@ -282,7 +311,9 @@ def run(turn: TurnState, given: Resume) -> Run:
 
 
 def answer(turn: TurnState, given: Answer) -> Run:
-    """Go on exactly where the run waits; no further than the next state's border where `given.step` says so."""
+    """Go on exactly where the run waits; no further than the next state's border where `given.step`
+    says so.
+    """
     session = turn.session
     pause = session.pause
     if pause is None:
@@ -302,7 +333,9 @@ def answer(turn: TurnState, given: Answer) -> Run:
         yield from closing.speak_with_tools(turn, waiting)
         stop = None
     else:
-        stop = yield from _go_on_working(turn, _put_in(turn, loop, pause.kind, pause.call, given.value), given.step)
+        stop = yield from _go_on_working(
+            turn, _put_in(turn, loop, pause.kind, pause.call, given.value), given.step
+        )
     yield from _finish(turn, stop)
 
 
@@ -314,11 +347,18 @@ def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
     if pause.kind != "unknown_outcome":
         return masked(keys, tool_loop.output_taken(turn, pause.what, "answer"), value)
     outcome = tool_loop.output_taken(turn, pause.what, "tool")
-    return {name: masked(keys, outcome, said) if name == "result" else said for name, said in value.items()}
+    return {
+        name: masked(keys, outcome, said) if name == "result" else said
+        for name, said in value.items()
+    }
 
 
 def _put_in(
-    turn: TurnState, document: Mapping[str, Any], kind: str, call: Mapping[str, Any] | None, value: Any
+    turn: TurnState,
+    document: Mapping[str, Any],
+    kind: str,
+    call: Mapping[str, Any] | None,
+    value: Any,
 ) -> Mapping[str, Any]:
     """Return a loop that waits, with the answer in it."""
     if document["asked_for"] == "execute" or call is None:
@@ -345,12 +385,19 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     """Write what the answer to a wait state gives, and go where it leads."""
     mapping = turn.state.definition.output
     for event in accept_output(
-        turn.machine.keys, turn.session.context, mapping, value, "answer", names=turn.session.system_names()
+        turn.machine.keys,
+        turn.session.context,
+        mapping,
+        value,
+        "answer",
+        names=turn.session.system_names(),
     ):
         turn.emit(event)
     yield from assignments.remake(turn)
     move = yield from tasks.follow(turn, shown)
-    arrival = yield from transitions.settle(turn, (yield from transitions.move_or_stop(turn, move, "answer")))
+    arrival = yield from transitions.settle(
+        turn, (yield from transitions.move_or_stop(turn, move, "answer"))
+    )
     yield from _arrived(turn, arrival.stop)
     return arrival.stop
 
@@ -405,7 +452,9 @@ def _own_times(turn: TurnState) -> State | None:
 
 
 def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
-    """Handle silence in a state with times of its own: ask again, or go where it leads on a time-out."""
+    """Handle silence in a state with times of its own: ask again, or go where it leads on a
+    time-out.
+    """
     state = turn.state.definition
     if silence.closes is None or silence.closes > time:
         asked = response.last_question(turn.session)
@@ -429,7 +478,12 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
     piece, whose, place = _silence_source(turn)
     plan = piece.states["silence"]
     elsewhere = plan.definition.on_timeout
-    if closes and elsewhere is not None and place is not None and piece.states[elsewhere].kind != "final":
+    if (
+        closes
+        and elsewhere is not None
+        and place is not None
+        and piece.states[elsewhere].kind != "final"
+    ):
         turn.emit(ev.TimedOut(id="silence", time=time))
         while len(turn.session.stack) > place:
             subflows.leave(turn, "silent")
@@ -438,7 +492,9 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
     _remind(turn, "silence", silence.reminders, time)
     state = (elsewhere or "") if closes else plan.id
     known = turn.root.of(whose).keys.visible(whose.context)
-    words = response.pattern_words(turn, piece, state, {**known, "question": response.open_question(turn, asked)})
+    words = response.pattern_words(
+        turn, piece, state, {**known, "question": response.open_question(turn, asked)}
+    )
     turn.say("pattern", words or ("" if closes else response.open_question(turn, asked)))
     return Stop("silent") if closes else None
 
@@ -447,8 +503,8 @@ def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | No
     """Find the definition that says what happens when nobody says anything.
 
     Returns:
-        The definition, the session as that one knows it, and its place on the stack. The place is None for the
-        shipped definition.
+        The definition, the session as that one knows it, and its place on the stack. The place is
+        None for the shipped definition.
     """
     session = turn.session
     if "silence" in turn.machine.own_patterns:
@@ -463,7 +519,12 @@ def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | No
 def watch_silence(turn: TurnState) -> None:
     """See to it that something happens if the user does not answer."""
     own = _own_times(turn)
-    if turn.paused or turn.machine.alone or turn.state.kind != "converse" or not (own or turn.has("silence")):
+    if (
+        turn.paused
+        or turn.machine.alone
+        or turn.state.kind != "converse"
+        or not (own or turn.has("silence"))
+    ):
         return
     state, now = own or _silence_source(turn)[0].states["silence"].definition, turn.moment
     turn.emit(
@@ -475,7 +536,9 @@ def watch_silence(turn: TurnState) -> None:
 
 
 def _arrived(turn: TurnState, stop: Stop | None) -> Run:
-    """Close a turn that came by itself to where it stops. If words were said on the way, no model is asked for more."""
+    """Close a turn that came by itself to where it stops. If words were said on the way, no model
+    is asked for more.
+    """
     if not turn.words:
         yield from closing.close(turn, Arrival(stop=stop), written="nothing")
     elif stop is not None or turn.paused or turn.state.kind == "converse":
@@ -524,7 +587,9 @@ def _outcome_at_end(turn: TurnState) -> str:
 
 
 def _begins_afresh(turn: TurnState) -> bool:
-    """Return true where the next prompt has another system message, or summary, than this turn began with."""
+    """Return true where the next prompt has another system message, or summary, than this turn
+    began with.
+    """
     before, now = turn.initial_session, turn.session
     begun = before.state != ""  # not where a conversation begins
     other = begun and _system(turn, turn.root.of(before), before.state) is not _system(
@@ -560,8 +625,12 @@ def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
     )
 
 
-def initial_memory(background: Mapping[str, Any] | None, buckets: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the memory of a new conversation. Raises ValueError for a background or buckets that do not fit."""
+def initial_memory(
+    background: Mapping[str, Any] | None, buckets: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the memory of a new conversation. Raises ValueError for a background or buckets that
+    do not fit.
+    """
     document = {} if background is None else Background.from_dict(background).to_dict()
     held = dict(Memory.from_dict(buckets or {}).to_dict())
     return {**held, "background": document} if document else held

@@ -119,9 +119,7 @@ def _of_words(by_words: Mapping[str, Any]) -> Recogniser:
 
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
-    labels = [
-        choice if isinstance(choice, str) else json.dumps(choice) for choice in choices
-    ]
+    labels = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
     by_words = dict(zip(map(folded, labels), choices, strict=True))
     if len(by_words) != len(choices) or None in choices or "" in by_words:
         return None

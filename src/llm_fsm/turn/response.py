@@ -1,4 +1,6 @@
-"""The words of the definition: fixed replies, its open question, and what it says of refused values."""
+"""The words of the definition: fixed replies, its open question, and what it says of refused
+values.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def _missed(session: Session) -> int:
     """Count the messages in a row that were not understood in this state just before this one."""
     if session.misses is None or session.misses[1] < session.turn - 1:
         return 0
-    return max(0, min(session.misses[0] - (session.misses[1] == session.turn), session.turns_in_state - 1))
+    return max(
+        0, min(session.misses[0] - (session.misses[1] == session.turn), session.turns_in_state - 1)
+    )
 
 
 def last_question(session: Session) -> str:
@@ -55,17 +59,25 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
     """Return the keys that the user was asked for here, before this turn."""
     session = turn.session
     known = {key for key, (turn, _) in session.origins.items() if turn < session.turn}
-    return tuple(key for key in turn.state.collects if not (key in known and has(session.context, key)))
+    return tuple(
+        key for key in turn.state.collects if not (key in known and has(session.context, key))
+    )
 
 
-def fixed_words(machine: CompiledMachine, state: CompiledState, fixed: FixedReply, session: Session) -> str:
+def fixed_words(
+    machine: CompiledMachine, state: CompiledState, fixed: FixedReply, session: Session
+) -> str:
     """Return the fixed reply of a state with the values of a conversation. Raises WordingError.
 
     A secret value is left out. If the state confirms it, dots show that there is one.
     """
     secrets = (*session.secrets, *machine.keys.secret_values(session.context))
     known = machine.keys.visible(session.context)
-    masked = [key for key in state.definition.confirms if machine.keys.is_secret(key) and has(session.context, key)]
+    masked = [
+        key
+        for key in state.definition.confirms
+        if machine.keys.is_secret(key) and has(session.context, key)
+    ]
     known |= dict.fromkeys(masked, DOTS)
     visible: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
     shown = machine.in_words(visible, session.timezone)
@@ -75,7 +87,8 @@ def fixed_words(machine: CompiledMachine, state: CompiledState, fixed: FixedRepl
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
     """Return a state's words without a model: its fixed reply, else its purpose or description.
 
-    They are for looking ahead, so a reply that fails has none. States that the run passes by itself have none.
+    They are for looking ahead, so a reply that fails has none. States that the run passes by itself
+    have none.
     """
     if state.fixed is not None:
         try:
@@ -96,7 +109,9 @@ def words_here(turn: TurnState) -> str:
 
 
 def say_fixed(turn: TurnState) -> None:
-    """Say the fixed reply of the state. If its values do not allow that, apologise and record the reason."""
+    """Say the fixed reply of the state. If its values do not allow that, apologise and record the
+    reason.
+    """
     if turn.state.fixed is None:
         return
     part = _fixed_part(turn, turn.state.fixed)
@@ -104,7 +119,9 @@ def say_fixed(turn: TurnState) -> None:
 
 
 def _fixed_part(turn: TurnState, fixed: FixedReply) -> Part:
-    """Return the words of a fixed reply, or an apology for one that cannot be rendered, which is on record."""
+    """Return the words of a fixed reply, or an apology for one that cannot be rendered, which is on
+    record.
+    """
     try:
         return Part("fixed", fixed_words(turn.machine, turn.state, fixed, turn.session))
     except WordingError as error:
@@ -120,12 +137,16 @@ def _apology(turn: TurnState, state: str, error: WordingError) -> Part:
 
 
 def say_on_the_way(turn: TurnState) -> None:
-    """Say the fixed reply of a state that was entered, unless it talks: the machine may go on from there."""
+    """Say the fixed reply of a state that was entered, unless it talks: the machine may go on from
+    there.
+    """
     if turn.state.kind != "converse":
         say_fixed(turn)
 
 
-def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
+def pattern_words(
+    turn: TurnState, piece: CompiledMachine, state: str, data: Mapping[str, Any]
+) -> str:
     """Return what a repair pattern says in a state.
 
     It uses English words of its own only where they are not foreign.
@@ -143,20 +164,25 @@ def missing_keys(turn: TurnState) -> tuple[str, ...]:
 def plain_question(turn: TurnState, *, sorry: bool) -> str:
     state = turn.state.definition
     question = _question(turn, state.purpose or state.description, telling=True)
-    return f"Sorry, I did not get that.\n\n{question}" if sorry and turn.machine.english else question
+    return (
+        f"Sorry, I did not get that.\n\n{question}" if sorry and turn.machine.english else question
+    )
 
 
 def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
     """Return a plain sentence for this state. `telling`: with a purpose that does not ask, too."""
     wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
     english = turn.machine.english  # else there is no neutral sentence beside it
-    return own_question(purpose if telling or not english or asks(purpose) else "", wanted, english=english)
+    return own_question(
+        purpose if telling or not english or asks(purpose) else "", wanted, english=english
+    )
 
 
 def open_question(turn: TurnState, asked: str = "") -> str:
     """Return what is asked here.
 
-    It is the fixed reply, the question in the last words (`asked`), a purpose that asks, or what is missing.
+    It is the fixed reply, the question in the last words (`asked`), a purpose that asks, or what is
+    missing.
     """
     if turn.state.fixed is not None:
         return words_here(turn)
@@ -164,14 +190,17 @@ def open_question(turn: TurnState, asked: str = "") -> str:
 
 
 def read(message: Message) -> str:
-    """Return a message to be looked into. Raises StillArrivingError in a rehearsal, before it has arrived."""
+    """Return a message to be looked into. Raises StillArrivingError in a rehearsal, before it has
+    arrived.
+    """
     if message is None:
         raise StillArrivingError
     return message
 
 
 def still_asked(turn: TurnState, message: Message, *passed: str) -> str:
-    """Return a message without its questions, if they are nearer to a passed question than to the open one.
+    """Return a message without its questions, if they are nearer to a passed question than to the
+    open one.
 
     Beside a fixed reply, which asks by itself, none is needed.
     """
@@ -184,7 +213,9 @@ def still_asked(turn: TurnState, message: Message, *passed: str) -> str:
 
 
 def ends_in(turn: TurnState, question: str, words: str) -> bool:
-    """Return true where words ask something, or end in the question or the purpose, which ask without a mark, too."""
+    """Return true where words ask something, or end in the question or the purpose, which ask
+    without a mark, too.
+    """
     ends = filter(None, (question, sentence(turn.state.definition.purpose)))
     return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
@@ -205,9 +236,11 @@ def refused_answers(turn: TurnState) -> tuple[str, ...]:
 
 
 def is_untold(turn: TurnState, message: Message) -> bool:
-    """Return true if a value of the reply broke a rule of `x-valid`, and its message does not say so.
+    """Return true if a value of the reply broke a rule of `x-valid`, and its message does not say
+    so.
 
-    A message says so in the rule's own words. One that was written after the refusal may use others.
+    A message says so in the rule's own words. One that was written after the refusal may use
+    others.
     """
     broken = [reason for _, reason in turn.session.notes if turn.machine.keys.is_rule(reason)]
     if not broken:

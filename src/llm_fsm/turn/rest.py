@@ -1,10 +1,10 @@
 """The place where a move comes to rest.
 
-A transition names a state. The machine may go on from there by itself: through states that decide, automatic
-transitions and answered states. The ends of digressions and subflows lead on, too. `rest` repeats
-`next_step.next_steps` with the values of a session, without asking anybody. Every rule about ends, tasks and ways back
-uses its result instead of the named target. It needs the values that decide: before a reply has given them,
-`available` says where a move may arrive.
+A transition names a state. The machine may go on from there by itself: through states that decide,
+automatic transitions and answered states. The ends of digressions and subflows lead on, too. `rest`
+repeats `next_step.next_steps` with the values of a session, without asking anybody. Every rule
+about ends, tasks and ways back uses its result instead of the named target. It needs the values
+that decide: before a reply has given them, `available` says where a move may arrive.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from llm_fsm.turn.output_mapping import mapped
 _HORIZON = 25
 """Answered states that are looked through at once.
 
-An end beyond them makes no difference to the next step, because the last answered state before it asks. Without a
-horizon each of a thousand steps would look through all that follow.
+An end beyond them makes no difference to the next step, because the last answered state before it
+asks. Without a horizon each of a thousand steps would look through all that follow.
 """
 Places = frozenset[tuple[str, str]]
 """Flows and states."""
@@ -46,7 +46,8 @@ class RestingPlace(NamedTuple):
 
 
 def rest(root: CompiledMachine, session: Session, move: Move) -> RestingPlace:
-    """Return where a move comes to rest. Every rule about ends, tasks and ways back asks this function.
+    """Return where a move comes to rest. Every rule about ends, tasks and ways back asks this
+    function.
 
     Args:
         root: The machine that was started.
@@ -63,9 +64,10 @@ def rest(root: CompiledMachine, session: Session, move: Move) -> RestingPlace:
 def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset()) -> Move | None:
     """Return the move that goes on from a state on arrival, because all that it asks for is known.
 
-    It is the way taken before, or else the one guarded transition that holds. It must come to rest where the user is
-    asked. Tasks that only compute may lie on the way. A state that collects nothing, or says `"ask": "always"`, is
-    always asked. A subflow is passed only by the way taken before.
+    It is the way taken before, or else the one guarded transition that holds. It must come to rest
+    where the user is asked. Tasks that only compute may lie on the way. A state that collects
+    nothing, or says `"ask": "always"`, is always asked. A subflow is passed only by the way taken
+    before.
 
     Args:
         root: The machine that was started.
@@ -86,11 +88,15 @@ def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset())
 def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     """Return the way on from a state whose answers are known, wherever it leads."""
     state = root.of(session).states[session.state]
-    answered = _is_answered(session, state) if state.kind == "converse" else _has_given(session, state)
+    answered = (
+        _is_answered(session, state) if state.kind == "converse" else _has_given(session, state)
+    )
     if not answered:
         return None
     data = session.data()
-    taken = (move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken)
+    taken = (
+        move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken
+    )
     again = next(taken, None)
     if again is not None and not (again.returns or again.agrees) and verdict(again, data).holds:
         return again
@@ -109,7 +115,11 @@ def _is_answered(session: Session, state: CompiledState) -> bool:
 def _has_given(session: Session, state: CompiledState) -> bool:
     """Return true for a subflow whose output is known, and not older than what it was given."""
     output, given = state.definition.output, state.definition.input.values()
-    if state.kind != "subflow" or not output or not all(has(session.context, key) for key in output):
+    if (
+        state.kind != "subflow"
+        or not output
+        or not all(has(session.context, key) for key in output)
+    ):
         return False
     turns = {key: number for key, (number, _) in session.origins.items()}
     changed = max((turns.get(name.split(".", 1)[0], 0) for name in given), default=0)
@@ -121,8 +131,9 @@ def _come_to_rest(
 ) -> RestingPlace:
     """Return the place in which the machine stops without the user.
 
-    Answered states are passed as long as the way ends where the user is asked. If it ends elsewhere, the last
-    answered state asks. If `computing`, tasks that only compute may lie on the way.
+    Answered states are passed as long as the way ends where the user is asked. If it ends
+    elsewhere, the last answered state asks. If `computing`, tasks that only compute may lie on the
+    way.
     """
     answered: RestingPlace | None = None
     steps = passed = 0
@@ -182,7 +193,9 @@ def _after(
 def _entered(root: CompiledMachine, session: Session, move: Move) -> Session:
     """Return the session after a move, and after what it sets and clears."""
     if move.returns and not session.is_in(move.target):
-        begun = ev.FlowPushed(kind="digression", state=session.state, entered=move.target, caller=move.caller)
+        begun = ev.FlowPushed(
+            kind="digression", state=session.state, entered=move.target, caller=move.caller
+        )
         session = apply(session, begun)
     entered = ev.StateEntered(state=move.target, previous=session.state, by="auto", transition="")
     session = _set(root, apply(session, entered), move.assignment)
@@ -193,7 +206,9 @@ def _set(root: CompiledMachine, session: Session, assignment: Assignment | None)
     """Return the session after keys were set and cleared."""
     if assignment is None:
         return session
-    return fold(session, changes(root.of(session).keys, session.context, session.data(), assignment))
+    return fold(
+        session, changes(root.of(session).keys, session.context, session.data(), assignment)
+    )
 
 
 def _called(root: CompiledMachine, session: Session) -> Session:
@@ -203,7 +218,9 @@ def _called(root: CompiledMachine, session: Session) -> Session:
     called = root.flows[state.calls]
     values, _ = mapped(called.keys, machine.keys, session, state.definition.input)
     initial = called.definition.initial_state
-    begun = ev.FlowPushed(kind="subflow", state=state.id, flow=state.calls, entered=initial, context=values)
+    begun = ev.FlowPushed(
+        kind="subflow", state=state.id, flow=state.calls, entered=initial, context=values
+    )
     return _set(root, apply(session, begun), called.states[initial].assignment)
 
 

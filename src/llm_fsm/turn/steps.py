@@ -4,8 +4,8 @@
     while step.effect is not None:
         step = advance(step, result)        # the shell performs step.effect
 
-A step is used once, because the course of a turn behind it is a generator. The same message and the same
-results give the same steps again.
+A step is used once, because the course of a turn behind it is a generator. The same message and the
+same results give the same steps again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from llm_fsm.turn.turn_state import BARE_HOST, HostCapabilities, Run, TurnState
 
 
 class Step(NamedTuple):
-    """The place where a turn stands. `events`: what happened since the step before; `effect` None: the turn is over."""
+    """The place where a turn stands. `events`: what happened since the step before; `effect` None:
+    the turn is over.
+    """
 
     session: Session
     events: tuple[ev.Event, ...]
@@ -49,14 +51,17 @@ _PIPELINES: Mapping[type[Trigger], Callable[[TurnState, Any], Run]] = {
 
 
 def begin(
-    machine: CompiledMachine, session: Session, trigger: Trigger, capabilities: HostCapabilities = BARE_HOST
+    machine: CompiledMachine,
+    session: Session,
+    trigger: Trigger,
+    capabilities: HostCapabilities = BARE_HOST,
 ) -> Step:
     """Begin a turn.
 
     Args:
         machine: The compiled definition.
-        session: The conversation. A message wants one that has not ended and waits for no answer, an `Answer` one
-            that waits for it, and an `Opening` an empty one.
+        session: The conversation. A message wants one that has not ended and waits for no answer,
+            an `Answer` one that waits for it, and an `Opening` an empty one.
         trigger: What begins the turn.
         capabilities: What the host can do.
 
@@ -85,7 +90,9 @@ def request_for(
     window: tuple[Exchange, ...] = (),
     capabilities: HostCapabilities = BARE_HOST,
 ) -> LLMRequest:
-    """Return what the model would be asked about a message in a state. Raises ValueError for a wrong context."""
+    """Return what the model would be asked about a message in a state. Raises ValueError for a
+    wrong context.
+    """
     zone = machine.definition.timezone
     known = initial_context(machine.keys, context, names=clock_names(time, zone))
     session = Session(
@@ -107,11 +114,14 @@ def request_for(
 def rehearse(step: Step, head: str) -> Step:
     """Try beside the turn what becomes of the reply that `step` asks for. Only its move is known.
 
-    The effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn, too. When there
-    are no more, `turn.promise` is the text before the reply's message. It is None if the message must not be shown.
+    The effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn,
+    too. When there are no more, `turn.promise` is the text before the reply's message. It is None
+    if the message must not be shown.
     """
     if not isinstance(step.effect, AskModel):
-        raise TypeError(f"only a reply can be rehearsed, not what {type(step.effect).__name__} brings back")
+        raise TypeError(
+            f"only a reply can be rehearsed, not what {type(step.effect).__name__} brings back"
+        )
     turn = step.turn.fork()
     return _next(turn, outcome.rehearse(turn, head, step.effect.asked_for), None)
 
@@ -134,7 +144,9 @@ def apology(machine: CompiledMachine, session: Session) -> str:
 def apologise(
     machine: CompiledMachine, session: Session, heard: UserMessage, error: Exception, text: str
 ) -> tuple[Session, tuple[ev.Event, ...]]:
-    """Record the turn of a message that could not be handled, when an ERROR handler gave the words to show."""
+    """Record the turn of a message that could not be handled, when an ERROR handler gave the words
+    to show.
+    """
     turn = TurnState(machine, session)
     why = redacted(turn.secrets(), str(error))
     turn.emit(heard.event())
@@ -143,7 +155,8 @@ def apologise(
     turn.emit(pipeline.bot_said(turn, text))
     settings = turn.machine.definition.history
     if settings.strategy == "window" and (dropped := surplus(turn.session.window, settings)):
-        turn.emit(ev.HistoryTrimmed(dropped=dropped))  # a summary comes with the next turn that can ask for one
+        # a summary comes with the next turn that can ask for one
+        turn.emit(ev.HistoryTrimmed(dropped=dropped))
     pipeline.watch_silence(turn)
     turn.record_secrets()
     return turn.session, tuple(turn.events)

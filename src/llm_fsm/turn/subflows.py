@@ -1,7 +1,8 @@
-"""The ways of a run into another flow and back: subflows with a context of their own, and digressions.
+"""The ways of a run into another flow and back: subflows with a context of their own, and
+digressions.
 
-What it comes back to is the session's stack. A subflow ends in a final state of its definition, or with a task
-that leads nowhere. A digression ends in any state that leads nowhere.
+What it comes back to is the session's stack. A subflow ends in a final state of its definition, or
+with a task that leads nowhere. A digression ends in any state that leads nowhere.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ def begin(turn: TurnState) -> Run:
     values, refused = mapped(called.keys, turn.machine.keys, turn.session, state.definition.input)
     kept, broken = _upheld(called.keys, values, turn.session)
     origins = turn.session.origins
-    sources = {key: _writer(origins, source) for key, source in state.definition.input.items() if key in kept}
+    sources = {
+        key: _writer(origins, source)
+        for key, source in state.definition.input.items()
+        if key in kept
+    }
     keep_secrets(turn)
     turn.emit(
         ev.FlowPushed(
@@ -63,7 +68,9 @@ def begin(turn: TurnState) -> Run:
 def _upheld(
     keys: Keys, values: Mapping[str, Any], session: Session
 ) -> tuple[Mapping[str, Any], tuple[ev.Event, ...]]:
-    """Return the values that a flow may begin with by the rules of its keys, and the refusals of the others."""
+    """Return the values that a flow may begin with by the rules of its keys, and the refusals of
+    the others.
+    """
     given = ev.ContextSet(source="flow", values=values)
     kept: Mapping[str, Any] = {}
     refused: list[ev.Event] = []
@@ -105,13 +112,15 @@ def give_back(turn: TurnState, how: str = "final") -> None:
 
 
 def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | Stop]:
-    """Find the move that follows a cancelled flow, by its label or by a condition on what it gives back.
+    """Find the move that follows a cancelled flow, by its label or by a condition on what it gives
+    back.
 
     Nothing is begun by a way on that says neither: the run is stuck.
     """
     state = turn.state
     moves = labelled(state.moves, "cancelled")
-    # If no move has a label or a condition, the one way on is that of a flow that was not cancelled.
+    # If no move has a label or a condition, the one way on is that of a flow that was not
+    # cancelled.
     chooses = any(move.on or move.guards for move in moves)
     possible: list[Move] = []
     for move in moves:
@@ -141,7 +150,9 @@ def leave(turn: TurnState, how: str) -> None:
     )
 
 
-def _write(turn: TurnState, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
+def _write(
+    turn: TurnState, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]
+) -> None:
     """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
     written: dict[str, dict[str, object]] = {}
     for key, value in values.items():
@@ -160,7 +171,9 @@ def _write(turn: TurnState, values: Mapping[str, object], origins: Mapping[str, 
 
 
 def _carry_facts(turn: TurnState, left: Session) -> None:
-    """Keep the facts without a key that the user told in a flow. Older ones give way where there are too many."""
+    """Keep the facts without a key that the user told in a flow. Older ones give way where there
+    are too many.
+    """
     told = left.context.get(EXTRA)
     if not isinstance(told, Mapping) or not told:
         return
@@ -172,7 +185,9 @@ def _carry_facts(turn: TurnState, left: Session) -> None:
 
 
 def hand_on(turn: TurnState, before: Session) -> None:
-    """Give the flows that were called what has changed of the answers that they were given, through all of them."""
+    """Give the flows that were called what has changed of the answers that they were given, through
+    all of them.
+    """
     places = turn.session.callers()
     for place in reversed(places):
         values = handed_on(turn.root, before, turn.session, place)
@@ -184,11 +199,15 @@ def hand_on(turn: TurnState, before: Session) -> None:
 
 
 def keep_secrets(turn: TurnState) -> None:
-    """Remember the secrets of the flow that is about to be left. No history of this turn shows them."""
+    """Remember the secrets of the flow that is about to be left. No history of this turn shows
+    them.
+    """
     turn.left_secrets |= {*turn.machine.keys.secret_values(turn.session.context)}
 
 
 def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:
-    """Return who wrote what a name refers to; the unknown counts as a model's, which may write least."""
+    """Return who wrote what a name refers to; the unknown counts as a model's, which may write
+    least.
+    """
     _, source = origins.get(name) or origins.get(name.split(".", 1)[0]) or (0, "model")
     return source

@@ -46,9 +46,7 @@ def _left_behind(turn: TurnState, dropped: int) -> Any:
     events = _events_since(turn)
     # An earlier summary of this turn has the last exchanges already.
     is_summarised = len(events) < len(turn.events)
-    since = (
-        len(window) if is_summarised else max(dropped, len(window) - _LAST_EXCHANGES)
-    )
+    since = len(window) if is_summarised else max(dropped, len(window) - _LAST_EXCHANGES)
     shown = [entry for entry in map(_entry, events) if entry is not None]
     exchanges = (*window[:dropped], *window[since:])
     happened = {
@@ -75,9 +73,7 @@ def _events_since(turn: TurnState) -> list[ev.Event]:
     return turn.events[begin:]
 
 
-def summarise(
-    turn: TurnState, of: str, happened: Any
-) -> Generator[Effect, Result, bool]:
+def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Result, bool]:
     """Ask for a summary and a to-do list, and once more if the reply is unreadable.
 
     A reply without one of them leaves it as it was. Return false if there is no summary.
@@ -91,15 +87,11 @@ def summarise(
     }
     request = model.request(turn, messages, SUMMARY_SCHEMA)
     moves = model.no_moves(turn)
-    reply = yield from model.ask(
-        turn, "summary", request, moves, summary_of, about=about
-    )
+    reply = yield from model.ask(turn, "summary", request, moves, summary_of, about=about)
     if not isinstance(reply, tuple):
         return False
     summary, todo = reply
-    turn.emit(
-        ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo)
-    )
+    turn.emit(ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo))
     if todo is not None:
         _keep_todo(turn, todo)
     return bool(summary)

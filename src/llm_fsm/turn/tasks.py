@@ -91,7 +91,8 @@ def work(
             name = state.definition.execute or state.id
             turn.emit(ev.ToolRefused(name=name, reason=refused))
             _fail(turn, attempt, ({"name": "agreed", "reason": refused},), last=True)
-            if state.definition.on_exhausted == "continue":  # nothing was done that could be gone on from
+            # nothing was done that could be gone on from
+            if state.definition.on_exhausted == "continue":
                 turn.emit(ev.TaskExhausted(state=state.id, then="raise"))
                 return Stop("exhausted")
             return (yield from _exhausted(turn, None))
@@ -118,9 +119,7 @@ def work(
 
 def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> None:
     shown = redacted(turn.secrets(), failures)  # errors of the host may repeat a secret
-    event = ev.AttemptFailed(
-        state=turn.state.id, attempt=attempt, failures=tuple(shown), last=last
-    )
+    event = ev.AttemptFailed(state=turn.state.id, attempt=attempt, failures=tuple(shown), last=last)
     turn.emit(event)
 
 
@@ -158,9 +157,7 @@ def _ask_model(
         return None if turn.paused else LIMITED
     size = len(reply.text)
     if size > MAX_OUTPUT_CHARS:
-        reason = (
-            f"the answer has {size} characters; at most {MAX_OUTPUT_CHARS} are taken"
-        )
+        reason = f"the answer has {size} characters; at most {MAX_OUTPUT_CHARS} are taken"
         return Output(None, reason)
     value = output_of(reply.text)
     return Output(value, _EMPTY if value == "" else None)
@@ -249,7 +246,9 @@ def _record_execution(
         else:
             turn.emit(event)
     session = turn.session
-    for event in accept_host(turn.machine.keys, session.context, result.context, names=session.system_names()):
+    for event in accept_host(
+        turn.machine.keys, session.context, result.context, names=session.system_names()
+    ):
         turn.emit(event)
     _emit_changes(turn, ev.SharedSet, turn.session.shared, result.shared)
     _emit_changes(turn, ev.MemorySet, turn.session.memory, result.memory)
@@ -282,11 +281,7 @@ def _emit_changes(
 
 def _pause(turn: TurnState, asked: Mapping[str, Any], loop: Mapping[str, Any]) -> None:
     """Pause where a function asks a person."""
-    kind, what, call = (
-        asked.get("kind", "break"),
-        str(asked.get("what", "")),
-        asked.get("call"),
-    )
+    kind, what, call = (asked.get("kind", "break"), str(asked.get("what", "")), asked.get("call"))
     about = [*loop["about"], subject(kind, what, call)]
     turn.pause(
         kind=kind,
@@ -300,9 +295,7 @@ def _pause(turn: TurnState, asked: Mapping[str, Any], loop: Mapping[str, Any]) -
 # -- Key results -----------------------------------------------------------------------------------
 
 
-def _check(
-    turn: TurnState, output: Output
-) -> Generator[Effect, Result, Failures | Stop]:
+def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, Failures | Stop]:
     """Return the failed checks; none if the output is accepted. Return a Stop at a limit.
 
     A judge costs a call, so it is asked last, if all else passed.
@@ -348,11 +341,7 @@ def _failures(
             continue
         passed, reason = verdicts[check.name]
         shown = cut(reason, _REASON_CHARS)
-        turn.emit(
-            ev.KeyResultChecked(
-                name=check.name, passed=passed, by=check.by, reason=shown
-            )
-        )
+        turn.emit(ev.KeyResultChecked(name=check.name, passed=passed, by=check.by, reason=shown))
         if not passed:
             why = reason or check.description or "it does not hold"
             failed.append({"name": check.name, "reason": cut(why, _REASON_CHARS)})
@@ -405,18 +394,14 @@ def _by_judge(
 # -- The move that follows -------------------------------------------------------------------------
 
 
-def _routed(
-    turn: TurnState, function: str, output: Any
-) -> Generator[Effect, Result, Move | Stop]:
+def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | Stop]:
     """Return the move that a registered function picks, by its label or by its target.
 
     Return a Stop if the function failed, picked none or may not go there.
     """
     state = turn.state
     data = _check_data(turn, output)
-    result = yield PickRoute(
-        state=state.id, function=function, data=data, left=turn.time_left()
-    )
+    result = yield PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
     if not isinstance(result, Routed):
         raise TypeError(f"a route wants Routed, got {type(result).__name__}")
     turn.elapsed += result.seconds
@@ -428,9 +413,7 @@ def _routed(
     if error is None and label is not None and not moves:
         ways = ", ".join(move.on or move.target for move in state.moves) or "none"
         error = f"{function} picked {label!r:.100}; the ways from here are {ways}"
-    turn.emit(
-        ev.RoutePicked(state=state.id, function=function, label=label, error=error)
-    )
+    turn.emit(ev.RoutePicked(state=state.id, function=function, label=label, error=error))
     if error is not None:
         out = None if result.failed is None else _way_out(turn)
         return out or Stop("stuck")
@@ -443,9 +426,7 @@ def _picked(moves: Iterable[Move], label: str | None) -> tuple[Move, ...]:
     """Return the moves of a label, else those to a state of that name, else the default."""
     by_label = tuple(move for move in moves if move.on == label)
     by_target = tuple(move for move in moves if move.target == label)
-    return (
-        by_label or by_target or tuple(move for move in moves if move.on == "default")
-    )
+    return by_label or by_target or tuple(move for move in moves if move.on == "default")
 
 
 def _way_out(turn: TurnState) -> Move | Stop | None:
@@ -477,6 +458,4 @@ def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Sto
         return (yield from _routed(turn, route, output))
     if not moves:
         return Stop("passed")
-    return (yield from handlers.first_allowed(turn, labelled(moves, output))) or Stop(
-        "stuck"
-    )
+    return (yield from handlers.first_allowed(turn, labelled(moves, output))) or Stop("stuck")

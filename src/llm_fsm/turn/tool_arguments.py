@@ -28,9 +28,7 @@ class ArgumentsFault(ValueError):
     """The arguments of a call cannot be read or do not fit; the message is for the model."""
 
 
-def read_arguments(
-    text: str, schema: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Read the arguments object of a call. An empty text has no arguments.
 
     Args:
@@ -53,9 +51,7 @@ def read_arguments(
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ArgumentsFault(
-            'the arguments are not a JSON object such as {"name": "value"}'
-        )
+        raise ArgumentsFault('the arguments are not a JSON object such as {"name": "value"}')
     return value if schema is None else fitted(schema, with_json_read(schema, value))
 
 
@@ -248,9 +244,7 @@ def _read(text: str) -> Any:
         if value is None:
             raise ArgumentsFault(f"the arguments are not JSON: {error}") from error
     if not _is_finite(value):
-        raise ArgumentsFault(
-            "the arguments are not JSON: a number is not finite, or too large"
-        )
+        raise ArgumentsFault("the arguments are not JSON: a number is not finite, or too large")
     return all_mended(value) if may_be_halved(text) else value
 
 
@@ -259,9 +253,7 @@ def _decoded(text: str) -> Any:
     try:
         return decode(text.strip())
     except ReplyError as error:
-        raise ArgumentsFault(
-            str(error).replace("the reply is", "the arguments are")
-        ) from error
+        raise ArgumentsFault(str(error).replace("the reply is", "the arguments are")) from error
 
 
 def _is_finite(value: Any) -> bool:

@@ -20,13 +20,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.meant import meant_name
 from llm_fsm.session.memory import Memory
-from llm_fsm.session.messages import (
-    LLMMessage,
-    LLMRequest,
-    ModelReply,
-    ToolCall,
-    ToolSpec,
-)
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import agreement, failures, model
@@ -55,11 +49,7 @@ APPROVAL: Mapping[str, Any] = {
 }
 OUTCOME: Mapping[str, Any] = {
     "type": "object",
-    "properties": {
-        "repeat": {"const": True},
-        "result": {},
-        "error": {"type": "string"},
-    },
+    "properties": {"repeat": {"const": True}, "result": {}, "error": {"type": "string"}},
     "minProperties": 1,
     "maxProperties": 1,
     "additionalProperties": False,
@@ -134,9 +124,7 @@ class Loop:
     def take_up(self, document: Mapping[str, Any]) -> Loop:
         """Resume a stopped loop of the same kind from its JSON."""
         fault = "a paused loop cannot be read: "
-        messages = read(
-            document["messages"], tuple[LLMMessage, ...], fault + "messages"
-        )
+        messages = read(document["messages"], tuple[LLMMessage, ...], fault + "messages")
         self.request = replace(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
@@ -175,12 +163,8 @@ class Loop:
         """Put the results of the batch after the calls, in their order."""
         results: list[LLMMessage] = []
         for call in self.calls:
-            results.append(
-                LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id)
-            )
-        self.request = replace(
-            self.request, messages=(*self.request.messages, *results)
-        )
+            results.append(LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id))
+        self.request = replace(self.request, messages=(*self.request.messages, *results))
         self.calls = ()
 
     def content(self, id: str) -> str:
@@ -212,8 +196,13 @@ def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
     memory = buckets.SPECS if turn.state.definition.memory else ()
     if turn.host.tools is NO_TOOLS:
         return memory
-    # Providers refuse two tools of one name, and that of the memory runs (finding `taken-tool-name`).
-    own = [spec for spec in turn.tools.specs(turn.state.id) if not memory or spec.name not in buckets.NAMES]
+    # Providers refuse two tools of one name, and that of the memory runs (finding
+    # `taken-tool-name`).
+    own = [
+        spec
+        for spec in turn.tools.specs(turn.state.id)
+        if not memory or spec.name not in buckets.NAMES
+    ]
     return (*own, *memory)
 
 
@@ -289,15 +278,10 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
         else:
             ready[call.id] = _planned(turn, loop, call, arguments)
     for planned in ready.values():
-        if (
-            turn.tools.policies[planned.name].approval
-            and planned.id not in loop.answers
-        ):
+        if turn.tools.policies[planned.name].approval and planned.id not in loop.answers:
             _pause_at(turn, loop, "approval", planned.id, APPROVAL)
             return False
-    allowed = tuple(
-        planned for planned in ready.values() if _is_allowed(turn, loop, planned)
-    )
+    allowed = tuple(planned for planned in ready.values() if _is_allowed(turn, loop, planned))
     results = yield from _results(turn, allowed)
     for call in loop.calls:
         if call.id in own:
@@ -326,9 +310,7 @@ def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
     return turn.state.definition.memory and call.name in buckets.NAMES
 
 
-def _accepted_arguments(
-    turn: TurnState, loop: Loop, call: ToolCall
-) -> Mapping[str, Any] | None:
+def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
     """Return the arguments of a call that may run; None if it is refused."""
     reason = None
     if not _is_memory_call(turn, call):
@@ -427,9 +409,7 @@ def _is_allowed(turn: TurnState, loop: Loop, planned: PlannedCall) -> bool:
     return False
 
 
-def _record_result(
-    turn: TurnState, loop: Loop, planned: PlannedCall, result: ToolResult
-) -> None:
+def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: ToolResult) -> None:
     """Record one result, and write the tool's output."""
     if result.unknown:
         loop.done[planned.id] = {"unknown": planned.key}
@@ -530,18 +510,14 @@ def _unanswered(loop: Loop) -> Iterator[ToolCall]:
     return (call for call in loop.calls if call.id not in loop.answers)
 
 
-def _pause_at(
-    turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]
-) -> None:
+def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
     """Pause at one call of the batch."""
     call = loop.call(id)
     arguments = read_arguments(call.arguments)
     shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": arguments}
     if "value" in loop.done.get(id, {}):
         shown["result"] = loop.done[id]["value"]
-    turn.pause(
-        kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict()
-    )
+    turn.pause(kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict())
 
 
 def take_answer(
@@ -562,9 +538,7 @@ def take_answer(
         _write_output(turn, name, value, "answer")
 
 
-def _take_outcome(
-    turn: TurnState, loop: Loop, call: Mapping[str, Any], value: Any
-) -> None:
+def _take_outcome(turn: TurnState, loop: Loop, call: Mapping[str, Any], value: Any) -> None:
     """Take a person's word on a call with an unknown outcome: repeat it, or its result or error."""
     id, name = call["id"], call["name"]
     del loop.done[id]
@@ -592,6 +566,4 @@ def _take_outcome(
 
 def memory_of(document: Mapping[str, Any]) -> Memory:
     """Return the buckets of a session's memory, which holds the background as well."""
-    return Memory.from_dict(
-        {key: text for key, text in document.items() if key.isdecimal()}
-    )
+    return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})

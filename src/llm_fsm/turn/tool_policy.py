@@ -53,9 +53,7 @@ class ToolPolicy:
     timeout: float | None = None
     scope: tuple[str, ...] | None = None
     acts: bool = False
-    fits: Callable[[Mapping[str, Any]], str | None] | None = field(
-        default=None, compare=False
-    )
+    fits: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -116,9 +114,7 @@ class AvailableTools:
         """Return the tools of the definition at work; "" is the one that was started."""
         return self.flows.get(flow, NO_TOOLS) if flow else self
 
-    def beside(
-        self, flow: str, state: str, policies: Sequence[ToolPolicy]
-    ) -> AvailableTools:
+    def beside(self, flow: str, state: str, policies: Sequence[ToolPolicy]) -> AvailableTools:
         """Return these tools and, in one state of a definition, further ones."""
         own = self.of(flow)
         added = {policy.name: policy for policy in policies}

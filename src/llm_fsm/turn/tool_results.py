@@ -25,9 +25,7 @@ _MORE = "more, or contains itself"
 _LEAST = 200
 """Characters below which nothing is shortened: the marks need room themselves."""
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), allow_nan=False
-).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class ResultFault(ValueError):
@@ -199,9 +197,7 @@ def shortened(value: Any, limit: int = SHORT) -> Any:
     objects keep their first members. A last member gives the number of missing ones.
     """
     if limit < _LEAST:
-        raise ValueError(
-            f"a result is shortened to {_LEAST} characters or more, not {limit}"
-        )
+        raise ValueError(f"a result is shortened to {_LEAST} characters or more, not {limit}")
     if _size(value) <= limit:
         return value
     if isinstance(value, str):
@@ -268,9 +264,7 @@ def _beginning(value: Any, limit: int) -> Any:
     return members
 
 
-def _first(
-    members: list[tuple[str, Any]], limit: int, *, named: bool
-) -> list[tuple[str, Any]]:
+def _first(members: list[tuple[str, Any]], limit: int, *, named: bool) -> list[tuple[str, Any]]:
     """Return the first members that fit; the last one may be shortened. `named`: the members of an
     object.
     """

@@ -1,4 +1,6 @@
-"""The moves that a run makes by itself: through autos, deciding states and tasks, to the first state that waits."""
+"""The moves that a run makes by itself: through autos, deciding states and tasks, to the first
+state that waits.
+"""
 
 from __future__ import annotations
 
@@ -41,25 +43,27 @@ def follow(
 ) -> Generator[Effect, Result, Arrival]:
     """Make a move that the user wants, and go on to where it comes to rest.
 
-    It does not lead straight back to the question that it left, unless the message answers the new one.
+    It does not lead straight back to the question that it left, unless the message answers the new
+    one.
     """
     left = turn.here
     arrival = yield from enter(turn, move, by, given)
     told = {key for key, (number, _) in turn.session.origins.items() if number == turn.session.turn}
-    asked = frozenset() if arrival.back or not told.isdisjoint(turn.state.collects) or move.returns else {left}
+    asked = (
+        frozenset()
+        if arrival.back or not told.isdisjoint(turn.state.collects) or move.returns
+        else {left}
+    )
     return (yield from settle(turn, arrival, asked=frozenset(asked)))
 
 
 def settle(
-    turn: TurnState,
-    arrival: Arrival = ORDINARY,
-    *,
-    step: bool = False,
-    asked: Places = frozenset(),
+    turn: TurnState, arrival: Arrival = ORDINARY, *, step: bool = False, asked: Places = frozenset()
 ) -> Generator[Effect, Result, Arrival]:
     """Go on to the first state that waits, for the user or for an answer, and say its fixed reply.
 
-    Every way of arriving in a state that talks ends here: `rest.way_on` decides whether the state asks.
+    Every way of arriving in a state that talks ends here: `rest.way_on` decides whether the state
+    asks.
 
     Args:
         turn: The turn, after a move.
@@ -106,14 +110,21 @@ def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, N
     def known() -> Move | None:
         return way_on(turn.root, turn.session, asked)
 
-    for following in next_steps(turn.state, called=bool(turn.session.stack), opens=opens, known=known):
-        if not isinstance(following, Enter) or (yield from handlers.vetoed(turn, following.move)) is None:
+    for following in next_steps(
+        turn.state, called=bool(turn.session.stack), opens=opens, known=known
+    ):
+        if (
+            not isinstance(following, Enter)
+            or (yield from handlers.vetoed(turn, following.move)) is None
+        ):
             return following
     return Rest()
 
 
 def _perform(turn: TurnState, following: NextStep) -> Generator[Effect, Result, Arrival | None]:
-    """Perform a step and return how the run came to the next state; None if its work waits for an answer."""
+    """Perform a step and return how the run came to the next state; None if its work waits for an
+    answer.
+    """
     state = turn.state
     match following:
         case Enter(move, known=True):
@@ -149,7 +160,9 @@ def _rest(turn: TurnState) -> None:
         response.say_fixed(turn)
 
 
-def move_or_stop(turn: TurnState, outcome: Move | Stop, by: str) -> Generator[Effect, Result, Arrival]:
+def move_or_stop(
+    turn: TurnState, outcome: Move | Stop, by: str
+) -> Generator[Effect, Result, Arrival]:
     """Make the move that some work led to, or stop. A flow that has passed comes back instead."""
     if isinstance(outcome, Move):
         return (yield from enter_counted(turn, outcome, by))
@@ -209,7 +222,8 @@ def enter(
     else:
         if move.returns and not turn.session.is_in(move.target):
             _leave_open(turn, move.target, move.caller)
-        if move.pointer == HANDOVER:  # a person goes on there: nobody comes back to what was left open
+        # a person goes on there: nobody comes back to what was left open
+        if move.pointer == HANDOVER:
             while turn.session.stack and turn.session.stack[-1].in_place:
                 subflows.leave(turn, "handover")
         note_yes(turn, move)
@@ -224,7 +238,9 @@ def enter(
         )
     if given:
         yield from apply_update(turn, given)
-    yield from _on_entering(turn, move.assignment, None if place is not None else turn.state.assignment)
+    yield from _on_entering(
+        turn, move.assignment, None if place is not None else turn.state.assignment
+    )
     response.say_on_the_way(turn)
     return arrival
 
@@ -245,7 +261,9 @@ def _on_entering(turn: TurnState, *assigned: Assignment | None, kept: Container[
 
 
 def _answers_at_once(turn: TurnState, move: Move) -> bool:
-    """Return true for a digression that is told of at once, which leaves its state for no further message."""
+    """Return true for a digression that is told of at once, which leaves its state for no further
+    message.
+    """
     there = turn.machine.states.get(move.target) if move.caller is None else None
     return move.returns and there is not None and there.kind == "final"
 
@@ -272,11 +290,15 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
 
 
 def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arrival]:
-    """Go on the way, unless an answer that was changed meanwhile leads back to where it is decided again."""
+    """Go on the way, unless an answer that was changed meanwhile leads back to where it is decided
+    again.
+    """
     session, reopened = turn.session, Arrival(frame=frame, back=True)
     # Keys with an underscore are of the machine, so the user has corrected none of them.
     changed = tuple(
-        key for key, value in frame.before.items() if session.context.get(key) != value and not key.startswith("_")
+        key
+        for key, value in frame.before.items()
+        if session.context.get(key) != value and not key.startswith("_")
     )
     if not changed or not turn.has("correct"):
         return reopened
@@ -289,7 +311,9 @@ def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arri
 
 def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, Result, bool]:
     """Reconsider the definitions that wait: where one of them is led another way, its flow is left."""
-    for place, changed, found in outside(turn.root, before, turn.session) if turn.has("correct") else ():
+    for place, changed, found in (
+        outside(turn.root, before, turn.session) if turn.has("correct") else ()
+    ):
         if found is not None:
             # What waits above that definition belongs to the flow that the correction ends.
             while len(turn.session.stack) > place:
@@ -299,7 +323,9 @@ def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, R
     return False
 
 
-def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, named: bool, last: str = "") -> Run:
+def turn_back(
+    turn: TurnState, found: Correction, changed: tuple[str, ...], *, named: bool, last: str = ""
+) -> Run:
     """Go to where the way is decided again, without what was collected on the way no longer taken.
 
     `last`: the transition out of the current state, if that is done with.
@@ -308,7 +334,9 @@ def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, n
     dropped = tuple(key for key in found.dropped if key in context)
     path = turn.session.path + (((here, last),) if last else ())
     cut = tuple(dropwhile(lambda step: step[0] != found.state, path))
-    turn.emit(ev.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped, cut=cut))
+    turn.emit(
+        ev.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped, cut=cut)
+    )
     if dropped:
         turn.emit(ev.ContextSet(source="model", removed=dropped))
     turn.emit(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
@@ -322,7 +350,9 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
     if skipped:
         turn.emit(ev.ContextSet(source="user", removed=skipped))
     if state != turn.session.state:
-        turn.emit(ev.StateEntered(state=state, previous=turn.session.state, by="back", on_path=True))
+        turn.emit(
+            ev.StateEntered(state=state, previous=turn.session.state, by="back", on_path=True)
+        )
         yield from _on_entering(turn, turn.state.assignment)
 
 
@@ -355,7 +385,8 @@ def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, Arrival]:
             return (yield from _reconsider(turn, frame))
         place = _place_after_return(session.stack, entrance, place)
         if place in turn.session.open_frames():
-            # The last return led to a state beside the place. It is left for the place, and stays open.
+            # The last return led to a state beside the place. It is left for the place, and stays
+            # open.
             _leave_open(turn)
     return (yield from _reconsider(turn, _come_back_to(turn, place)))
 
@@ -375,18 +406,34 @@ def _come_back_to(turn: TurnState, place: int) -> Frame:
     """Come back to a place on the stack that a digression left open, whatever lies above it."""
     frame = turn.session.stack[place]
     state, here = frame.saved["state"], turn.session.state
-    turn.emit(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place, history=True))
+    turn.emit(
+        ev.FlowReturned(
+            kind="digression", state=state, ended=here, how="resumed", frame=place, history=True
+        )
+    )
     return frame
 
 
 def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -> None:
-    """Put the current state on the stack, to come back to. `entered`: the digression that begins; see `Frame`."""
-    here, asked, wanted = turn.session.state, response.last_question(turn.session), response.keys_asked_for(turn)
+    """Put the current state on the stack, to come back to. `entered`: the digression that begins;
+    see `Frame`.
+    """
+    here, asked, wanted = (
+        turn.session.state,
+        response.last_question(turn.session),
+        response.keys_asked_for(turn),
+    )
     if caller is not None:
         subflows.keep_secrets(turn)
     turn.emit(
         ev.FlowPushed(
-            kind="digression", state=here, entered=entered, asked=asked, wanted=wanted, caller=caller, history=True
+            kind="digression",
+            state=here,
+            entered=entered,
+            asked=asked,
+            wanted=wanted,
+            caller=caller,
+            history=True,
         )
     )
 
@@ -394,7 +441,15 @@ def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -
 def _repeats(turn: TurnState, state: str, given: Any) -> bool:
     """Return true, and note it, when this task made the same of the same before: no progress."""
     session = turn.session
-    whole = [session.flow, state, session.context, given, session.input, session.memory, session.shared]
+    whole = [
+        session.flow,
+        state,
+        session.context,
+        given,
+        session.input,
+        session.memory,
+        session.shared,
+    ]
     digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
     if digest in turn.work_seen:
         turn.emit(ev.LimitReached(limit="no_progress", value=1))

@@ -1,6 +1,7 @@
 """The state of a turn under way: the session, the events, what will be said, and what was used.
 
-Every function of a turn takes a `TurnState` first. `emit` is the only way in which the session changes.
+Every function of a turn takes a `TurnState` first. `emit` is the only way in which the session
+changes.
 """
 
 from __future__ import annotations
@@ -98,9 +99,10 @@ LIMITED = Stop("limited", ends=False)
 class Arrival(NamedTuple):
     """The way in which the run came to the state where it is.
 
-    `frame` is the place that a digression came back to. `back` is true after such a return, also if an answer that
-    had changed led to an earlier state instead. `passed` is true if states were passed whose questions were answered.
-    `stop` says why the run goes no further; None if it goes on, or waits for the user or for an answer.
+    `frame` is the place that a digression came back to. `back` is true after such a return, also if
+    an answer that had changed led to an earlier state instead. `passed` is true if states were
+    passed whose questions were answered. `stop` says why the run goes no further; None if it goes
+    on, or waits for the user or for an answer.
     """
 
     frame: Frame | None = None
@@ -122,9 +124,11 @@ TURNED_BACK = Arrival(back=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCapabilities:
-    """The means of a host in every turn: the points that have handlers, its tools, whether summaries are wanted.
+    """The means of a host in every turn: the points that have handlers, its tools, whether
+    summaries are wanted.
 
-    `form_of`: the form of a reply that the model of this name takes; None is the machine's own model.
+    `form_of`: the form of a reply that the model of this name takes; None is the machine's own
+        model.
     """
 
     points: frozenset[Point] = frozenset()
@@ -140,9 +144,9 @@ BARE_HOST = HostCapabilities()
 class TurnState:
     """One turn under way.
 
-    `root` is the machine that was started; `machine` and `state` are the machine at work now and its current state.
-    `usage`, `elapsed`, `tool_calls` and `auto_steps` count what this turn uses of the limits. `spent_before` is what
-    the run used earlier.
+    `root` is the machine that was started; `machine` and `state` are the machine at work now and
+    its current state. `usage`, `elapsed`, `tool_calls` and `auto_steps` count what this turn uses
+    of the limits. `spent_before` is what the run used earlier.
     """
 
     root: CompiledMachine
@@ -162,7 +166,9 @@ class TurnState:
     left_secrets: frozenset[str] = frozenset()
     """Secret values of flows that this turn has left."""
     given_secrets: frozenset[str] = frozenset()
-    """Every value that this turn was given for a secret key, and that it replaced, refused or removed."""
+    """Every value that this turn was given for a secret key, and that it replaced, refused or
+    removed.
+    """
     fallback: bool = False
     call_namespace: tuple[str, float] | None = None
     """Start of the idempotency keys of tool calls. None: the conversation and its turn."""
@@ -181,7 +187,9 @@ class TurnState:
         return copy
 
     def reset(self, session: Session) -> None:
-        """Go on from this session. Before a conversation has begun, the plan is that of the initial state."""
+        """Go on from this session. Before a conversation has begun, the plan is that of the initial
+        state.
+        """
         self.session = session
         self.machine = machine = self.root.of(session)
         self.state = machine.states[session.state or machine.definition.initial_state]
@@ -189,10 +197,13 @@ class TurnState:
     def emit(self, event: ev.Event) -> None:
         """Record an event and apply it to the session.
 
-        A change of the context is recorded as far as the rules of `x-valid` allow it, whoever made it.
+        A change of the context is recorded as far as the rules of `x-valid` allow it, whoever made
+        it.
         """
         if type(event) is ev.ContextSet and self.machine.keys.rules:
-            upheld = uphold(self.machine.keys, self.session.context, event, self.session.system_names())
+            upheld = uphold(
+                self.machine.keys, self.session.context, event, self.session.system_names()
+            )
             if upheld != (event,):
                 for part in upheld:
                     self.emit(part)
@@ -228,7 +239,9 @@ class TurnState:
         elif isinstance(event, ev.FlowReturned):
             self.outdated |= keys.made_of.keys() - after.context.keys()
 
-    def say(self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: Message) -> None:
+    def say(
+        self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: Message
+    ) -> None:
         """Say something after all that was said in this turn."""
         self.said = (*self.said, Part(kind, text))
 
@@ -246,7 +259,8 @@ class TurnState:
         return None
 
     def so_far(self, words: str) -> str:
-        """Return the text of the turn when these words of the message that is still arriving are there.
+        """Return the text of the turn when these words of the message that is still arriving are
+        there.
 
         It is without them as long as they may repeat earlier ones.
         """
@@ -258,7 +272,9 @@ class TurnState:
         return "\n\n".join(texts)
 
     def has(self, pattern: str) -> bool:
-        """Return True when a repair pattern is switched on, as a piece or as a state of the definition's own."""
+        """Return True when a repair pattern is switched on, as a piece or as a state of the
+        definition's own.
+        """
         return pattern in self.machine.patterns or pattern in self.machine.own_patterns
 
     @property
@@ -289,7 +305,9 @@ class TurnState:
             self.given_secrets |= {*texts_in(secret)}
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the values of secret keys known now, given in this turn or left with a flow, longest first."""
+        """Return the values of secret keys known now, given in this turn or left with a flow,
+        longest first.
+        """
         known = self.machine.keys.secret_values(self.session.context)
         if not (self.left_secrets or self.given_secrets or self.session.secrets):
             return known
@@ -297,15 +315,20 @@ class TurnState:
         return tuple(sorted(found, key=len, reverse=True))
 
     def record_secrets(self) -> None:
-        """Record the values of secret keys that this turn leaves behind, so that no later one shows them."""
-        given = self.given_secrets - self.left_secrets  # a flow that was left keeps nothing in the session
+        """Record the values of secret keys that this turn leaves behind, so that no later one shows
+        them.
+        """
+        # a flow that was left keeps nothing in the session
+        given = self.given_secrets - self.left_secrets
         if not given:
             return
         session = self.session
         contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
         held: set[str] = {*session.secrets, DOTS}
         for context in contexts:
-            held.update(texts_in(value for key, value in context.items() if self.root.is_secret(key)))
+            held.update(
+                texts_in(value for key, value in context.items() if self.root.is_secret(key))
+            )
         lost = given - held
         if lost:
             self.emit(ev.SecretsGiven(texts=tuple(sorted(lost))))
@@ -320,14 +343,21 @@ class TurnState:
             # Both forms of one secret come before the next secret, which may be a part of them.
             forms[secret] = None
             forms[escaped(secret)[1:-1]] = None
-        return tuple(structs.replace(message, content=redacted(forms, message.content)) for message in messages)
+        return tuple(
+            structs.replace(message, content=redacted(forms, message.content))
+            for message in messages
+        )
 
     def used(self) -> dict[str, float]:
         """Return what the run has used of each limit, earlier turns included."""
-        return {name: spent(self) + self.spent_before.get(name, 0) for name, spent in _SPENT.items()}
+        return {
+            name: spent(self) + self.spent_before.get(name, 0) for name, spent in _SPENT.items()
+        }
 
     def reached_limit(self) -> tuple[str, float] | None:
-        """Return the limit that forbids another model call or function, by name and value; None if none does."""
+        """Return the limit that forbids another model call or function, by name and value; None if
+        none does.
+        """
         for name, most in self.machine.bounds:
             spent = _SPENT[name](self) + self.spent_before.get(name, 0)
             if spent >= (most - TICK if name == "seconds" else most):

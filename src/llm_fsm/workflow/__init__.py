@@ -1,8 +1,9 @@
 """Workflows in Python whose states prove their work before the next one begins.
 
-You write states and transitions. `compile.py` turns them into a definition of tasks, and `workflow.py` runs it on the
-engine. `state.py` and `context.py` have the values that you write and read. `schema.py` reads and writes JSON and
-Python. `ooda.py` is a loop over a state's model. Open `workflow.py` first.
+You write states and transitions. `compile.py` turns them into a definition of tasks, and
+`workflow.py` runs it on the engine. `state.py` and `context.py` have the values that you write and
+read. `schema.py` reads and writes JSON and Python. `ooda.py` is a loop over a state's model. Open
+`workflow.py` first.
 """
 
 from llm_fsm.workflow.bound_llm import BoundLLM

@@ -22,7 +22,9 @@ class BoundLLM:
         state: The state whose tools it has.
     """
 
-    def __init__(self, adapter: Any, llm: BoundModel | SyncModel | Sequence[Any], state: str = "") -> None:
+    def __init__(
+        self, adapter: Any, llm: BoundModel | SyncModel | Sequence[Any], state: str = ""
+    ) -> None:
         self.adapter = adapter
         self._llm = llm
         self._state = state
@@ -89,7 +91,10 @@ class BoundLLM:
             ModelError: The model failed.
         """
         question = Question(
-            messages=[LLMMessage("system", str(system_prompt)), LLMMessage("user", str(user_message))],
+            messages=[
+                LLMMessage("system", str(system_prompt)),
+                LLMMessage("user", str(user_message)),
+            ],
             tools=True,
             functions=[read_tool(tool) for tool in tools],
             rounds=max_iterations,
@@ -108,7 +113,9 @@ class BoundLLM:
         except Break as stop:
             raise _broken(stop, self._state) from stop
 
-    async def _waited(self, llm: BoundModel, question: Question, read: Callable[[ModelReply], Any]) -> Any:
+    async def _waited(
+        self, llm: BoundModel, question: Question, read: Callable[[ModelReply], Any]
+    ) -> Any:
         try:
             return read(await llm.ask(question))
         except Break as stop:

@@ -74,7 +74,8 @@ def compile_states(
     Args:
         objective: The objective of the workflow.
         states: Name to state.
-        transitions: Name to the next state: a name, None, {label: name}, or a function of the output.
+        transitions: Name to the next state: a name, None, {label: name}, or a function of the
+            output.
         initial: The state to begin in.
         checks: Returns the key results of a state, each with the function that it names.
         execute: Returns the function of a state that does its work.
@@ -95,7 +96,9 @@ def compile_states(
         rows[end] = {"kind": "final"}
     for name in transitions:
         if name not in states:
-            raise WorkflowError(f"transitions name the state {name!r}; {suggestion(name, states, 'the states are')}")
+            raise WorkflowError(
+                f"transitions name the state {name!r}; {suggestion(name, states, 'the states are')}"
+            )
     made.document = {
         "name": objective or "workflow",
         "description": objective,
@@ -114,7 +117,11 @@ def _row(
     checks: Callable[[StateSpec], list[tuple[dict[str, Any], Callable[..., Any] | None]]],
     execute: Callable[[StateSpec], Callable[..., Any]],
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": "task", "purpose": spec.objective, "max_retries": spec.max_retries}
+    row: dict[str, Any] = {
+        "kind": "task",
+        "purpose": spec.objective,
+        "max_retries": spec.max_retries,
+    }
     if spec.execute is not run_objective:
         row["execute"] = f"execute {name}"
         made.functions[row["execute"]] = execute(spec)
@@ -151,17 +158,24 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
         return {}
     if isinstance(target, str):
         return {"transitions": [{"target_state": to(target)}]}
-    if isinstance(target, Mapping) and not all(one is None or one in made.ids for one in target.values()):
+    if isinstance(target, Mapping) and not all(
+        one is None or one in made.ids for one in target.values()
+    ):
         target = _labelled(target)  # an unused label may have an unknown target
     if isinstance(target, Mapping):
-        return {"transitions": [{"target_state": to(one), "on": label} for label, one in target.items()]}
+        return {
+            "transitions": [{"target_state": to(one), "on": label} for label, one in target.items()]
+        }
     if not callable(target):
         raise WorkflowError(
             f"what follows state {name!r} is a name, None, a dict of labels or a function, not {target!r:.100}"
         )
     route = f"route {name}"
     made.functions[route] = _route(name, target, made.ids)
-    return {"route": route, "transitions": [{"target_state": to(one), "on": one} for one in made.ids]}
+    return {
+        "route": route,
+        "transitions": [{"target_state": to(one), "on": one} for one in made.ids],
+    }
 
 
 def _labelled(ways: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -187,7 +201,9 @@ def _route(name: str, pick: Callable[[Any], Any], ids: Mapping[str, str]) -> Cal
             raise OwnError(error) from error
         if label is not None and label not in ids:
             known = suggestion(str(label), ids, "the states are")
-            raise OwnError(WorkflowError(f"the function after state {name!r} picked {label!r}; {known}"))
+            raise OwnError(
+                WorkflowError(f"the function after state {name!r} picked {label!r}; {known}")
+            )
         return label
 
     return route

@@ -1,9 +1,9 @@
 """The exceptions of a workflow, beside the errors of models and stores.
 
-    ExecutionBreak      not an error: the run waits for an answer
-    └── WaitForInput    the same, for a tool that asks the user
-    WorkflowError       the workflow cannot continue as it is written
-    └── MaxRetriesExceeded  no attempt of a state passed its key results
+ExecutionBreak      not an error: the run waits for an answer
+└── WaitForInput    the same, for a tool that asks the user
+WorkflowError       the workflow cannot continue as it is written
+└── MaxRetriesExceeded  no attempt of a state passed its key results
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class MaxRetriesExceeded(WorkflowError):
         self.max_retries = max_retries
         self.feedback = feedback
         attempts = "1 attempt" if max_retries == 0 else f"{max_retries + 1} attempts"
-        super().__init__(f"state {state_name!r} did not pass in {attempts}: {feedback or 'no reason given'}")
+        super().__init__(
+            f"state {state_name!r} did not pass in {attempts}: {feedback or 'no reason given'}"
+        )
 
 
 class OwnError(LLMFSMError):

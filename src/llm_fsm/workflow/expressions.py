@@ -1,7 +1,7 @@
 """Turn checks that are short Python expressions into JsonLogic over {output}.
 
-Only a fixed list of harmless syntax is read, and nothing is ever evaluated. If Python would raise for a value of
-another type, the rule is false.
+Only a fixed list of harmless syntax is read, and nothing is ever evaluated. If Python would raise
+for a value of another type, the rule is false.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from typing import Any
 Logic = Any
 
 _ORDER: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_EQUAL: dict[type[ast.cmpop], str] = {ast.Eq: "===", ast.NotEq: "!==", ast.Is: "===", ast.IsNot: "!=="}
+_EQUAL: dict[type[ast.cmpop], str] = {
+    ast.Eq: "===",
+    ast.NotEq: "!==",
+    ast.Is: "===",
+    ast.IsNot: "!==",
+}
 _SUMS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Mod: "%"}
 
 
@@ -50,11 +55,23 @@ def _source_of(function: Callable[..., Any]) -> ast.Lambda | None:
     if not isinstance(code, CodeType) or code.co_freevars:
         return None
     try:
-        tree = ast.parse("".join(linecache.getlines(inspect.getfile(function), getattr(function, "__globals__", None))))
+        tree = ast.parse(
+            "".join(
+                linecache.getlines(
+                    inspect.getfile(function), getattr(function, "__globals__", None)
+                )
+            )
+        )
     except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
         return None
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno]
-    alike = [node for node in found if _code_of(node) == (code.co_code, code.co_consts, code.co_names)]
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    alike = [
+        node for node in found if _code_of(node) == (code.co_code, code.co_consts, code.co_names)
+    ]
     return alike[0] if alike else None
 
 
@@ -84,12 +101,19 @@ class _ExpressionReader:
         """Return an expression that is true or false."""
         match node:
             case ast.BoolOp(op, values):
-                return {"and" if isinstance(op, ast.And) else "or": [self.truth(value) for value in values]}
+                return {
+                    "and" if isinstance(op, ast.And) else "or": [
+                        self.truth(value) for value in values
+                    ]
+                }
             case ast.UnaryOp(ast.Not(), operand):
                 return {"!": [self.truth(operand)]}
             case ast.Compare(left, ops, comparators):
                 sides = [left, *comparators]
-                parts = [self.compared(sides[place], op, sides[place + 1]) for place, op in enumerate(ops)]
+                parts = [
+                    self.compared(sides[place], op, sides[place + 1])
+                    for place, op in enumerate(ops)
+                ]
                 return parts[0] if len(parts) == 1 else {"and": parts}
             case ast.Call(ast.Attribute(text, "startswith"), [piece], []):
                 return {"matches": [self.text(text), f"^{re.escape(_constant(piece))}"]}
@@ -107,7 +131,9 @@ class _ExpressionReader:
 
     def value(self, node: ast.expr) -> Logic:
         """Read any value."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
+        if isinstance(node, ast.Constant) and isinstance(
+            node.value, str | int | float | bool | None
+        ):
             return node.value
         return self.path(node) or self.numeric(node) or self.textual(node)
 
@@ -149,7 +175,9 @@ class _ExpressionReader:
             case ast.Call(ast.Name("str"), [written], []):
                 found = self.path(written)
                 if found is not None:
-                    return self.guarded({"or": [_is_text(found), _is_number(found)]}, {"cat": [found]})
+                    return self.guarded(
+                        {"or": [_is_text(found), _is_number(found)]}, {"cat": [found]}
+                    )
             case ast.Call(ast.Attribute(text, "lower"), [], []):
                 return {"lower": [self.text(text)]}
         raise _CannotSay
@@ -159,9 +187,8 @@ class _ExpressionReader:
         steps: list[str] = []
         while not isinstance(node, ast.Name):
             match node:
-                case (
-                    ast.Subscript(whole, ast.Constant(str(key)))
-                    | ast.Call(ast.Attribute(whole, "get"), [ast.Constant(str(key))], [])
+                case ast.Subscript(whole, ast.Constant(str(key))) | ast.Call(
+                    ast.Attribute(whole, "get"), [ast.Constant(str(key))], []
                 ) if "." not in key:
                     steps.append(key)
                     node = whole

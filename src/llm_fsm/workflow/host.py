@@ -32,10 +32,11 @@ LIMITS = {"auto_steps": 1000, "llm_calls": 1000, "tool_calls": 1000}
 
 
 class WorkflowHost:
-    """Runs one definition for callers with and without an event loop. Each kind has its own machine, made on first use.
+    """Runs one definition for callers with and without an event loop. Each kind has its own
+    machine, made on first use.
 
-    `functions` and `model` must not refer to the object that holds the host, but by a weak reference. Then the
-    machines are closed as soon as that object is dropped.
+    `functions` and `model` must not refer to the object that holds the host, but by a weak
+    reference. Then the machines are closed as soon as that object is dropped.
 
     Args:
         document: The definition as JSON data.
@@ -57,11 +58,18 @@ class WorkflowHost:
     ) -> None:
         self._document = document
         self._functions = functions
-        self._options = {"tools": tools, "model": ClientModel(model), "timeout": CALL_SECONDS, **options}
+        self._options = {
+            "tools": tools,
+            "model": ClientModel(model),
+            "timeout": CALL_SECONDS,
+            **options,
+        }
         self._options["store"] = resolve_store(store)
 
     def wait(self, work: Work[T]) -> T:
-        """Do work with the machine, for a caller without an event loop. The exceptions of its functions are raised."""
+        """Do work with the machine, for a caller without an event loop. The exceptions of its
+        functions are raised.
+        """
         machine = self._sync
         try:
             return machine._portal.run(work(machine._machine))
@@ -108,9 +116,20 @@ def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelR
         ExecutionBreak: A tool waits for an answer.
         ModelError: The model failed.
     """
-    state = {"kind": "task", "execute": "execute", "max_retries": 0, "tools": [tool.name for tool in tools]}
+    state = {
+        "kind": "task",
+        "execute": "execute",
+        "max_retries": 0,
+        "tools": [tool.name for tool in tools],
+    }
     named = {tool.name: {"registered": tool.name} for tool in tools}
-    document = {"name": "once", "initial_state": "once", "tools": named, "limits": LIMITS, "states": {"once": state}}
+    document = {
+        "name": "once",
+        "initial_state": "once",
+        "tools": named,
+        "limits": LIMITS,
+        "states": {"once": state},
+    }
     found: list[ModelReply] = []
 
     def body(ctx: Workbench) -> None:
@@ -118,7 +137,9 @@ def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelR
         found.append(ctx.llm.ask(question))
 
     functions = {"execute": task_function(body, None, "once")}
-    host = WorkflowHost(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory")
+    host = WorkflowHost(
+        document, functions, ToolRegistry(tools), lambda _request: adapter, "memory"
+    )
     try:
         turn = host.wait(lambda machine: machine.run())
     finally:
@@ -131,8 +152,8 @@ def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelR
 def task_function(body: Callable[[Workbench], Any], work: Function | None, state: str) -> Function:
     """Return a function for `execute` around a body of the host.
 
-    Its own exceptions pass through the engine as `OwnError`, and its output must be JSON. `work` is the host's own
-    function, which shows if the body is async.
+    Its own exceptions pass through the engine as `OwnError`, and its output must be JSON. `work` is
+    the host's own function, which shows if the body is async.
     """
 
     def settled(ctx: Workbench, output: Any) -> Any:
@@ -141,12 +162,18 @@ def task_function(body: Callable[[Workbench], Any], work: Function | None, state
         try:
             return output_value(text_of(output))
         except ResultFault as fault:
-            raise OwnError(WorkflowError(f"state {state!r}: the output cannot be kept: {fault}")) from fault
+            raise OwnError(
+                WorkflowError(f"state {state!r}: the output cannot be kept: {fault}")
+            ) from fault
 
     def failed(ctx: Workbench, error: Exception) -> BaseException:
         if ctx.broke is not None:
             return ctx.broke
-        return error if isinstance(error, LLMFSMError | Break | RunLimit) else OwnError(_outer(error, state))
+        return (
+            error
+            if isinstance(error, LLMFSMError | Break | RunLimit)
+            else OwnError(_outer(error, state))
+        )
 
     def plain(ctx: Workbench) -> Any:
         try:
@@ -174,6 +201,8 @@ def _outer(error: Exception, state: str) -> Exception:
         f"a machine inside state {state!r} waits for an answer to {error.tool_name!r} in its state {error.state!r}; "
         "this cannot be resumed from outside: save the memory of the machine inside, and answer there"
     )
-    found = ExecutionBreak(error.tool_name, error.result, state=state, call=error.call, resumable=False, message=said)
+    found = ExecutionBreak(
+        error.tool_name, error.result, state=state, call=error.call, resumable=False, message=said
+    )
     found.__cause__ = error
     return found

@@ -1,4 +1,6 @@
-"""Observe, orient, decide, act: a loop over the model of one state, and the same loop as a workflow."""
+"""Observe, orient, decide, act: a loop over the model of one state, and the same loop as a
+workflow.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,15 @@ _ASKED = {
     f"begin your report with {DONE!r} and give the final answer.",
 }
 
-def run_ooda(ctx: ExecutionContext, task: str, tools: Sequence[Any] | None = None, max_cycles: int = 5) -> Any:
-    """Work on a task inside a state's function, in cycles of observing, orienting, deciding and acting.
 
-    Every call goes through `ctx.llm`, so it is on record and limited. Each phase is reported as progress.
+def run_ooda(
+    ctx: ExecutionContext, task: str, tools: Sequence[Any] | None = None, max_cycles: int = 5
+) -> Any:
+    """Work on a task inside a state's function, in cycles of observing, orienting, deciding and
+    acting.
+
+    Every call goes through `ctx.llm`, so it is on record and limited. Each phase is reported as
+    progress.
 
     Args:
         ctx: The context of the state's function.
@@ -66,7 +73,10 @@ def _cycles(
             if phase == "act":
                 report = str((yield llm.run_with_tools(system, user, tools=tools)))
             else:
-                messages = [Message(role="system", content=system), Message(role="user", content=user)]
+                messages = [
+                    Message(role="system", content=system),
+                    Message(role="user", content=user),
+                ]
                 report = str((yield llm.chat(messages, tools=[])))
             known[phase] = report
             if ctx.task is not None:
@@ -76,7 +86,9 @@ def _cycles(
     return report
 
 
-def create_ooda_agent(llm: Any, tools: Sequence[Any], task: str, *, max_cycles: int = 5) -> Workflow:
+def create_ooda_agent(
+    llm: Any, tools: Sequence[Any], task: str, *, max_cycles: int = 5
+) -> Workflow:
     """Return the same loop as a workflow of four states. The last state has the tools.
 
     Args:
@@ -93,9 +105,13 @@ def create_ooda_agent(llm: Any, tools: Sequence[Any], task: str, *, max_cycles: 
         def execute(ctx: ExecutionContext) -> Any:
             known = {"task": task, "given": ctx.input, "failed": ctx.feedback}
             assert ctx.llm is not None
-            return ctx.llm.run_with_tools(f"You are in the phase {phase}. {_ASKED[phase]}", escaped(known))
+            return ctx.llm.run_with_tools(
+                f"You are in the phase {phase}. {_ASKED[phase]}", escaped(known)
+            )
 
-        said = KeyResult("said", "It says something", check=lambda output: bool(str(output or "").strip()))
+        said = KeyResult(
+            "said", "It says something", check=lambda output: bool(str(output or "").strip())
+        )
         return StateSpec(
             name=phase,
             objective=_ASKED[phase],

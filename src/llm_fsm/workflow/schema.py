@@ -28,9 +28,9 @@ _LAMBDA = "<lambda>"
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """Return a workflow as JSON data.
 
-    A lambda check becomes JsonLogic if that can express it. Other functions are written as their names, and a lambda as
-    the name of its place: `state` for the function of a state, `state.name` for a key result, `state.route` for a
-    transition.
+    A lambda check becomes JsonLogic if that can express it. Other functions are written as their
+    names, and a lambda as the name of its place: `state` for the function of a state, `state.name`
+    for a key result, `state.route` for a transition.
 
     Args:
         workflow: The workflow.
@@ -43,7 +43,9 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         row: dict[str, Any] = {
             "objective": spec.objective,
             "key_results": [_result_row(name, result) for result in spec.key_results],
-            "tools": [tool.name if isinstance(tool, ToolSpec) else name_of(tool) for tool in spec.tools],
+            "tools": [
+                tool.name if isinstance(tool, ToolSpec) else name_of(tool) for tool in spec.tools
+            ],
             "max_retries": spec.max_retries,
             "is_initial": spec.is_initial,
             "is_final": spec.is_final,
@@ -96,8 +98,8 @@ def workflow_from_json(
         data: The workflow.
         llm: The model.
         tools: The functions that it names as tools.
-        execute_fns: The functions of states, by the state's name or their own. For a state without one, the model works
-            on its objective.
+        execute_fns: The functions of states, by the state's name or their own. For a state without
+            one, the model works on its objective.
         checks: The functions that it names as checks.
         routes: The functions that it names as transitions.
         options: Further arguments of `Workflow`.
@@ -118,9 +120,14 @@ def workflow_from_json(
             StateSpec(
                 name=name,
                 objective=row.get("objective", ""),
-                key_results=[_read_result(name, one, checks or {}) for one in row.get("key_results", [])],
+                key_results=[
+                    _read_result(name, one, checks or {}) for one in row.get("key_results", [])
+                ],
                 execute=_read_execute(name, row.get("execute") or row.get("execute_module"), works),
-                tools=[_found(f"state {name!r}: tool", tool, tools or {}, "tools") for tool in row.get("tools", [])],
+                tools=[
+                    _found(f"state {name!r}: tool", tool, tools or {}, "tools")
+                    for tool in row.get("tools", [])
+                ],
                 max_retries=row.get("max_retries", 3),
                 is_initial=row.get("is_initial", False),
                 is_final=row.get("is_final", False),
@@ -128,7 +135,9 @@ def workflow_from_json(
         )
     unknown = [name for name in works if name not in data["states"] and not _named(data, name)]
     if unknown:
-        raise WorkflowError(f"execute_fns names {unknown[0]!r}, which is neither a state nor a function of one")
+        raise WorkflowError(
+            f"execute_fns names {unknown[0]!r}, which is neither a state nor a function of one"
+        )
     ways = {
         name: _found(f"state {name!r}: route", way["route"], routes or {}, "routes")
         if isinstance(way, Mapping) and set(way) == {"route"} and way["route"] not in data["states"]
@@ -144,7 +153,9 @@ def _named(data: Mapping[str, Any], name: str) -> bool:
     return any(row.get("execute") == name for row in data["states"].values())
 
 
-def _read_execute(state: str, named: Any, works: Mapping[str, Callable[..., Any]]) -> Callable[..., Any] | None:
+def _read_execute(
+    state: str, named: Any, works: Mapping[str, Callable[..., Any]]
+) -> Callable[..., Any] | None:
     if state in works:
         return works[state]
     if named is None:
@@ -154,7 +165,9 @@ def _read_execute(state: str, named: Any, works: Mapping[str, Callable[..., Any]
     return _found(f"state {state!r}: execute", named, works, "execute_fns")
 
 
-def _read_result(state: str, row: Mapping[str, Any], checks: Mapping[str, Callable[..., Any]]) -> KeyResult:
+def _read_result(
+    state: str, row: Mapping[str, Any], checks: Mapping[str, Callable[..., Any]]
+) -> KeyResult:
     check, name = row.get("check"), row["name"]
     place = f"state {state!r}: the check of key result {name!r}"
     if isinstance(check, str):
@@ -176,7 +189,9 @@ def _named_check(name: str, function: Callable[..., Any]) -> Callable[[Any], Any
     return check
 
 
-def _found(place: str, name: Any, given: Mapping[str, Callable[..., Any]], argument: str) -> Callable[..., Any]:
+def _found(
+    place: str, name: Any, given: Mapping[str, Callable[..., Any]], argument: str
+) -> Callable[..., Any]:
     if name in given:
         return given[name]
     guess = nearest(str(name), list(given))
@@ -195,18 +210,30 @@ def validate_workflow_json(data: Any) -> list[str]:
     """
     faults = _faults(data)
     rows = data.get("states") if isinstance(data, Mapping) else None
-    if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
+    if (
+        not isinstance(rows, Mapping)
+        or not rows
+        or not all(isinstance(row, Mapping) for row in rows.values())
+    ):
         return faults
     for key, what in (("is_initial", "initial"), ("is_final", "final")):
         if not any(row.get(key) for row in rows.values()):
             faults.append(f"no {what} state: set {key} on one")
-    faults += [f"state {name!r} is missing an objective" for name, row in rows.items() if not row.get("objective")]
+    faults += [
+        f"state {name!r} is missing an objective"
+        for name, row in rows.items()
+        if not row.get("objective")
+    ]
     for name, row in rows.items():
-        checks = [one.get("check") for one in row.get("key_results", []) if isinstance(one, Mapping)]
+        checks = [
+            one.get("check") for one in row.get("key_results", []) if isinstance(one, Mapping)
+        ]
         faults += [
             f"state {name!r}: invalid check expression {check!r:.100}"
             for check in checks
-            if isinstance(check, str) and not check.isidentifier() and expression_to_logic(check) is None
+            if isinstance(check, str)
+            and not check.isidentifier()
+            and expression_to_logic(check) is None
         ]
     return faults
 
@@ -257,7 +284,8 @@ def _result_faults(place: str, result: Any) -> list[str]:
 def workflow_to_python(data: Mapping[str, Any]) -> str:
     """Write a workflow as a Python program.
 
-    The function of a state asks the model for its objective. You write the tools, checks and routes that the data
+    The function of a state asks the model for its objective. You write the tools, checks and routes
+    that the data
     names: the program has functions for them that raise NotImplementedError.
 
     Args:
@@ -278,7 +306,10 @@ def workflow_to_python(data: Mapping[str, Any]) -> str:
     tools = dict.fromkeys(named)
     own = {tool: functions.missing("tool", tool, "request: str") for tool in tools}
     specs = "".join(_spec(name, row, own, functions) for name, row in states.items())
-    ways = "".join(f"    {_text(name)}: {_way(way, functions)},\n" for name, way in data.get("transitions", {}).items())
+    ways = "".join(
+        f"    {_text(name)}: {_way(way, functions)},\n"
+        for name, way in data.get("transitions", {}).items()
+    )
     about = " ".join(objective.split()) or "A workflow."
     about += "\n\nWritten from JSON. Functions that raise NotImplementedError are yours to write."
     return f'''{_text(about)}
@@ -319,8 +350,24 @@ class _Functions:
 
     def __init__(self) -> None:
         self.sources: list[str] = []
-        self._taken = {"ExecutionContext", "KeyResult", "OpenAIAdapter", "StateSpec", "Workflow", "run_objective"}
-        self._taken |= {"STATES", "TRANSITIONS", "build", "input", "json", "llm", "options", "print"}
+        self._taken = {
+            "ExecutionContext",
+            "KeyResult",
+            "OpenAIAdapter",
+            "StateSpec",
+            "Workflow",
+            "run_objective",
+        }
+        self._taken |= {
+            "STATES",
+            "TRANSITIONS",
+            "build",
+            "input",
+            "json",
+            "llm",
+            "options",
+            "print",
+        }
 
     def add(self, wanted: str, parameter: str, *lines: str) -> str:
         """Write a function, and return its name."""
@@ -337,10 +384,14 @@ class _Functions:
     def missing(self, what: str, name: str, parameter: str = "output: object") -> str:
         """Write a function that you have to write yourself, and return its name."""
         wanted = f"check_{name}" if what == "check" else name
-        return self.add(wanted, parameter, f"raise NotImplementedError({_text(f'write the {what} {name}')})")
+        return self.add(
+            wanted, parameter, f"raise NotImplementedError({_text(f'write the {what} {name}')})"
+        )
 
 
-def _spec(name: str, row: Mapping[str, Any], tools: Mapping[str, str], functions: _Functions) -> str:
+def _spec(
+    name: str, row: Mapping[str, Any], tools: Mapping[str, str], functions: _Functions
+) -> str:
     objective, execute = row.get("objective", ""), "run_objective"
     if row.get("execute") == PASS_THROUGH:
         execute = "None"

@@ -20,8 +20,8 @@ class KeyResult:
     Attributes:
         name: A short name, unique within the state.
         description: The condition, in plain language.
-        check: A function or rule that checks it. None: a model judges the description. Without a model, the key result
-            has not passed.
+        check: A function or rule that checks it. None: a model judges the description. Without a
+            model, the key result has not passed.
     """
 
     name: str
@@ -37,8 +37,8 @@ class StateSpec:
         name: Any text, unique within the workflow.
         objective: The objective of the state.
         key_results: Conditions of its output, which must pass before the workflow continues.
-        execute: A plain or async function that does the work. None: the output is the input. `run_objective`: a model
-            works on the objective with the tools.
+        execute: A plain or async function that does the work. None: the output is the input.
+            `run_objective`: a model works on the objective with the tools.
         tools: Functions, or `ToolSpec`s, that a model may call only in this state.
         max_retries: The number of retries after a failed attempt.
         is_initial: The workflow begins here.
@@ -56,7 +56,8 @@ class StateSpec:
 
 
 def run_objective(ctx: ExecutionContext) -> Any:  # noqa: ARG001
-    """Mark a state without a function: a model works on the objective with the state's tools. It is never called.
+    """Mark a state without a function: a model works on the objective with the state's tools. It is
+    never called.
 
     Args:
         ctx: The context of the state's function.

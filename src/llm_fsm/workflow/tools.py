@@ -63,7 +63,14 @@ class ToolSpec:
             ValueError: A parameter has no JSON Schema.
         """
         spec = make_tool(func, name=name, description=description).spec
-        return cls(spec.name, spec.description or spec.name, dict(spec.parameters), func, is_breaking, is_waiting)
+        return cls(
+            spec.name,
+            spec.description or spec.name,
+            dict(spec.parameters),
+            func,
+            is_breaking,
+            is_waiting,
+        )
 
     def to_openai_schema(self) -> dict[str, Any]:
         """Return the tool in the form of chat completions.
@@ -71,7 +78,9 @@ class ToolSpec:
         Returns:
             {"type": "function", "function": {…}}.
         """
-        return to_openai(EngineSpec(name=self.name, description=self.description, parameters=self.parameters))
+        return to_openai(
+            EngineSpec(name=self.name, description=self.description, parameters=self.parameters)
+        )
 
     def execute(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function.

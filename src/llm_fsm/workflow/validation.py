@@ -40,9 +40,13 @@ class ValidationResult:
 
 @runtime_checkable
 class Validator(Protocol):
-    """Decides if an output passed. A workflow calls it for each attempt of a state with key results."""
+    """Decides if an output passed. A workflow calls it for each attempt of a state with key
+    results.
+    """
 
-    def validate(self, state: StateSpec, output: Any, context: ExecutionContext) -> ValidationResult:
+    def validate(
+        self, state: StateSpec, output: Any, context: ExecutionContext
+    ) -> ValidationResult:
         """Judge an output. An exception counts as a failed attempt.
 
         Args:
@@ -56,9 +60,13 @@ class Validator(Protocol):
 
 
 class RuleValidator:
-    """Judges by code alone, and ignores key results without a check. In a workflow, such key results do not pass."""
+    """Judges by code alone, and ignores key results without a check. In a workflow, such key
+    results do not pass.
+    """
 
-    def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
+    def validate(
+        self, state: StateSpec, output: Any, context: ExecutionContext | None = None
+    ) -> ValidationResult:
         """Run the checks of a state's key results.
 
         Args:
@@ -70,20 +78,25 @@ class RuleValidator:
             The result.
         """
         checked = [result for result in state.key_results if result.check is not None]
-        return _result({result.name: verdict(result, output, context) for result in checked}, checked)
+        return _result(
+            {result.name: verdict(result, output, context) for result in checked}, checked
+        )
 
 
 class LLMValidator:
     """Judges by code if there is a check, and asks a model about the other key results.
 
     Args:
-        llm: A client with `chat`. Inside a workflow it may be any model, and its calls are on record.
+        llm: A client with `chat`. Inside a workflow it may be any model, and its calls are on
+            record.
     """
 
     def __init__(self, llm: Any) -> None:
         self.llm = llm
 
-    def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
+    def validate(
+        self, state: StateSpec, output: Any, context: ExecutionContext | None = None
+    ) -> ValidationResult:
         """Run the checks, and ask the model about key results without one.
 
         Args:
@@ -97,13 +110,19 @@ class LLMValidator:
         Raises:
             Exception: The model's client failed.
         """
-        found = {one.name: verdict(one, output, context) for one in state.key_results if one.check is not None}
+        found = {
+            one.name: verdict(one, output, context)
+            for one in state.key_results
+            if one.check is not None
+        }
         asked = [one for one in state.key_results if one.check is None]
         if asked:
             found |= self._judged(state, output, asked)
         return _result(found, state.key_results)
 
-    def _judged(self, state: StateSpec, output: Any, asked: list[KeyResult]) -> dict[str, tuple[bool, str]]:
+    def _judged(
+        self, state: StateSpec, output: Any, asked: list[KeyResult]
+    ) -> dict[str, tuple[bool, str]]:
         wanted = {one.name: one.description or one.name for one in asked}
         example = escaped(dict.fromkeys(wanted, True))
         prompt = (
@@ -120,14 +139,20 @@ class LLMValidator:
         return {name: (said.get(name) is True, text) for name, text in wanted.items()}
 
 
-def verdict(result: KeyResult, output: Any, context: ExecutionContext | None = None) -> tuple[bool, str]:
+def verdict(
+    result: KeyResult, output: Any, context: ExecutionContext | None = None
+) -> tuple[bool, str]:
     """Check an output by a key result. Return true and "" if it passes, else false and the reason."""
     check = result.check
     try:
         if check is None:
             return False, UNJUDGED
         if isinstance(check, Mapping):
-            data = {"output": output, "context": {}, "input": None if context is None else context.input}
+            data = {
+                "output": output,
+                "context": {},
+                "input": None if context is None else context.input,
+            }
             found = test(compile_rule(dict(check)), data)
             passed, why = found.holds, "" if found.error is None else str(found.error)
         else:
@@ -147,7 +172,9 @@ def _is_pair(said: Any) -> bool:
     return isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool)
 
 
-def _result(found: Mapping[str, tuple[bool, str]], results: Sequence[KeyResult]) -> ValidationResult:
+def _result(
+    found: Mapping[str, tuple[bool, str]], results: Sequence[KeyResult]
+) -> ValidationResult:
     failed = [f"{one.name}: {found[one.name][1]}" for one in results if not found[one.name][0]]
     met = {name: passed for name, (passed, _) in found.items()}
     return ValidationResult(not failed, "; ".join(failed) or None, met)

@@ -1,4 +1,6 @@
-"""A workflow whose states prove their work. It is compiled to tasks, and the engine runs one state at a time."""
+"""A workflow whose states prove their work. It is compiled to tasks, and the engine runs one state
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -47,18 +49,21 @@ class Workflow:
     Args:
         objective: The objective of the workflow.
         states: Its states. It begins in the state with `is_initial`, or else in the first.
-        transitions: State to the next one: a state, None for the end, {label: state} by the output or its `_transition`
-            with `default`, or a function of the output.
+        transitions: State to the next one: a state, None for the end, {label: state} by the output
+            or its `_transition` with `default`, or a function of the output.
         llm: An adapter with `chat`, a model of the engine, or the name of one.
-        validator: Judges outputs. None: checks by code, and `validator_llm` for key results without a check.
-        validator_llm: The model that judges key results without a check. Without it, they do not pass.
+        validator: Judges outputs. None: checks by code, and `validator_llm` for key results without
+            a check.
+        validator_llm: The model that judges key results without a check. Without it, they do not
+            pass.
         store: The URL or store that keeps the runs.
         context: The progress of an earlier workflow, which this one continues.
         run_id: The id of the run in the store. An id that exists resumes that run.
         max_steps: The most states that one run may go through.
 
     Raises:
-        WorkflowError: There is no state, two have one name, two are initial, or a call of a function runs nothing.
+        WorkflowError: There is no state, two have one name, two are initial, or a call of a
+            function runs nothing.
 
     Example:
         >>> greet = StateSpec("greet", "Greet", execute=lambda ctx: f"Hello, {ctx.input}!")
@@ -143,12 +148,12 @@ class Workflow:
     def run(self, initial_input: Any = None) -> WorkflowContext:
         """Run the remaining states to the end.
 
-        An input for a workflow that has finished begins a new run, with a new context. Callers in other threads wait
-        until a run is over.
+        An input for a workflow that has finished begins a new run, with a new context. Callers in
+        other threads wait until a run is over.
 
         Args:
-            initial_input: The input of the first of them; the answer, if the run waits for one. None: a finished
-                workflow gives its result again.
+            initial_input: The input of the first of them; the answer, if the run waits for one.
+                None: a finished workflow gives its result again.
 
         Returns:
             The context, with the outputs of all states in `history`.
@@ -198,10 +203,14 @@ class Workflow:
     def _check_outside(self) -> None:
         """Raise WorkflowError in a state of this workflow, which would wait for itself."""
         if id(self) in _inside.get():
-            raise WorkflowError("a state of this workflow runs it again, and would wait for itself; make another one")
+            raise WorkflowError(
+                "a state of this workflow runs it again, and would wait for itself; make another one"
+            )
 
     def _begin_anew(self, given: Any) -> None:
-        """Begin a new run if this one has finished and there is an input, which nothing else would read."""
+        """Begin a new run if this one has finished and there is an input, which nothing else would
+        read.
+        """
         if self._context.finished and given is not None:
             if self._is_named:
                 raise self._unread()
@@ -218,8 +227,8 @@ class Workflow:
         """Run the current state, and stop before the next one.
 
         Args:
-            state_input: The input of the state; None: the output of the state before. The answer, if the run waits for
-                one.
+            state_input: The input of the state; None: the output of the state before. The answer,
+                if the run waits for one.
 
         Returns:
             The output of the state.
@@ -233,8 +242,8 @@ class Workflow:
         """Run the current state, and stop before the next one, in an event loop.
 
         Args:
-            state_input: The input of the state; None: the output of the state before. The answer, if the run waits for
-                one.
+            state_input: The input of the state; None: the output of the state before. The answer,
+                if the run waits for one.
 
         Returns:
             The output of the state.
@@ -317,7 +326,9 @@ class Workflow:
         if self._context.finished:
             raise WorkflowError("the workflow has already finished")
         if len(self._context.history) >= self._max_steps:
-            raise WorkflowError(f"the workflow went through {self._max_steps} states; max_steps= allows more")
+            raise WorkflowError(
+                f"the workflow went through {self._max_steps} states; max_steps= allows more"
+            )
         return self._host
 
     def _model(self, request: LLMRequest) -> Any:
@@ -365,7 +376,9 @@ class Workflow:
         try:
             return result_value(value)
         except ValueError as error:
-            raise WorkflowError(f"state {self.current_state!r}: the input cannot be kept: {error}") from error
+            raise WorkflowError(
+                f"state {self.current_state!r}: the input cannot be kept: {error}"
+            ) from error
 
     # -- called by the engine
 
@@ -390,22 +403,34 @@ class Workflow:
 
     def _checks(self, spec: StateSpec) -> list[tuple[dict[str, Any], Callable[..., Any] | None]]:
         own = self.validator
-        if spec.key_results and own is not None and not isinstance(own, RuleValidator | LLMValidator):
+        if (
+            spec.key_results
+            and own is not None
+            and not isinstance(own, RuleValidator | LLMValidator)
+        ):
             return [({"name": CUSTOM}, self._by_validator(spec, own))]
         return [self._check(spec, result) for result in spec.key_results]
 
-    def _check(self, spec: StateSpec, result: KeyResult) -> tuple[dict[str, Any], Callable[..., Any] | None]:
+    def _check(
+        self, spec: StateSpec, result: KeyResult
+    ) -> tuple[dict[str, Any], Callable[..., Any] | None]:
         row: dict[str, Any] = {"name": result.name, "description": result.description}
         if isinstance(result.check, Mapping):
             return {**row, "check": dict(result.check)}, None
-        if result.check is None and self.validator_llm is not None and not isinstance(self.validator, RuleValidator):
+        if (
+            result.check is None
+            and self.validator_llm is not None
+            and not isinstance(self.validator, RuleValidator)
+        ):
             return {**row, "check": {"judge": result.description or result.name}}, None
         if result.check is None:
             return row, lambda _output: (False, UNJUDGED)
         me, name = weakref.proxy(self), spec.name
         return row, lambda output: verdict(result, output, me._contexts.get(name))
 
-    def _by_validator(self, spec: StateSpec, validator: Validator) -> Callable[[Any], tuple[bool, str]]:
+    def _by_validator(
+        self, spec: StateSpec, validator: Validator
+    ) -> Callable[[Any], tuple[bool, str]]:
         me = weakref.proxy(self)
 
         def judged(output: Any) -> tuple[bool, str]:
@@ -424,8 +449,16 @@ class Workflow:
         assert paused is not None
         state = self._compiled.names.get(paused.state, paused.state)
         self._fold(turn.events)
-        self._context.pause = {"run": json.loads(run), "what": paused.what, "call": dict(paused.call or {}) or None}
-        waiting = {tool.name for tool in self.states[state].tools if isinstance(tool, ToolSpec) and tool.is_waiting}
+        self._context.pause = {
+            "run": json.loads(run),
+            "what": paused.what,
+            "call": dict(paused.call or {}) or None,
+        }
+        waiting = {
+            tool.name
+            for tool in self.states[state].tools
+            if isinstance(tool, ToolSpec) and tool.is_waiting
+        }
         kind = WaitForInput if paused.what in waiting else ExecutionBreak
         raise kind.of(paused.what, paused.call, state)
 
@@ -435,12 +468,21 @@ class Workflow:
         self._fold(turn.events)
         if turn.outcome in ("", "passed"):
             return turn.output
-        self._context.run_id, self._begun = None, False  # that run is over, and another step begins a new one
+        # that run is over, and another step begins a new one
+        self._context.run_id, self._begun = None, False
         if turn.outcome == "exhausted":
-            raise MaxRetriesExceeded(state, self.states[state].max_retries, _last_feedback(turn.events))
-        said = [event.error for event in turn.events if isinstance(event, ev.RoutePicked) and event.error]
+            raise MaxRetriesExceeded(
+                state, self.states[state].max_retries, _last_feedback(turn.events)
+            )
+        said = [
+            event.error
+            for event in turn.events
+            if isinstance(event, ev.RoutePicked) and event.error
+        ]
         reached = [
-            f"the limit of {event.limit} was reached" for event in turn.events if isinstance(event, ev.LimitReached)
+            f"the limit of {event.limit} was reached"
+            for event in turn.events
+            if isinstance(event, ev.LimitReached)
         ]
         labels = self.transitions.get(state)
         way = f"no matching transition for the output {turn.output!r:.200}" + (
@@ -461,9 +503,9 @@ class Workflow:
                 case ev.AttemptBegun():
                     kept, met = shared, {}
                 case ev.SharedSet():
-                    shared = {key: value for key, value in shared.items() if key not in event.removed} | dict(
-                        event.values
-                    )
+                    shared = {
+                        key: value for key, value in shared.items() if key not in event.removed
+                    } | dict(event.values)
                 case ev.KeyResultChecked():
                     met[event.name] = event.passed
                 case ev.AttemptFailed():
@@ -513,7 +555,9 @@ def _check_functions(
 
 
 def _feedback(said: str) -> str | None:
-    return "; ".join(line.removeprefix(f"{CUSTOM}: ") for line in said.split("\n")) if said else None
+    return (
+        "; ".join(line.removeprefix(f"{CUSTOM}: ") for line in said.split("\n")) if said else None
+    )
 
 
 def _last_feedback(events: Sequence[ev.Event]) -> str | None:

@@ -1,4 +1,6 @@
-"""`chat` through a pipe: replies and nothing else on standard output, one sentence for every bad input."""
+"""`chat` through a pipe: replies and nothing else on standard output, one sentence for every bad
+input.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def listed(desk: Desk) -> list[dict[str, object]]:
 
 
 def test_one_message_a_line_and_replies_separated_by_blank_lines(desk: Desk) -> None:
-    done = desk.process("chat", "greeter.json", *desk.replies(HELLO, ASKS, BYE), stdin=b"hi\n\nI am Ada\n")
+    done = desk.process(
+        "chat", "greeter.json", *desk.replies(HELLO, ASKS, BYE), stdin=b"hi\n\nI am Ada\n"
+    )
     assert done.stdout == b"Hello!\n\nYour name?\n\nBye Ada.\n"
     assert done.stderr == b"llm-fsm: the conversation has ended\n"
     assert done.returncode == 0
@@ -61,14 +65,18 @@ def test_the_name_of_a_shipped_definition_stands_for_its_file(desk: Desk) -> Non
 
 
 def test_what_follows_the_end_is_counted_and_not_read(desk: Desk) -> None:
-    done = desk.process("chat", "greeter.json", *desk.replies(HELLO, BYE), stdin=b"Ada\nmore\n\nand more\n")
+    done = desk.process(
+        "chat", "greeter.json", *desk.replies(HELLO, BYE), stdin=b"Ada\nmore\n\nand more\n"
+    )
     assert done.stderr == b"llm-fsm: the conversation has ended; 2 further lines were not read\n"
     assert done.returncode == 0
 
 
 def test_control_characters_of_a_reply_are_shown_and_line_breaks_kept(desk: Desk) -> None:
     evil = {"message": "a\x1b[2Jb\x07\n\tc\u202e\ud800"}
-    done = desk.process("chat", "greeter.json", *desk.replies(evil), env={"PYTHONIOENCODING": "ascii"})
+    done = desk.process(
+        "chat", "greeter.json", *desk.replies(evil), env={"PYTHONIOENCODING": "ascii"}
+    )
     assert done.stdout.startswith(b"a\\x1b[2Jb\\x07\n\tc\\u202e")
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -88,7 +96,9 @@ def test_a_conversation_is_resumed_where_it_was(desk: Desk) -> None:
     desk.run("chat", "greeter.json", "--id", "a b", *desk.replies(HELLO, ASKS), stdin=b"hi\n")
     done = desk.run("chat", "greeter.json", "--resume", "a b", *desk.replies(BYE), stdin=b"Ada\n")
     assert (done.code, done.out) == (0, "Bye Ada.\n")
-    assert [(item["id"], item["state"], item["ended"]) for item in listed(desk)] == [("a b", "bye", True)]
+    assert [(item["id"], item["state"], item["ended"]) for item in listed(desk)] == [
+        ("a b", "bye", True)
+    ]
 
 
 def test_a_shipped_definition_is_found_again_by_its_name(desk: Desk) -> None:
@@ -103,7 +113,10 @@ def test_a_conversation_is_not_resumed_with_another_definition(desk: Desk) -> No
     said = "conversation 'x' follows the definition 'greeter', and greeting is 'greeting'"
     assert said in " ".join(done.err.split())
     assert [item["state"] for item in listed(desk)] == ["hello"]
-    assert desk.run("chat", "greeter.json", "--resume", "x", *desk.replies(BYE), stdin=b"Ada\n").code == 0
+    assert (
+        desk.run("chat", "greeter.json", "--resume", "x", *desk.replies(BYE), stdin=b"Ada\n").code
+        == 0
+    )
 
 
 def test_a_shipped_definition_without_a_model_is_answered_by_offline(desk: Desk) -> None:
@@ -111,7 +124,9 @@ def test_a_shipped_definition_without_a_model_is_answered_by_offline(desk: Desk)
     done = desk.run("chat", "greeting", "--id", "x")
     assert done.code == 0
     assert done.out
-    assert "no model is configured: `offline` answers; --model names another" in " ".join(done.err.split())
+    assert "no model is configured: `offline` answers; --model names another" in " ".join(
+        done.err.split()
+    )
     resumed = desk.run("chat", "greeting", "--resume", "x")
     assert resumed.code == 3
     assert "no model is chosen" in resumed.err
@@ -126,7 +141,9 @@ def test_a_model_that_is_named_is_not_replaced_by_offline(desk: Desk) -> None:
 
 
 def test_a_piped_help_is_no_message_and_says_what_a_pipe_takes(desk: Desk) -> None:
-    done = desk.run("chat", "greeter.json", *desk.replies(HELLO, BYE), "--id", "x", stdin=b"/help\nAda\n")
+    done = desk.run(
+        "chat", "greeter.json", *desk.replies(HELLO, BYE), "--id", "x", stdin=b"/help\nAda\n"
+    )
     assert (done.code, done.out) == (0, "Hello!\n\nBye Ada.\n")
     assert "one message a line" in done.err
     assert "work in a terminal" in done.err
@@ -142,7 +159,12 @@ def test_a_conversation_of_a_file_wants_its_file(desk: Desk) -> None:
 def test_the_context_is_there_from_the_start(desk: Desk) -> None:
     drink = {"transition": {"target_state": "bar", "context_update": {}}, "message": "Cheers!"}
     done = desk.run(
-        "chat", "greeter.json", "--context", '{"age": 40}', *desk.replies(HELLO, drink), stdin=b"A beer\n"
+        "chat",
+        "greeter.json",
+        "--context",
+        '{"age": 40}',
+        *desk.replies(HELLO, drink),
+        stdin=b"A beer\n",
     )
     assert (done.code, done.out) == (0, "Hello!\n\nCheers!\n")
 
@@ -157,7 +179,9 @@ def test_show_prompt_shows_each_call_with_the_size_of_its_sections(desk: Desk) -
     assert any(line.startswith("system: ") and " tokens" in line for line in lines)
     assert any(line.split()[:1] == ["user_input"] for line in lines)
     assert any(line.startswith("reply schema: ") for line in lines)
-    assert any(line.startswith("assistant: ") for line in lines), "the second call quotes the refused reply"
+    assert any(line.startswith("assistant: ") for line in lines), (
+        "the second call quotes the refused reply"
+    )
 
 
 def test_verbose_tells_what_happens_on_standard_error(desk: Desk) -> None:
@@ -176,7 +200,9 @@ BAD_FILES = {
     "other.json": (b"[1, 2]", 1, "other.json:1:1: error: "),
     "escape.json": (b'{"name": "a\x1b[2J"}', 1, "escape.json:1:12: error: "),
     "task.json": (
-        json.dumps({**GREETER, "states": {**GREETER["states"], "sub": {"kind": "subflow", "flow": "x"}}}).encode(),
+        json.dumps(
+            {**GREETER, "states": {**GREETER["states"], "sub": {"kind": "subflow", "flow": "x"}}}
+        ).encode(),
         1,
         "task.json:1:",
     ),
@@ -213,7 +239,10 @@ def test_a_file_at_fault_is_exit_1_with_its_findings(desk: Desk, name: str) -> N
         (["chat", "greeter.json", "--context", ""], "--context is not JSON"),
         (["chat", "greeter.json", "--context", '{"age": "x"}'], "context key 'age'"),
         (["chat", "greeter.json", "--context", '{"_turn": 1}'], "context key '_turn'"),
-        (["chat", "greeter.json", "--id", ""], "a conversation id is a text of 1 to 200 characters"),
+        (
+            ["chat", "greeter.json", "--id", ""],
+            "a conversation id is a text of 1 to 200 characters",
+        ),
         (["chat", "greeter.json", "--id", "a\x1b"], "control characters"),
         (["chat", "greeter.json", "--resume", "zz"], "`llm-fsm conversations list` shows"),
         (["chat", "--resume", "zz"], "`llm-fsm conversations list` shows"),
@@ -234,7 +263,9 @@ def test_an_id_that_exists_can_be_resumed(desk: Desk) -> None:
     desk.run("chat", "greeter.json", "--id", "x y", *desk.replies(HELLO))
     done = desk.run("chat", "greeter.json", "--id", "x y", *desk.replies(HELLO))
     assert done.code == 2
-    assert done.err.endswith("exists already; resume it, or choose another id; --resume 'x y' goes on with it\n")
+    assert done.err.endswith(
+        "exists already; resume it, or choose another id; --resume 'x y' goes on with it\n"
+    )
 
 
 def test_a_conversation_that_has_ended_is_not_resumed(desk: Desk) -> None:
@@ -276,7 +307,10 @@ def test_a_model_that_fails_in_the_middle_keeps_the_conversation(desk: Desk) -> 
     assert (done.code, done.out) == (3, "Hello!\n")
     error, hint = done.err.splitlines()
     assert error.startswith("llm-fsm: error: the script has 1 reply")
-    assert hint == "llm-fsm: to go on: llm-fsm chat greeter.json --resume x --model scripted:replies.json"
+    assert (
+        hint
+        == "llm-fsm: to go on: llm-fsm chat greeter.json --resume x --model scripted:replies.json"
+    )
     assert [item["turns"] for item in listed(desk)] == [1]
 
 
@@ -343,7 +377,11 @@ def test_an_interrupt_while_the_model_hangs_is_exit_130(
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
-    assert err.decode().splitlines()[-1].startswith("llm-fsm: to go on: llm-fsm chat greeter.json --resume x")
+    assert (
+        err.decode()
+        .splitlines()[-1]
+        .startswith("llm-fsm: to go on: llm-fsm chat greeter.json --resume x")
+    )
     assert b"Traceback" not in err
     assert [item["turns"] for item in listed(desk)] == [1], "the conversation is as it was"
 
@@ -371,7 +409,10 @@ def test_a_conversation_that_is_deleted_meanwhile_is_not_offered_to_go_on_with(d
         assert process.stdout.readline() == b"Hello!\n"
         assert desk.run("conversations", "delete", "x", "--yes").code == 0
         _, err = process.communicate(b"hi\n", timeout=30)
-    assert (process.returncode, err.decode()) == (2, "llm-fsm: error: there is no conversation 'x' in this store\n")
+    assert (process.returncode, err.decode()) == (
+        2,
+        "llm-fsm: error: there is no conversation 'x' in this store\n",
+    )
 
 
 def test_silence_is_noticed_while_no_line_comes(desk: Desk) -> None:
@@ -389,10 +430,18 @@ def test_silence_is_noticed_while_no_line_comes(desk: Desk) -> None:
     }  # fmt: skip
     desk.write("quiet.json", quiet)
     with subprocess.Popen(
-        command("chat", "quiet.json", *desk.replies()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command("chat", "quiet.json", *desk.replies()),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.read().splitlines() == [b"Which number?", b"", b"Still there?", b"", b"I close."]
+        assert process.stdout.read().splitlines() == [
+            b"Which number?",
+            b"",
+            b"Still there?",
+            b"",
+            b"I close.",
+        ]
         assert process.wait(30) == 0
 
 
@@ -418,7 +467,11 @@ def test_a_store_that_cannot_be_used_is_exit_4(
     desk.write("garbage.db", "this is no database, and long enough to be sure of it")
     (desk.folder / "folder.db").mkdir()
     database(desk.folder / "other.db", "CREATE TABLE t (x)")
-    newer = (f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 99", "CREATE TABLE t (x)")
+    newer = (
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        "PRAGMA user_version = 99",
+        "CREATE TABLE t (x)",
+    )
     database(desk.folder / "newer.db", *newer)
     model = desk.replies(HELLO) if command_line[0] == "chat" else ()
     done = desk.run(*command_line, *model, "--db", f"sqlite:///{name}", stdin=b"hi\n")
@@ -491,8 +544,12 @@ def test_warnings_of_the_file_are_counted_on_standard_error(desk: Desk) -> None:
 
 
 def wanted(**changes: object) -> ChatOptions:
-    values = dict.fromkeys(("file", "model", "base_url", "db", "context", "id", "resume", "save_test"))
-    return ChatOptions(**{**values, "terminal": False, "last": False, "show_prompt": False, **changes})  # type: ignore[arg-type]
+    values = dict.fromkeys(
+        ("file", "model", "base_url", "db", "context", "id", "resume", "save_test")
+    )
+    return ChatOptions(
+        **{**values, "terminal": False, "last": False, "show_prompt": False, **changes}
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -508,7 +565,9 @@ def wanted(**changes: object) -> ChatOptions:
         ({"base_url": "http://user:secret@h/v1"}, "f.json", "llm-fsm chat f.json --resume x"),
     ],
 )
-def test_the_command_to_go_on_can_be_pasted(changes: dict[str, object], file: str, expected: str) -> None:
+def test_the_command_to_go_on_can_be_pasted(
+    changes: dict[str, object], file: str, expected: str
+) -> None:
     assert resume_command(wanted(**changes), file, "x") == expected
 
 
@@ -539,7 +598,9 @@ def test_chat_fires_what_is_due_of_other_conversations(desk: Desk) -> None:
     }
     Path("waits.json").write_text(json.dumps(waits), encoding="utf-8")
     parks = {"transition": {"target_state": "parked", "context_update": {}}, "message": "Wait."}
-    first = desk.process("chat", "waits.json", "--id", "one", *desk.replies(HELLO, parks), stdin=b"pay\n")
+    first = desk.process(
+        "chat", "waits.json", "--id", "one", *desk.replies(HELLO, parks), stdin=b"pay\n"
+    )
     assert first.returncode == 5, first.stderr
     time.sleep(1.1)
     assert desk.process("chat", "waits.json", "--id", "two", *desk.replies(HELLO)).returncode == 0

@@ -7,11 +7,15 @@ import pytest
 
 from cli_command import GREETER, Desk
 
-LAMP = "stateDiagram-v2\n    [*] --> Off\n    Off --> On : press\n    On --> [*]\n    this is (odd)\n"
+LAMP = (
+    "stateDiagram-v2\n    [*] --> Off\n    Off --> On : press\n    On --> [*]\n    this is (odd)\n"
+)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     monkeypatch.chdir(tmp_path)
     found = Desk(tmp_path, capsys, monkeypatch)
     found.write("flow.json", GREETER)
@@ -57,18 +61,27 @@ def test_a_definition_goes_out_and_comes_back(desk: Desk, form: str) -> None:
 @pytest.mark.parametrize("form", ["mermaid", "dot", "xstate", "scxml"])
 def test_what_comes_out_moves_no_cursor_and_hides_nothing(desk: Desk, form: str) -> None:
     unseen = "say\x9b2J \u202egnp.exe"
-    states = {"a": {"purpose": unseen, "transitions": [{"target_state": "b", "description": unseen}]}, "b": {}}
+    states = {
+        "a": {"purpose": unseen, "transitions": [{"target_state": "b", "description": unseen}]},
+        "b": {},
+    }
     desk.write("odd.json", {"name": "odd", "initial_state": "a", "states": states})
     out = desk.run("convert", "odd.json", "--to", form, "--report", "none").out
     assert "\x9b" not in out
     assert "\u202e" not in out
 
 
-
-@pytest.mark.parametrize(("form", "kept"), [("mermaid", "say2J gnp.exe"), ("xstate", "say\x9b2J \u202egnp.exe")])
-def test_hidden_characters_come_back_if_the_notation_can_escape_them(desk: Desk, form: str, kept: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "kept"), [("mermaid", "say2J gnp.exe"), ("xstate", "say\x9b2J \u202egnp.exe")]
+)
+def test_hidden_characters_come_back_if_the_notation_can_escape_them(
+    desk: Desk, form: str, kept: str
+) -> None:
     unseen = "say\x9b2J \u202egnp.exe"
-    states = {"a": {"purpose": unseen, "transitions": [{"target_state": "b", "description": unseen}]}, "b": {}}
+    states = {
+        "a": {"purpose": unseen, "transitions": [{"target_state": "b", "description": unseen}]},
+        "b": {},
+    }
     desk.write("odd.json", {"name": "odd", "initial_state": "a", "states": states})
     out = desk.run("convert", "odd.json", "--to", form, "--report", "none").out
     back = json.loads(desk.run("convert", "-", "--report", "none", stdin=out.encode()).out)
@@ -85,7 +98,9 @@ def test_an_older_definition_comes_out_in_todays_form(desk: Desk) -> None:
     desk.write("old.json", {"states": {"a": ["b"], "b": []}, "initial_state": "a"})
     done = desk.run("convert", "old.json")
     assert json.loads(done.out)["states"]["a"] == {"transitions": [{"target_state": "b"}]}
-    assert "old.json:1: mapped: lists of next states are read as states with transitions" in done.err
+    assert (
+        "old.json:1: mapped: lists of next states are read as states with transitions" in done.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,9 +108,24 @@ def test_an_older_definition_comes_out_in_todays_form(desk: Desk) -> None:
     [
         ("hello", (), 1, "it is none of the forms that are read"),
         ("stateDiagram\nnote right of A\n", (), 1, "x.txt:2: a note has no"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]><scxml/>', (), 1, "x.txt:1: this is XML such as SCXML, which is written"),
-        ("digraph { a -> b }", (), 1, "x.txt:1: this is a DOT graph, which is written but not read; give a definition"),
-        ("digraph { a -> b }", ("--from", "dot"), 2, "'dot' is not one of 'definition', 'mermaid', 'xstate'"),
+        (
+            '<!DOCTYPE a [<!ENTITY b "c">]><scxml/>',
+            (),
+            1,
+            "x.txt:1: this is XML such as SCXML, which is written",
+        ),
+        (
+            "digraph { a -> b }",
+            (),
+            1,
+            "x.txt:1: this is a DOT graph, which is written but not read; give a definition",
+        ),
+        (
+            "digraph { a -> b }",
+            ("--from", "dot"),
+            2,
+            "'dot' is not one of 'definition', 'mermaid', 'xstate'",
+        ),
         ("<scxml/>", ("--from", "scxml"), 2, "'scxml' is not one of"),
         ("{", ("--from", "xstate"), 1, "the text ends"),
         ("{", ("--from", "definition"), 1, "cannot be used: 1 error"),

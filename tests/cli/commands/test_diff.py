@@ -16,7 +16,9 @@ from shop import SHOP, drop_count, keys
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     monkeypatch.chdir(tmp_path)
     return Desk(tmp_path, capsys, monkeypatch)
 
@@ -123,11 +125,18 @@ def test_the_same_definition_says_so(desk: Desk) -> None:
 
 
 def test_changes_of_what_is_called_are_told_with_its_name(desk: Desk) -> None:
-    outer = {"name": "outer", "initial_state": "call", "states": {"call": {"kind": "subflow", "flow": "inner.json"}}}
+    outer = {
+        "name": "outer",
+        "initial_state": "call",
+        "states": {"call": {"kind": "subflow", "flow": "inner.json"}},
+    }
     inner = {
         "name": "inner",
         "initial_state": "ask",
-        "states": {"ask": {"purpose": "What?", "transitions": [{"target_state": "end"}]}, "end": {}},
+        "states": {
+            "ask": {"purpose": "What?", "transitions": [{"target_state": "end"}]},
+            "end": {},
+        },
     }
     for folder, purpose in (("a", "What?"), ("b", "Which?")):
         (desk.folder / folder).mkdir()

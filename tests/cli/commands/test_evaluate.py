@@ -18,7 +18,9 @@ ASKS: dict[str, Any] = {
     "states": {
         "ask": {
             "purpose": "What is your name?",
-            "transitions": [{"target_state": "done", "conditions": [{"requires_context_keys": ["name"]}]}],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["name"]}]}
+            ],
         },
         "done": {"reply": "Thank you."},
     },
@@ -32,7 +34,9 @@ WRONG = reply("ask", "What?")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     monkeypatch.chdir(tmp_path)
     return Desk(tmp_path, capsys, monkeypatch)
 
@@ -48,7 +52,9 @@ def test_the_table_and_the_turns_that_are_wrong_are_shown(desk: Desk) -> None:
     assert done.code == 0
     first, *table = done.out.splitlines()
     assert first == 'asks.test.json: asks: "Ada" -> ask: the state should be done; wrong: name'
-    assert [line.split() for line in table if line.startswith("turns right")] == [["turns", "right", "0", "of", "1"]]
+    assert [line.split() for line in table if line.startswith("turns right")] == [
+        ["turns", "right", "0", "of", "1"]
+    ]
 
 
 def test_two_models_are_compared_side_by_side(desk: Desk) -> None:
@@ -56,18 +62,33 @@ def test_two_models_are_compared_side_by_side(desk: Desk) -> None:
     models = (scripted(desk, "wrong.json", WRONG), scripted(desk, "right.json", RIGHT))
     done = desk.run("evaluate", "asks.test.json", "--model", models[0], "--model", models[1])
     assert "difference of the shares: +100% (+100% to +100%)" in done.out
-    assert ["turns", "right", "0", "of", "1", "1", "of", "1"] in [line.split() for line in done.out.splitlines()]
+    assert ["turns", "right", "0", "of", "1", "1", "of", "1"] in [
+        line.split() for line in done.out.splitlines()
+    ]
 
 
 def test_two_definitions_are_compared(desk: Desk) -> None:
     shut = copy.deepcopy(ASKS)
-    shut["states"]["ask"]["transitions"] = [{"target_state": "done", "conditions": [{"logic": False}]}]
+    shut["states"]["ask"]["transitions"] = [
+        {"target_state": "done", "conditions": [{"logic": False}]}
+    ]
     desk.write("shut.json", shut)
     desk.write("asks.json", ASKS)
     desk.write("asks.test.json", {**CASE, "definition": "asks.json"})
     model = scripted(desk, "right.json", RIGHT, RIGHT)
-    done = desk.run("evaluate", "asks.test.json", "-m", model, "--definition", "asks.json", "--definition", "shut.json")
-    assert ["turns", "right", "1", "of", "1", "0", "of", "1"] in [line.split() for line in done.out.splitlines()]
+    done = desk.run(
+        "evaluate",
+        "asks.test.json",
+        "-m",
+        model,
+        "--definition",
+        "asks.json",
+        "--definition",
+        "shut.json",
+    )
+    assert ["turns", "right", "1", "of", "1", "0", "of", "1"] in [
+        line.split() for line in done.out.splitlines()
+    ]
 
 
 def test_a_threshold_decides_the_exit_code(desk: Desk) -> None:
@@ -93,7 +114,9 @@ def test_json_and_page_hold_every_turn(desk: Desk) -> None:
 def test_a_server_tells_tokens_and_each_case_is_played_several_times(desk: Desk) -> None:
     desk.write("asks.test.json", CASE)
     with serve_scripted([RIGHT, RIGHT]) as server:
-        done = desk.run("evaluate", ".", "-m", "local", "--base-url", server.base_url, "--times", "2", "-o", "-")
+        done = desk.run(
+            "evaluate", ".", "-m", "local", "--base-url", server.base_url, "--times", "2", "-o", "-"
+        )
     [way] = json.loads(done.out)["ways"]
     assert (way["figures"]["turns"], way["figures"]["right"]) == (2, 2)
     assert way["figures"]["input_tokens"] > 0

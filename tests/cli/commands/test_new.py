@@ -55,7 +55,8 @@ def test_a_template_that_is_not_shipped_is_said(desk: Desk) -> None:
     assert desk.run("new", "my-bot", "--template", "ordre") == Done(2, "", said)
     done = desk.run("new", "payment", "--template", "tickets")
     assert (done.code, done.err) == (
-        2, "llm-fsm: error: tickets calls the definition payment.json: choose another name\n"
+        2,
+        "llm-fsm: error: tickets calls the definition payment.json: choose another name\n",
     )
     assert not Path("payment").exists()
 
@@ -64,7 +65,9 @@ def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
     desk.run("new", "my-bot")
     workflow = Path("my-bot/.github/workflows/llm-fsm.yml").read_text(encoding="utf-8")
     commands = [
-        shlex.split(line.partition("run: ")[2]) for line in workflow.splitlines() if "run: llm-fsm" in line
+        shlex.split(line.partition("run: ")[2])
+        for line in workflow.splitlines()
+        if "run: llm-fsm" in line
     ]
     assert [command[1] for command in commands] == ["validate", "test"]
     desk.patch.chdir("my-bot")
@@ -72,7 +75,9 @@ def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_the_workflow_brings_the_functions_of_tools_py_if_there_is_one(desk: Desk, *, is_there: bool) -> None:
+def test_the_workflow_brings_the_functions_of_tools_py_if_there_is_one(
+    desk: Desk, *, is_there: bool
+) -> None:
     desk.run("new", "my-bot")
     workflow = Path("my-bot/.github/workflows/llm-fsm.yml").read_text(encoding="utf-8")
     [step] = [line.partition("run: ")[2] for line in workflow.splitlines() if "GITHUB_ENV" in line]

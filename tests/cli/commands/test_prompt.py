@@ -12,7 +12,9 @@ from llm_fsm._text import estimate
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     monkeypatch.chdir(tmp_path)
     made = Desk(tmp_path, capsys, monkeypatch)
     made.write("greeter.json", GREETER)
@@ -48,7 +50,9 @@ def test_without_a_state_all_that_talk_are_listed_the_largest_first(desk: Desk) 
 
 
 def test_a_budget_decides_the_exit_code(desk: Desk) -> None:
-    [shown] = json.loads(desk.run("prompt", "greeter.json", "--state", "bar", "--format", "json").out)
+    [shown] = json.loads(
+        desk.run("prompt", "greeter.json", "--state", "bar", "--format", "json").out
+    )
     tokens = shown["tokens"]
     assert desk.run("prompt", "greeter.json", "--state", "bar", "--budget", str(tokens)).code == 0
     over = desk.run("prompt", "greeter.json", "--state", "bar", "--budget", str(tokens - 1))
@@ -76,8 +80,13 @@ def test_what_cannot_be_shown_is_said(desk: Desk, arguments: list[str], said: st
 
 
 @pytest.mark.parametrize("budget", [[], ["--budget", "5"]], ids=["look", "budget"])
-def test_a_machine_in_which_nobody_talks_has_no_prompts_and_no_fault(desk: Desk, budget: list[str]) -> None:
-    states = {"sort": {"kind": "decide", "transitions": [{"target_state": "end"}]}, "end": {"kind": "final"}}
+def test_a_machine_in_which_nobody_talks_has_no_prompts_and_no_fault(
+    desk: Desk, budget: list[str]
+) -> None:
+    states = {
+        "sort": {"kind": "decide", "transitions": [{"target_state": "end"}]},
+        "end": {"kind": "final"},
+    }
     desk.write("sorter.json", {"name": "sorter", "initial_state": "sort", "states": states})
     done = desk.run("prompt", "sorter.json", *budget)
     assert (done.code, done.out) == (0, "")
@@ -94,11 +103,17 @@ def test_a_definition_at_fault_is_exit_1(desk: Desk) -> None:
 
 
 def test_a_state_that_calls_another_definition_says_which_one_to_look_at(desk: Desk) -> None:
-    states = {"pay": {"kind": "subflow", "flow": "greeter.json"}, "ask": {"transitions": [{"target_state": "pay"}]}}
+    states = {
+        "pay": {"kind": "subflow", "flow": "greeter.json"},
+        "ask": {"transitions": [{"target_state": "pay"}]},
+    }
     desk.write("caller.json", {"name": "caller", "initial_state": "ask", "states": states})
     done = desk.run("prompt", "caller.json", "--state", "pay")
     assert (done.code, done.out) == (2, "")
-    assert "state 'pay' calls 'greeter.json', which is looked at by itself; these talk: ask" in done.err
+    assert (
+        "state 'pay' calls 'greeter.json', which is looked at by itself; these talk: ask"
+        in done.err
+    )
 
 
 TOOLED = {
@@ -106,7 +121,11 @@ TOOLED = {
     "initial_state": "ask",
     "tools": {"price": {"registered": "price"}, "stock": {"mcp": "shop", "tool": "stock"}},
     "states": {
-        "ask": {"purpose": "Ask", "tools": ["price", "stock"], "transitions": [{"target_state": "bye"}]},
+        "ask": {
+            "purpose": "Ask",
+            "tools": ["price", "stock"],
+            "transitions": [{"target_state": "bye"}],
+        },
         "bye": {"purpose": "Bye"},
     },
 }
@@ -120,30 +139,51 @@ TOOLS = [price]
 
 
 def test_tools_that_the_command_line_brings_are_shown_and_counted(desk: Desk) -> None:
-    desk.write("shop.json", {**TOOLED, "tools": {"price": {"registered": "price"}, "stock": {"registered": "price"}}})
+    desk.write(
+        "shop.json",
+        {**TOOLED, "tools": {"price": {"registered": "price"}, "stock": {"registered": "price"}}},
+    )
     (desk.folder / "prices.py").write_text(PRICES)
-    told = desk.run("prompt", "shop.json", "--tools", "prices.py", "--state", "ask", "--format", "json")
+    told = desk.run(
+        "prompt", "shop.json", "--tools", "prices.py", "--state", "ask", "--format", "json"
+    )
     assert (told.code, told.err) == (0, "")
     [shown] = json.loads(told.out)
     assert [tool["function"]["name"] for tool in shown["tools"]] == ["price", "stock"]
     tokens = shown["sections"]["tools"]["tools"]
-    assert tokens == sum(estimate(json.dumps(tool, separators=(",", ":"))) for tool in shown["tools"])
-    [without] = json.loads(desk.run("prompt", "shop.json", "--state", "ask", "--format", "json").out)
+    assert tokens == sum(
+        estimate(json.dumps(tool, separators=(",", ":"))) for tool in shown["tools"]
+    )
+    [without] = json.loads(
+        desk.run("prompt", "shop.json", "--state", "ask", "--format", "json").out
+    )
     assert (without["tools"], shown["tokens"]) == ([], without["tokens"] + tokens)
-    assert f"tools    tools                    about {tokens:6,} tokens" in desk.run(
-        "prompt", "shop.json", "--tools", "prices.py", "--state", "ask"
-    ).out
+    assert (
+        f"tools    tools                    about {tokens:6,} tokens"
+        in desk.run("prompt", "shop.json", "--tools", "prices.py", "--state", "ask").out
+    )
     table = desk.run("prompt", "shop.json", "--tools", "prices.py").out.splitlines()
     assert [int(figure) for figure in table[1].split()[-2:]] == [tokens, shown["tokens"]]
-    assert desk.run("prompt", "shop.json", "--tools", "prices.py", "--budget", str(shown["tokens"] - 1)).code == 1
+    assert (
+        desk.run(
+            "prompt", "shop.json", "--tools", "prices.py", "--budget", str(shown["tokens"] - 1)
+        ).code
+        == 1
+    )
 
 
 def test_tools_that_nobody_brings_are_said_not_to_be_counted(desk: Desk) -> None:
     desk.write("shop.json", TOOLED)
     (desk.folder / "prices.py").write_text(PRICES)
-    none, one = desk.run("prompt", "shop.json"), desk.run("prompt", "shop.json", "--tools", "prices.py")
+    none, one = (
+        desk.run("prompt", "shop.json"),
+        desk.run("prompt", "shop.json", "--tools", "prices.py"),
+    )
     assert (none.code, one.code) == (0, 0)
-    assert "not counted: the tools price, stock; --tools FILE.py or --mcp FILE brings what is read" in none.err
+    assert (
+        "not counted: the tools price, stock; --tools FILE.py or --mcp FILE brings what is read"
+        in none.err
+    )
     assert "not counted: the tools stock;" in one.err
 
 

@@ -93,7 +93,12 @@ def types(done: Done) -> list[str]:
 
 @pytest.fixture
 def work(desk: Desk) -> Desk:
-    for name, document in (("writer", WRITER), ("waiter", WAITER), ("payer", PAYER), ("free", FREE)):
+    for name, document in (
+        ("writer", WRITER),
+        ("waiter", WAITER),
+        ("payer", PAYER),
+        ("free", FREE),
+    ):
         desk.write(f"{name}.json", document)
     desk.write("tools.py", TOOLS)
     desk.write("slow.py", SLOW)
@@ -114,7 +119,14 @@ def test_every_event_is_a_line_and_the_last_one_is_the_outcome(work: Desk) -> No
     )
     assert (done.code, done.err) == (0, "")
     assert types(done) == [
-        *("Started", "RunResumed", "AttemptBegun", "ModelReplied", "KeyResultChecked", "AttemptFailed"),
+        *(
+            "Started",
+            "RunResumed",
+            "AttemptBegun",
+            "ModelReplied",
+            "KeyResultChecked",
+            "AttemptFailed",
+        ),
         *(
             "AttemptBegun",
             "ModelReplied",
@@ -127,7 +139,9 @@ def test_every_event_is_a_line_and_the_last_one_is_the_outcome(work: Desk) -> No
     ]
     started, *_, outcome = lines(done)
     assert (started["input"], started["context"]) == ("about", {"k": 1})
-    assert {key: outcome[key] for key in ("outcome", "conversation", "state", "output", "context")} == {
+    assert {
+        key: outcome[key] for key in ("outcome", "conversation", "state", "output", "context")
+    } == {
         "outcome": "passed",
         "conversation": "r",
         "state": "done",
@@ -169,10 +183,14 @@ def test_run_that_reached_a_limit_is_exit_code_1(work: Desk) -> None:
         ("-", "from a pipe"),
     ],
 )
-def test_input_is_text_or_a_json_value_from_wherever_it_comes(work: Desk, given: str, found: Any) -> None:
+def test_input_is_text_or_a_json_value_from_wherever_it_comes(
+    work: Desk, given: str, found: Any
+) -> None:
     work.write("in.json", {"rows": []})
     work.write("in.txt", "grüße\n")
-    done = work.run("run", "writer.json", *work.replies("abc"), "--input", given, stdin=b"from a pipe")
+    done = work.run(
+        "run", "writer.json", *work.replies("abc"), "--input", given, stdin=b"from a pipe"
+    )
     assert lines(done)[0]["input"] == found
 
 
@@ -183,8 +201,16 @@ def test_input_is_text_or_a_json_value_from_wherever_it_comes(work: Desk, given:
         (("writer.json", "--fsm", "writer.json"), 2, "name a definition FILE, once"),
         (("nowhere.json",), 2, "nowhere.json: there is no such file"),
         (("broken.json",), 1, "broken.json cannot be used"),
-        (("greeter.json",), 2, "greeter.json begins by talking to a user: llm-fsm chat greeter.json"),
-        (("payer.json",), 2, "'payer' needs the tool pay; --tools FILE.py brings functions of your own"),
+        (
+            ("greeter.json",),
+            2,
+            "greeter.json begins by talking to a user: llm-fsm chat greeter.json",
+        ),
+        (
+            ("payer.json",),
+            2,
+            "'payer' needs the tool pay; --tools FILE.py brings functions of your own",
+        ),
         (("needy.json",), 2, "needs the functions f, g, the MCP server files; --tools FILE.py"),
         (("writer.json", "--resume", "x", "--input", "y"), 2, "--input belongs to a new run"),
         (("writer.json", "--resume", "x", "--id", "y"), 2, "--id belongs to a new run"),
@@ -193,19 +219,37 @@ def test_input_is_text_or_a_json_value_from_wherever_it_comes(work: Desk, given:
         (("writer.json", "--input", "@nowhere"), 2, "nowhere: no such file"),
         (("writer.json", "--input", "@latin"), 2, "latin: is not UTF-8 at byte 1"),
         (("writer.json", "--context", "[]"), 2, "--context is one JSON object"),
-        (("writer.json", "--background", "7"), 2, "--background: one JSON object is needed, not the number 7"),
+        (
+            ("writer.json", "--background", "7"),
+            2,
+            "--background: one JSON object is needed, not the number 7",
+        ),
         (("writer.json", "--background", '{"gaols": []}'), 2, "did you mean 'goals'"),
         (("writer.json", "--tools", "nowhere.py"), 2, "nowhere.py: there is no such file"),
-        (("writer.json", "--tools", "raises.py"), 2, "raises.py:2: it could not be run: ValueError: no"),
-        (("writer.json", "--tools", "empty.py"), 2, "empty.py: it has none of TOOLS, FUNCTIONS, HANDLERS"),
+        (
+            ("writer.json", "--tools", "raises.py"),
+            2,
+            "raises.py:2: it could not be run: ValueError: no",
+        ),
+        (
+            ("writer.json", "--tools", "empty.py"),
+            2,
+            "empty.py: it has none of TOOLS, FUNCTIONS, HANDLERS",
+        ),
         (("writer.json", "--tools", "odd.py"), 2, "odd.py: TOOLS is a list of functions"),
-        (("writer.json", "--tools", "twice.py"), 2, "twice.py: FUNCTIONS holds two functions of one name"),
+        (
+            ("writer.json", "--tools", "twice.py"),
+            2,
+            "twice.py: FUNCTIONS holds two functions of one name",
+        ),
         (("writer.json", "--mcp", "list.json"), 2, "list.json: --mcp names a JSON object"),
         (("writer.json", "--mcp", "broken.txt"), 2, "broken.txt is not JSON"),
         (("writer.json", "--model", "scripted:none.json"), 3, "cannot read none.json"),
     ],
 )
-def test_what_cannot_be_run_says_why(work: Desk, arguments: tuple[str, ...], code: int, words: str) -> None:
+def test_what_cannot_be_run_says_why(
+    work: Desk, arguments: tuple[str, ...], code: int, words: str
+) -> None:
     work.write("broken.json", {"name": "x", "initial_state": "a", "states": {}})
     work.write("latin", b"\xfcber")
     work.write("raises.py", "x = 1\nraise ValueError('no')\n")
@@ -253,7 +297,12 @@ def test_python_file_brings_tools_and_functions(work: Desk) -> None:
     }
     work.write(
         "adder.json",
-        {**WRITER, "initial_state": "a", "tools": {"add": {"registered": "add"}}, "states": {"a": state}},
+        {
+            **WRITER,
+            "initial_state": "a",
+            "tools": {"add": {"registered": "add"}},
+            "states": {"a": state},
+        },
     )
     replies = work.replies(calls(("add", {"sum": {"a": 2}})), "3")
     done = work.run("run", "adder.json", "--tools", "mine.py", *replies)
@@ -269,9 +318,15 @@ def test_mcp_servers_come_from_a_file(work: Desk, wrapped: bool) -> None:
     work.write("mcp.json", {"mcpServers": server} if wrapped else server)
     state = {"kind": "task", "tools": ["add"]}
     tools = {"add": {"mcp": "files", "tool": "add"}}
-    work.write("adder.json", {**WRITER, "initial_state": "a", "tools": tools, "states": {"a": state}})
+    work.write(
+        "adder.json", {**WRITER, "initial_state": "a", "tools": tools, "states": {"a": state}}
+    )
     done = work.run(
-        "run", "adder.json", "--mcp", "mcp.json", *work.replies(calls(("add", {"a": 2, "b": 3})), "done")
+        "run",
+        "adder.json",
+        "--mcp",
+        "mcp.json",
+        *work.replies(calls(("add", {"a": 2, "b": 3})), "done"),
     )
     assert done.code == 0, done.err
     returned = next(line for line in lines(done) if line["type"] == "ToolReturned")
@@ -307,7 +362,15 @@ def test_run_that_asks_is_exit_code_5_and_says_how_to_answer(work: Desk) -> None
     assert "asks for approval of pay (state work)" in again.err
     assert '"approved"' in again.err
     wrong = work.run(
-        "run", "payer.json", "--tools", "tools.py", *pay, "--resume", "r", "--answer", '{"approved": 1}'
+        "run",
+        "payer.json",
+        "--tools",
+        "tools.py",
+        *pay,
+        "--resume",
+        "r",
+        "--answer",
+        '{"approved": 1}',
     )
     assert wrong.code == 2
     assert "the answer does not fit" in wrong.err
@@ -330,7 +393,9 @@ def test_run_that_asks_is_exit_code_5_and_says_how_to_answer(work: Desk) -> None
     assert (over.code, types(over)) == (0, ["Outcome"])
 
 
-def test_time_outs_fire_when_the_run_is_looked_at(work: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_outs_fire_when_the_run_is_looked_at(
+    work: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert work.run("run", "waiter.json", "--model", "offline", "--id", "w").code == 5
     later = time.time() + 4000
     monkeypatch.setattr(time, "time", lambda: later)
@@ -367,7 +432,11 @@ def test_run_that_comes_to_a_user_goes_on_as_a_chat(work: Desk) -> None:
     }
     work.write("talker.json", {**WRITER, "states": states})
     done = work.run("run", "talker.json", *work.replies("abc"), "--id", "t")
-    assert (done.code, lines(done)[-1]["outcome"], lines(done)[-1]["text"]) == (5, "talking", "Shall I?")
+    assert (done.code, lines(done)[-1]["outcome"], lines(done)[-1]["text"]) == (
+        5,
+        "talking",
+        "Shall I?",
+    )
     assert "it waits for a user: llm-fsm chat talker.json --resume t" in done.err
     again = work.run("run", "talker.json", *work.replies("abc"), "--resume", "t")
     assert again.code == 2
@@ -385,16 +454,27 @@ def test_nothing_is_promised_of_a_store_that_forgets(work: Desk) -> None:
 
 
 def test_a_call_of_unknown_outcome_says_how_to_answer(work: Desk) -> None:
-    work.write("slow.py", "import time\n\ndef pay(amount: int) -> str:\n    time.sleep(30)\n\nTOOLS = [pay]\n")
+    work.write(
+        "slow.py",
+        "import time\n\ndef pay(amount: int) -> str:\n    time.sleep(30)\n\nTOOLS = [pay]\n",
+    )
     lost = {"registered": "pay", "at_most_once": True, "timeout": 0.02}
     work.write("lost.json", {**PAYER, "tools": {"pay": lost}})
     model = work.replies(calls(("pay", {"amount": 5})), "done")
     options = (*model, "--tools", "slow.py", "--db", "sqlite:///runs.db")
     done = work.run("run", "lost.json", "--id", "r", *options)
     assert done.code == 5
-    assert 'answer {"repeat": true} to make the call again, or what came of it: {"result": ' in done.err
+    assert (
+        'answer {"repeat": true} to make the call again, or what came of it: {"result": '
+        in done.err
+    )
     work.replies("done")
-    assert work.run("run", "lost.json", "--resume", "r", "--answer", '{"result": "paid"}', *options).code == 0
+    assert (
+        work.run(
+            "run", "lost.json", "--resume", "r", "--answer", '{"result": "paid"}', *options
+        ).code
+        == 0
+    )
 
 
 def test_model_that_fails_parks_the_run_and_nothing_is_done_twice(work: Desk) -> None:
@@ -413,7 +493,9 @@ def test_a_run_is_not_resumed_with_another_definition(work: Desk) -> None:
     work.run(*parked, *work.replies(calls(("pay", {"amount": 5}))))
     done = work.run("run", "writer.json", "--resume", "r", *work.replies("abc"))
     assert done.code == 2
-    assert "follows the definition 'payer', and writer.json is 'writer'" in " ".join(done.err.split())
+    assert "follows the definition 'payer', and writer.json is 'writer'" in " ".join(
+        done.err.split()
+    )
 
 
 def test_ctrl_c_parks_the_run_and_resume_goes_on(work: Desk) -> None:
@@ -449,7 +531,9 @@ def test_it_works_over_http(work: Desk) -> None:
 
 
 def test_a_limit_of_money_that_nothing_counts_towards_is_said_in_one_line(work: Desk) -> None:
-    work.write("dear.json", {**PAYER, "tools": {"pay": {"registered": "pay"}}, "limits": {"money": 1}})
+    work.write(
+        "dear.json", {**PAYER, "tools": {"pay": {"registered": "pay"}}, "limits": {"money": 1}}
+    )
     with serve_scripted([calls(("pay", {"amount": 5})), "done"]) as server:
         options = ("--tools", "tools.py", "--model", "any", "--base-url", server.base_url)
         done = work.process("run", "dear.json", *options)
@@ -493,7 +577,10 @@ def test_terminal_asks_the_person_and_goes_on(work: Desk) -> None:
 
 def test_terminal_shows_the_purpose_and_the_output_and_asks_field_by_field(work: Desk) -> None:
     fields = {"fine": {"type": "boolean"}, "by": {"type": "string"}, "why": {"type": "string"}}
-    ask = {**WAITER["states"]["ask"], "answer_schema": {"type": "object", "properties": fields, "required": ["fine"]}}
+    ask = {
+        **WAITER["states"]["ask"],
+        "answer_schema": {"type": "object", "properties": fields, "required": ["fine"]},
+    }
     draft = {"kind": "task", "purpose": "Write.", "transitions": [{"target_state": "ask"}]}
     states = {"draft": draft, **WAITER["states"], "ask": ask}
     work.write("signed.json", {**WAITER, "initial_state": "draft", "states": states})
@@ -520,7 +607,10 @@ def test_terminal_leaves_a_question_for_later(work: Desk) -> None:
     terminal.type("\n")
     assert terminal.code() == 5
     assert "waits for word (state ask)" in terminal.screen
-    assert "to go on: llm-fsm run waiter.json --resume w --model offline --answer JSON" in terminal.screen
+    assert (
+        "to go on: llm-fsm run waiter.json --resume w --model offline --answer JSON"
+        in terminal.screen
+    )
     terminal = Terminal("run", "waiter.json", "--model", "offline", "--resume", "w")
     terminal.wait_for("answer (empty: later):")
     terminal.type("blue\n")

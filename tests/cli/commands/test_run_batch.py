@@ -1,4 +1,6 @@
-"""`llm-fsm run --batch`: results in order, broken lines, files that exist, kills, and several processes at once."""
+"""`llm-fsm run --batch`: results in order, broken lines, files that exist, kills, and several
+processes at once.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +86,21 @@ def results(work: Desk, name: str = "results.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (work.folder / name).read_text().splitlines()]
 
 
-def options(server: ScriptedServer, *, db: str | None = "sqlite:///b.db", out: str = "results.jsonl") -> list[str]:
+def options(
+    server: ScriptedServer, *, db: str | None = "sqlite:///b.db", out: str = "results.jsonl"
+) -> list[str]:
     place = [] if db is None else ["--db", db]
-    return ["--batch", "inputs.jsonl", "-o", out, "--model", "m", "--base-url", server.base_url, *place]
+    return [
+        "--batch",
+        "inputs.jsonl",
+        "-o",
+        out,
+        "--model",
+        "m",
+        "--base-url",
+        server.base_url,
+        *place,
+    ]
 
 
 def test_runs_are_written_in_the_order_of_the_inputs(work: Desk) -> None:
@@ -113,9 +127,16 @@ def test_conversations_say_all_their_messages_and_hide_secrets(work: Desk) -> No
     with serve_scripted(echo) as server:
         assert work.run("run", "echo.json", *options(server), "--id", "visits").code == 0
     first, second = results(work)
-    assert next(message["content"] for message in first["messages"] if message["role"] == "user") == "one"
+    assert (
+        next(message["content"] for message in first["messages"] if message["role"] == "user")
+        == "one"
+    )
     assert "4711" not in json.dumps(first)
-    assert (first["outcome"], first["context"]["city"], first["conversation"]) == ("talking", "Rome", "visits/1")
+    assert (first["outcome"], first["context"]["city"], first["conversation"]) == (
+        "talking",
+        "Rome",
+        "visits/1",
+    )
     assert (second["outcome"], second["state"]) == ("passed", "bye")
     assert "never sent" not in json.dumps(second)
 
@@ -141,10 +162,16 @@ def test_broken_lines_are_told_with_their_numbers_and_the_rest_goes_on(work: Des
         assert any(f"line {number} " in line and reason in line for line in done.err.splitlines())
     found = results(work)
     assert [result["line"] for result in found] == [1, *range(3, 4 + len(BROKEN))]
-    assert [result["outcome"] for result in found] == ["passed", *["invalid"] * len(BROKEN), "passed"]
+    assert [result["outcome"] for result in found] == [
+        "passed",
+        *["invalid"] * len(BROKEN),
+        "passed",
+    ]
 
 
-@pytest.mark.parametrize("given", [5, [], [1], [" "], [{"role": "assistant", "content": "x"}], [{"role": "user"}]])
+@pytest.mark.parametrize(
+    "given", [5, [], [1], [" "], [{"role": "assistant", "content": "x"}], [{"role": "user"}]]
+)
 def test_messages_that_are_none_are_a_broken_line(work: Desk, given: object) -> None:
     inputs(work, {"messages": given}, {"messages": ["one"]})
     with serve_scripted(echo) as server:
@@ -270,7 +297,9 @@ def slow_echo() -> Iterator[tuple[ScriptedServer, Counter[str]]]:
         yield server, answered
 
 
-def begin(work: Desk, server: ScriptedServer, db: str, out: str, *more: str) -> subprocess.Popen[bytes]:
+def begin(
+    work: Desk, server: ScriptedServer, db: str, out: str, *more: str
+) -> subprocess.Popen[bytes]:
     arguments = command("run", "echo.json", *options(server, db=db, out=out), "--limit", "4", *more)
     pipe = subprocess.PIPE
     return subprocess.Popen(arguments, cwd=work.folder, stdout=pipe, stderr=pipe)
@@ -294,7 +323,9 @@ def check_whole(work: Desk, out: str, db: str) -> None:
     for result in found:
         spoken = [message["content"] for message in result["messages"] if message["role"] == "user"]
         assert spoken == [f"{result['line']} a", f"{result['line']} b"]
-    listed = json.loads(work.run("conversations", "list", "--db", db, "--json", "--limit", "999").out)
+    listed = json.loads(
+        work.run("conversations", "list", "--db", db, "--json", "--limit", "999").out
+    )
     assert len(listed["conversations"]) == LINES
 
 
@@ -328,7 +359,8 @@ def test_two_processes_share_a_batch_and_one_dies(work: Desk, number: int, place
         assert second.returncode == 0, told
         check_whole(work, "second.jsonl", place)
         again = sum(count - 1 for text, count in answered.items() if text)
-        assert again <= 4  # calls that were under way in the process that died, of which nothing was on record
+        # calls that were under way in the process that died, of which nothing was on record
+        assert again <= 4
         before = sum(answered.values())
         third = begin(work, server, place, "first.jsonl")
         _, told = third.communicate(timeout=300)

@@ -36,9 +36,18 @@ def serving(
 ) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     """The running command and a client of it."""
     command = command or (sys.executable, "-m", "llm_fsm", "serve", "--port", "0", *arguments)
-    environment = {**os.environ, "LLM_FSM_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT / "src")}
+    environment = {
+        **os.environ,
+        "LLM_FSM_HOME": str(folder / "home"),
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:
@@ -68,7 +77,9 @@ def until_status(client: httpx.Client, status: int) -> httpx.Response:
     """Ask `/readyz` over new connections until every process answers with a status."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = [httpx.get(f"{client.base_url}/readyz", timeout=30, trust_env=False) for _ in range(8)]
+        found = [
+            httpx.get(f"{client.base_url}/readyz", timeout=30, trust_env=False) for _ in range(8)
+        ]
         if all(answer.status_code == status for answer in found):
             return found[0]
     raise AssertionError(f"the server never answers {status}")
@@ -84,7 +95,9 @@ class Sender:
         self.answer: httpx.Response
 
     def __enter__(self) -> Sender:
-        self._client.post("/conversations", json={"definition": "greeter", "id": "c", "greet": False})
+        self._client.post(
+            "/conversations", json={"definition": "greeter", "id": "c", "greet": False}
+        )
         self._thread.start()
         return self
 
@@ -94,7 +107,9 @@ class Sender:
     def _send(self) -> None:
         place = f"{self._client.base_url}/conversations/c/messages"
         headers = {"Accept": self._accept}
-        self.answer = httpx.post(place, json={"text": "x"}, headers=headers, timeout=60, trust_env=False)
+        self.answer = httpx.post(
+            place, json={"text": "x"}, headers=headers, timeout=60, trust_env=False
+        )
 
 
 NEVER_ENDING = """
@@ -133,13 +148,19 @@ def test_shipped_definitions_are_served_with_three_addresses(tmp_path: Path) -> 
         assert {"greeting", "order", "registration"} <= set(names)
         assert "<!doctype html>" in client.get("/").text
         begun = client.post("/conversations", json={"definition": "greeting"}).json()
-        turn = client.post(f"/conversations/{begun['id']}/messages", json={"text": "I am Ada"}).json()
+        turn = client.post(
+            f"/conversations/{begun['id']}/messages", json={"text": "I am Ada"}
+        ).json()
         assert turn["context"] == {"name": "Ada"}
 
 
-def test_a_changed_file_is_loaded_and_running_conversations_finish_as_they_began(tmp_path: Path, flow: Path) -> None:
+def test_a_changed_file_is_loaded_and_running_conversations_finish_as_they_began(
+    tmp_path: Path, flow: Path
+) -> None:
     replies = tmp_path / "replies.json"
-    replies.write_text(json.dumps([{"message": "hm", "transition": {"target_state": "hello"}}] * 20))
+    replies.write_text(
+        json.dumps([{"message": "hm", "transition": {"target_state": "hello"}}] * 20)
+    )
     with serving(tmp_path, str(flow), "--model", f"scripted:{replies}", "--reload") as (_, client):
         wish = {"definition": "greeter", "greet": False}
         old = client.post("/conversations", json=wish).json()["id"]
@@ -164,7 +185,10 @@ AGE = {
             "purpose": "Ask for the age",
             "required_context_keys": ["age"],
             "transitions": [
-                {"target_state": "bye", "conditions": [{"description": "known", "requires_context_keys": ["age"]}]}
+                {
+                    "target_state": "bye",
+                    "conditions": [{"description": "known", "requires_context_keys": ["age"]}],
+                }
             ],
         },
         "bye": {"purpose": "Say goodbye"},
@@ -193,14 +217,18 @@ def test_a_turn_is_finished_before_the_server_ends(tmp_path: Path, flow: Path, a
     url = f"sqlite:///{tmp_path / 'bots.db'}"
     with (
         serve_scripted(lambda _: json.dumps(said), delay=1.5) as model,
-        serving(tmp_path, str(flow), "--model", "any", "--base-url", model.base_url, "--db", url) as (process, client),
+        serving(
+            tmp_path, str(flow), "--model", "any", "--base-url", model.base_url, "--db", url
+        ) as (process, client),
     ):
         client.post("/conversations", json={"definition": "greeter", "id": "c", "greet": False})
         answers: list[httpx.Response] = []
         place, headers = f"{client.base_url}/conversations/c/messages", {"Accept": accept}
 
         def send() -> None:
-            answers.append(httpx.post(place, json={"text": "x"}, headers=headers, timeout=60, trust_env=False))
+            answers.append(
+                httpx.post(place, json={"text": "x"}, headers=headers, timeout=60, trust_env=False)
+            )
 
         thread = threading.Thread(target=send)
         thread.start()
@@ -264,7 +292,11 @@ def test_a_turn_that_does_not_end_is_stopped_at_the_deadline_and_its_client_is_t
         assert sender.answer.status_code == 503
         told = sender.answer.json()
     else:
-        *_, told = [json.loads(line[6:]) for line in sender.answer.text.splitlines() if line.startswith("data: ")]
+        *_, told = [
+            json.loads(line[6:])
+            for line in sender.answer.text.splitlines()
+            if line.startswith("data: ")
+        ]
     assert told["type"] == "urn:llm-fsm:problem:unavailable"
     assert told["retry_after"] > 0
 
@@ -274,14 +306,25 @@ def test_the_size_of_a_transcript_is_an_option(tmp_path: Path, flow: Path) -> No
     with serving(tmp_path, flow.name, *options) as (_, client):
         said = {"role": "user", "content": "x"}
         sizes = [
-            client.post("/v1/chat/completions", json={"model": "greeter", "messages": messages}).status_code
+            client.post(
+                "/v1/chat/completions", json={"model": "greeter", "messages": messages}
+            ).status_code
             for messages in ([said], [said] * 3, [{**said, "content": "x" * 1000}])
         ]
     assert sizes == [200, 422, 413]
 
 
 def test_anybody_at_an_open_address_may_only_talk(tmp_path: Path, flow: Path) -> None:
-    options = ("--host", "0.0.0.0", "--no-auth", "--model", "offline", "--db", "memory", "--workbench")
+    options = (
+        "--host",
+        "0.0.0.0",
+        "--no-auth",
+        "--model",
+        "offline",
+        "--db",
+        "memory",
+        "--workbench",
+    )
     with serving(tmp_path, flow.name, *options) as (_, client):
         wish = {"definition": "greeter", "greet": False}
         place = client.post("/conversations", json=wish).json()["id"]
@@ -312,7 +355,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         (["--no-auth", "--token-file", "x"], 2, "contradict"),
         (["--no-auth", "--jwt-secret-file", "x"], 2, "contradict"),
         (["--rights", "talk"], 2, "belong to --add-token"),
-        (["--add-token", "ada", "--token-file", "t.json", "--rights", "talk,fly"], 2, "'fly' is no right"),
+        (
+            ["--add-token", "ada", "--token-file", "t.json", "--rights", "talk,fly"],
+            2,
+            "'fly' is no right",
+        ),
         (["--add-token", "ada", "--token-file", "t.json", "--expires", "soon"], 2, "is no date"),
         (["--jwt-audience", "x"], 2, "need --jwt-jwks or --jwt-secret-file"),
         (["--jwt-secret-file", "none", "--jwt-claim", "name"], 2, "PART=CLAIM"),
@@ -349,10 +396,24 @@ def test_a_token_is_made_and_shown_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(capsys, "--add-token", "ada", "--token-file", str(file))[0] == 2
 
 
-def test_more_connections_than_descriptors_do_not_end_the_process(tmp_path: Path, flow: Path) -> None:
-    limited = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)); "
+def test_more_connections_than_descriptors_do_not_end_the_process(
+    tmp_path: Path, flow: Path
+) -> None:
+    limited = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)); "
+    )
     limited += "sys.argv[0] = 'llm-fsm'; runpy.run_module('llm_fsm', run_name='__main__')"
-    command = (sys.executable, "-c", limited, "serve", "--port", "0", str(flow), "--model", "offline")
+    command = (
+        sys.executable,
+        "-c",
+        limited,
+        "serve",
+        "--port",
+        "0",
+        str(flow),
+        "--model",
+        "offline",
+    )
     with serving(tmp_path, command=command) as (process, client), ExitStack() as stack:
         place = (client.base_url.host, client.base_url.port)
         for _ in range(600):
@@ -362,7 +423,9 @@ def test_more_connections_than_descriptors_do_not_end_the_process(tmp_path: Path
         assert process.poll() is None
 
 
-def test_a_token_is_made_with_rights_and_an_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_is_made_with_rights_and_an_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "tokens.json"
     options = ("--rights", "talk,seed", "--all-conversations", "--expires", "2999-01-31")
     assert run(capsys, "--add-token", "ada", "--token-file", str(file), *options)[0] == 0
@@ -375,7 +438,16 @@ def test_every_worker_takes_changed_tokens_and_json_web_tokens(tmp_path: Path, f
     file, secret = tmp_path / "tokens.json", tmp_path / "secret"
     file.write_text('{"tokens": []}')
     secret.write_text("s" * 32)
-    options = ("--token-file", str(file), "--jwt-secret-file", str(secret), "--workers", "2", "--db", "sqlite:///bots.db")
+    options = (
+        "--token-file",
+        str(file),
+        "--jwt-secret-file",
+        str(secret),
+        "--workers",
+        "2",
+        "--db",
+        "sqlite:///bots.db",
+    )
     with serving(tmp_path, flow.name, "--model", "offline", *options) as (_, client):
         claims = {"sub": "ada", "aud": "llm-fsm", "exp": time.time() + 60}
         signed = jwt.encode(claims, "s" * 32, algorithm="HS256")
@@ -384,7 +456,9 @@ def test_every_worker_takes_changed_tokens_and_json_web_tokens(tmp_path: Path, f
         for token, status in ((signed, 200), (made, 200), ("no", 401)):
             for _ in range(8):  # each by a connection of its own, which any worker takes
                 headers = {"Authorization": f"Bearer {token}"}
-                answer = httpx.get(f"{client.base_url}/definitions", headers=headers, trust_env=False)
+                answer = httpx.get(
+                    f"{client.base_url}/definitions", headers=headers, trust_env=False
+                )
                 assert answer.status_code == status
 
 
@@ -412,7 +486,17 @@ def routes(service):
     return router
 """
     (tmp_path / "echo.py").write_text(channel, "utf-8")
-    arguments = ("flow.json", "--model", "offline", "--db", "memory", "--sink", "notes.py", "--mount", "echo.py")
+    arguments = (
+        "flow.json",
+        "--model",
+        "offline",
+        "--db",
+        "memory",
+        "--sink",
+        "notes.py",
+        "--mount",
+        "echo.py",
+    )
     with serving(tmp_path, *arguments) as (_, client):
         assert client.get("/channels/echo").json() == {"definitions": 1}
         client.post("/conversations", json={"definition": "greeter"})
@@ -430,16 +514,41 @@ def routes(service):
         (("--mount", "empty.py"), "it has no function routes(service)"),
         (("--mount", "broken.py"), "broken.py:1: it could not be run: KeyError"),
         (("--webhook", "nowhere"), "http:// or https:// address"),
-        (("--webhook", "http://localhost/x", "--webhook-secret-file", "nothing"), "nothing: no such file"),
-        (("--webhook", "http://localhost/x", "--webhook-secret-file", "empty.py"), "the secret of a webhook is empty"),
+        (
+            ("--webhook", "http://localhost/x", "--webhook-secret-file", "nothing"),
+            "nothing: no such file",
+        ),
+        (
+            ("--webhook", "http://localhost/x", "--webhook-secret-file", "empty.py"),
+            "the secret of a webhook is empty",
+        ),
     ],
 )
 def test_wrong_sinks_webhooks_and_channels_are_said_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, arguments: tuple[str, ...], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    arguments: tuple[str, ...],
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("flow.json").write_text(json.dumps(GREETER), "utf-8")
     Path("empty.py").write_text("", "utf-8")
     Path("broken.py").write_text("import os; os.environ['NOT_SET_ANYWHERE']", "utf-8")
-    assert main(["serve", "flow.json", "--model", "offline", "--db", "memory", "--port", "0", *arguments]) != 0
+    assert (
+        main(
+            [
+                "serve",
+                "flow.json",
+                "--model",
+                "offline",
+                "--db",
+                "memory",
+                "--port",
+                "0",
+                *arguments,
+            ]
+        )
+        != 0
+    )
     assert said in capsys.readouterr().err

@@ -16,14 +16,20 @@ from llm_fsm.cli.commands.show import with_bold_ids
 
 
 @pytest.fixture
-def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     monkeypatch.chdir(tmp_path)
     found = Desk(tmp_path, capsys, monkeypatch)
     found.write("flow.json", GREETER)
     return found
 
 
-FAULTY = {"name": "x", "initial_state": "a", "states": {"a": {"transitions": [{"target_state": "gone"}]}}}
+FAULTY = {
+    "name": "x",
+    "initial_state": "a",
+    "states": {"a": {"transitions": [{"target_state": "gone"}]}},
+}
 graphviz = pytest.mark.skipif(
     shutil.which("dot") is None, reason="Graphviz is not installed (apt-get install graphviz)"
 )
@@ -45,8 +51,12 @@ def test_each_form(desk: Desk, form: str, first: str) -> None:
     assert done.out.startswith(first)
 
 
-@pytest.mark.parametrize("command", [("show",), ("convert", "--to", "mermaid"), ("diff", "flow.json")])
-def test_a_shipped_definition_is_meant_by_its_name_where_no_file_has_it(desk: Desk, command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "command", [("show",), ("convert", "--to", "mermaid"), ("diff", "flow.json")]
+)
+def test_a_shipped_definition_is_meant_by_its_name_where_no_file_has_it(
+    desk: Desk, command: tuple[str, ...]
+) -> None:
     done = desk.run(*command, "order")
     assert (done.code, "choose" in done.out) == (0, True)
     desk.write("order", "{")
@@ -119,7 +129,9 @@ def test_what_goes_wrong_is_said_in_a_sentence(
 
 
 def test_standard_input_is_drawn(desk: Desk) -> None:
-    assert desk.run("show", "-", stdin=(desk.folder / "flow.json").read_bytes()).out.startswith("greeter")
+    assert desk.run("show", "-", stdin=(desk.folder / "flow.json").read_bytes()).out.startswith(
+        "greeter"
+    )
 
 
 def test_watching_draws_again_and_ends_with_130(desk: Desk) -> None:
@@ -127,7 +139,12 @@ def test_watching_draws_again_and_ends_with_130(desk: Desk) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "llm_fsm", "show", "flow.json", "--watch"]
     with subprocess.Popen(
-        command, cwd=desk.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        command,
+        cwd=desk.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
     ) as process:
         assert process.stdout is not None
         line = ""
@@ -147,7 +164,11 @@ def test_watching_draws_again_and_ends_with_130(desk: Desk) -> None:
 
 def test_what_is_called_is_drawn_behind_it(desk: Desk) -> None:
     inner = {"name": "inner", "initial_state": "ask", "states": {"ask": {"purpose": "What?"}}}
-    outer = {"name": "outer", "initial_state": "call", "states": {"call": {"kind": "subflow", "flow": "inner.json"}}}
+    outer = {
+        "name": "outer",
+        "initial_state": "call",
+        "states": {"call": {"kind": "subflow", "flow": "inner.json"}},
+    }
     desk.write("inner.json", inner)
     desk.write("outer.json", outer)
     alone, both = desk.run("show", "outer.json").out, desk.run("show", "outer.json", "--called").out
@@ -156,8 +177,12 @@ def test_what_is_called_is_drawn_behind_it(desk: Desk) -> None:
 
 
 def test_ids_stand_out_in_titles_and_in_moves() -> None:
-    drawing = "a (initial)\n  says \"b a\"\n  -> a b: b\n  *-> b\n    -> a ^\n* (in every state)"
-    bold = [part for line in with_bold_ids(drawing, {"a", "a b", "b"}) for part, style in line if style]
+    drawing = 'a (initial)\n  says "b a"\n  -> a b: b\n  *-> b\n    -> a ^\n* (in every state)'
+    bold = [
+        part for line in with_bold_ids(drawing, {"a", "a b", "b"}) for part, style in line if style
+    ]
     assert bold == ["a", "a b", "b", "a"]
-    lines = ["".join(part for part, _ in line) for line in with_bold_ids(drawing, {"a", "a b", "b"})]
+    lines = [
+        "".join(part for part, _ in line) for line in with_bold_ids(drawing, {"a", "a b", "b"})
+    ]
     assert "\n".join(lines) == drawing

@@ -1,4 +1,6 @@
-"""`validate`: files, folders and standard input; text and JSON; the exit code that --fail-on asks for."""
+"""`validate`: files, folders and standard input; text and JSON; the exit code that --fail-on asks
+for.
+"""
 
 from __future__ import annotations
 
@@ -74,12 +76,14 @@ def test_a_clean_file_says_nothing_but_the_count(desk: Desk) -> None:
 
 
 def test_findings_stand_with_their_place_and_their_line(desk: Desk) -> None:
-    done = desk.run("validate", desk.write("wrong.json", json.dumps(WRONG, indent=1)), "greeter.json")
+    done = desk.run(
+        "validate", desk.write("wrong.json", json.dumps(WRONG, indent=1)), "greeter.json"
+    )
     assert done.code == 1
     lines = done.out.splitlines()
     assert lines[0].startswith("wrong.json:3:19: error: ")
     assert 'did you mean "hello"?' in lines[0]
-    assert lines[1:3] == ['    3 | "initial_state": "helo",', '      |                  ^^^^^^']
+    assert lines[1:3] == ['    3 | "initial_state": "helo",', "      |                  ^^^^^^"]
     assert ": warning: " in lines[3]
     assert done.err == "2 files, 1 error, 1 warning\n"
 
@@ -103,9 +107,13 @@ def test_concise_findings_stand_one_a_line(desk: Desk) -> None:
         ('{"name": "\x7f", "initial_state": "\x9b2J"}', '"\\x9b2J"', "^" * 8),
     ],
 )
-def test_the_caret_stands_below_what_is_meant(desk: Desk, text: str, shown: str, marked: str) -> None:
+def test_the_caret_stands_below_what_is_meant(
+    desk: Desk, text: str, shown: str, marked: str
+) -> None:
     document = text[:-1] + ', "states": {"a": {}}}'
-    out = desk.run("validate", desk.write("odd.json", document), "--select", "unknown-initial-state").out
+    out = desk.run(
+        "validate", desk.write("odd.json", document), "--select", "unknown-initial-state"
+    ).out
     assert "\x9b" not in out
     _, line, caret = out.splitlines()
     assert caret.strip(" |") == marked
@@ -129,7 +137,10 @@ def test_json_files_that_cannot_be_read_are_reported_in_a_folder(desk: Desk) -> 
     desk.write("defs/other.json", '{"a": 1}')
     done = desk.run("validate", "defs", "--format", "concise")
     assert done.code == 1
-    assert [line.split(":")[0] for line in done.out.splitlines()] == ["defs/half.json", "defs/utf16.json"]
+    assert [line.split(":")[0] for line in done.out.splitlines()] == [
+        "defs/half.json",
+        "defs/utf16.json",
+    ]
 
 
 def test_json_has_the_same_findings(desk: Desk) -> None:
@@ -142,7 +153,9 @@ def test_json_has_the_same_findings(desk: Desk) -> None:
 
 
 def test_json_of_nothing_is_an_empty_list(desk: Desk) -> None:
-    assert json.loads(desk.run("validate", "greeter.json", "--format", "json").out) == {"findings": []}
+    assert json.loads(desk.run("validate", "greeter.json", "--format", "json").out) == {
+        "findings": []
+    }
 
 
 @pytest.mark.parametrize(
@@ -157,7 +170,9 @@ def test_json_of_nothing_is_an_empty_list(desk: Desk) -> None:
         (b'{"name": "\x1b[2J"}', 1, "<stdin>:1:11: error: "),
     ],
 )
-def test_standard_input_is_a_file_like_others(desk: Desk, data: bytes, expected: int, said: str) -> None:
+def test_standard_input_is_a_file_like_others(
+    desk: Desk, data: bytes, expected: int, said: str
+) -> None:
     done = desk.run("validate", "-", stdin=data)
     assert done.code == expected
     assert done.out.startswith(said)
@@ -247,7 +262,9 @@ def test_settings_of_the_project_hold_until_an_option_says_otherwise(desk: Desk)
     assert desk.run("validate", name).code == 1
     assert desk.run("validate", name, "--fail-on", "error").code == 0
     assert desk.run("validate", desk.write("old_one.json", {**GREETER, "colour": 1})).code == 0
-    (desk.folder / "pyproject.toml").write_text("[tool.llm-fsm.lint]\nfail-at = 1\n", encoding="utf-8")
+    (desk.folder / "pyproject.toml").write_text(
+        "[tool.llm-fsm.lint]\nfail-at = 1\n", encoding="utf-8"
+    )
     wrong = desk.run("validate", name)
     assert wrong.code == 2
     assert "has no setting 'fail-at'" in wrong.err
@@ -255,7 +272,12 @@ def test_settings_of_the_project_hold_until_an_option_says_otherwise(desk: Desk)
 
 @pytest.mark.parametrize(
     ("form", "begins"),
-    [("github", "::error file=wrong.json,line=1,col="), ("sarif", "{"), ("junit", "<?xml"), ("json", "{")],
+    [
+        ("github", "::error file=wrong.json,line=1,col="),
+        ("sarif", "{"),
+        ("junit", "<?xml"),
+        ("json", "{"),
+    ],
 )
 def test_findings_are_printed_for_other_programs(desk: Desk, form: str, begins: str) -> None:
     done = desk.run("validate", desk.write("wrong.json", WRONG), "--format", form)
@@ -283,7 +305,9 @@ def test_fix_mends_the_file_and_reports_what_is_left(desk: Desk) -> None:
     assert 'key "persna" renamed to "persona" (mended)' in done.err
 
 
-def test_what_fix_cannot_write_whole_is_left_as_it_was(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fix_cannot_write_whole_is_left_as_it_was(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -304,7 +328,9 @@ def test_what_is_left_out_is_not_mended(desk: Desk) -> None:
 
 def test_standard_input_has_the_name_that_is_given_and_cannot_be_mended(desk: Desk) -> None:
     data = json.dumps(WRONG).encode()
-    assert desk.run("validate", "-", "--stdin-filename", "bot.json", stdin=data).out.startswith("bot.json:1:")
+    assert desk.run("validate", "-", "--stdin-filename", "bot.json", stdin=data).out.startswith(
+        "bot.json:1:"
+    )
     refused = desk.run("validate", "-", "--fix", stdin=data)
     assert (refused.code, refused.out) == (2, "")
 
@@ -330,7 +356,12 @@ def test_no_path_is_a_usage_error(desk: Desk) -> None:
 
 @pytest.mark.parametrize("asked", [("validate", "--explain", "F101"), ("schema",)])
 def test_words_that_python_left_out_are_not_printed_empty(asked: tuple[str, ...]) -> None:
-    done = subprocess.run([sys.executable, "-OO", "-m", "llm_fsm", *asked], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "llm_fsm", *asked],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "PYTHONOPTIMIZE=2" in done.stderr
 

@@ -68,7 +68,9 @@ def test_a_worker_finishes_the_run_of_a_killed_process_and_ends_by_sigterm(desk)
         until((desk.folder / "ran").exists)
         run.kill()
     (desk.folder / "hangs").unlink()
-    with subprocess.Popen([*begin, "worker", *options, "--every", "0.2"], cwd=desk.folder) as worker:
+    with subprocess.Popen(
+        [*begin, "worker", *options, "--every", "0.2"], cwd=desk.folder
+    ) as worker:
         until(lambda: records(desk.folder / "bots.db") == 2)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(20) == 0

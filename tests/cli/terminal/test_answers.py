@@ -24,8 +24,6 @@ def refunds(desk: Desk) -> Desk:
     return desk
 
 
-
-
 def calls_made(desk: Desk) -> str:
     path = desk.folder / "calls.txt"
     return path.read_text() if path.exists() else ""
@@ -65,7 +63,9 @@ def test_what_is_neither_yes_nor_no_approves_nothing(line: str) -> None:
         (SIGNED, '{"by": "Ada"}', {"by": "Ada"}),
     ],
 )
-def test_typed_answer_is_text_or_json_as_the_schema_says(schema: object, line: str, value: object) -> None:
+def test_typed_answer_is_text_or_json_as_the_schema_says(
+    schema: object, line: str, value: object
+) -> None:
     assert answers.typed(paused(schema=schema), line) == value
 
 
@@ -85,8 +85,14 @@ LEVELS = {"ok": {"type": "boolean"}, "level": {"enum": ["low", "high"]}, "note":
     [
         (SIGNED, '{"by": "…"}'),
         ({"type": "integer", "maximum": 5}, "1"),
-        ({"type": "object", "properties": LEVELS, "required": ["ok", "level"]}, '{"ok": true, "level": "low"}'),
-        ({"properties": {"any": True, "all": {"type": "array"}}, "type": "object"}, '{"any": true, "all": []}'),
+        (
+            {"type": "object", "properties": LEVELS, "required": ["ok", "level"]},
+            '{"ok": true, "level": "low"}',
+        ),
+        (
+            {"properties": {"any": True, "all": {"type": "array"}}, "type": "object"},
+            '{"any": true, "all": []}',
+        ),
         ({"type": "integer", "minimum": 7}, None),
         ({"type": ["object", "array"]}, None),
     ],
@@ -160,14 +166,17 @@ def test_input_that_ends_at_a_question_is_exit_code_5_and_resume_answers_it(refu
 def test_an_answer_that_comes_too_late_is_not_taken_for_one(refunds: Desk) -> None:
     late = {**REFUNDS["states"]["sign"], "timeout": 0.0001, "on_timeout": "bye"}
     refunds.write(
-        "late.json", {**REFUNDS, "initial_state": "sign", "states": {**REFUNDS["states"], "sign": late}}
+        "late.json",
+        {**REFUNDS, "initial_state": "sign", "states": {**REFUNDS["states"], "sign": late}},
     )
     done = refunds.run("chat", "late.json", *model(refunds), *OPTIONS, stdin=b'{"by": "Ada"}\n')
     assert (done.code, done.out) == (0, "Somebody signs.\n\nBye .\n")
 
 
 @pytest.mark.parametrize("option", ["--tools", "--mcp"])
-def test_what_the_host_does_not_bring_is_said_before_the_first_word(refunds: Desk, option: str) -> None:
+def test_what_the_host_does_not_bring_is_said_before_the_first_word(
+    refunds: Desk, option: str
+) -> None:
     needed = {
         "--tools": {"refund": {"registered": "refund"}},
         "--mcp": {"refund": {"mcp": "bank", "tool": "refund"}},
@@ -183,9 +192,17 @@ def test_lines_are_messages_while_a_person_has_taken_over(refunds: Desk) -> None
     refunds.write("desk.json", DESK)
     asks = {"transition": {"target_state": "human", "context_update": {}}, "message": "Of course."}
     replies = refunds.replies({"message": "Hello?"}, asks)
-    done = refunds.run("chat", "desk.json", *replies, *OPTIONS, stdin=b'A person\nAre you there?\n{"settled": true}\n')
+    done = refunds.run(
+        "chat",
+        "desk.json",
+        *replies,
+        *OPTIONS,
+        stdin=b'A person\nAre you there?\n{"settled": true}\n',
+    )
     assert done.code == 5
-    assert done.out.endswith("Of course.\n\nA colleague will be with you soon.\n\nA colleague will be with you soon.\n")
+    assert done.out.endswith(
+        "Of course.\n\nA colleague will be with you soon.\n\nA colleague will be with you soon.\n"
+    )
     assert "waits for colleague" in done.err
     held = Paused(id="p", kind="wait", what="colleague", state="human", messages="record")
     assert answers.shown(held)[-1].endswith("/answer JSON hands back.")

@@ -1,4 +1,6 @@
-"""The one place that writes: styles on a terminal, the text alone elsewhere, and escapes everywhere."""
+"""The one place that writes: styles on a terminal, the text alone elsewhere, and escapes
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,10 @@ def test_a_terminal_breaks_long_lines_between_words_and_indents_the_rest() -> No
 
 def test_a_command_to_copy_is_not_broken() -> None:
     command = "to go on: llm-fsm chat order.json --resume k3f9x2mw"
-    assert written("terminal", lambda: console.note(command, to_copy=True)) == f"\x1b[2mllm-fsm: {command}\x1b[0m\n"
+    assert (
+        written("terminal", lambda: console.note(command, to_copy=True))
+        == f"\x1b[2mllm-fsm: {command}\x1b[0m\n"
+    )
     assert written("NO_COLOR", lambda: console.note(command)).count("\n") == 2
 
 
@@ -138,7 +143,9 @@ def test_lines_stand_above_what_is_under_way() -> None:
 
 
 def test_nothing_else_writes() -> None:
-    writes = re.compile(r"\bprint\(|\.s?echo\(|std(out|err)\.write\(|Console\(|^(from|import) rich(?!\.cells)", re.M)
+    writes = re.compile(
+        r"\bprint\(|\.s?echo\(|std(out|err)\.write\(|Console\(|^(from|import) rich(?!\.cells)", re.M
+    )
     files = [path for path in (ROOT / "src/llm_fsm/cli").rglob("*.py") if path.name != "console.py"]
     found = [path.name for path in files if writes.search(path.read_text(encoding="utf-8"))]
     assert (found, len(files) > 40) == ([], True)
@@ -152,7 +159,9 @@ def test_what_has_no_style_does_not_wait_for_rich(desk: Desk, arguments: tuple[s
     assert b"prompt_toolkit" not in done.stderr
 
 
-def test_the_program_is_called_as_the_user_can_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_is_called_as_the_user_can_start_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "here" / "bin" / "llm-fsm"
     script.parent.mkdir(parents=True)
     script.write_text("#!/bin/sh")

@@ -42,7 +42,9 @@ def test_nothing_dangerous_gets_through(text: str) -> None:
     assert not set(visible(text)) & {"\n", "\t"}
 
 
-@given(st.recursive(ANY | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)))
+@given(
+    st.recursive(ANY | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(ANY, inner))
+)
 def test_json_says_the_same_with_escapes(value: object) -> None:
     text = escape.as_json(value)
     assert json.loads(text) == json.loads(json.dumps(value))

@@ -43,7 +43,10 @@ def test_each_field_is_asked_for_by_its_title_and_what_can_be_typed() -> None:
         "pages (a whole number; empty: none)",
         "price (a number; empty: none)",
     ]
-    assert (filling.fields, filling.value) == ({}, {"accepted": True, "by": "Ada", "grade": "fair", "price": 1.5})
+    assert (filling.fields, filling.value) == (
+        {},
+        {"accepted": True, "by": "Ada", "grade": "fair", "price": 1.5},
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,9 @@ def test_each_field_is_asked_for_by_its_title_and_what_can_be_typed() -> None:
         ("pages", "1.5", "1.5 is not a whole number"),
     ],
 )
-def test_a_line_that_does_not_fit_is_refused_and_the_field_asked_again(name: str, line: str, said: str) -> None:
+def test_a_line_that_does_not_fit_is_refused_and_the_field_asked_again(
+    name: str, line: str, said: str
+) -> None:
     schema = {**SIGN, "properties": {name: SIGN["properties"][name]}, "required": [name]}
     filling = form(schema)
     with pytest.raises(ValueError, match=said):
@@ -75,7 +80,11 @@ def test_all_at_once_is_json() -> None:
 
 
 def test_fields_that_do_not_fit_together_are_asked_for_again() -> None:
-    either = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "minProperties": 1}
+    either = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "minProperties": 1,
+    }
     filling = form(either)
     assert not filling.take("")
     with pytest.raises(ValueError, match="propert"):
@@ -88,7 +97,10 @@ def test_fields_that_do_not_fit_together_are_asked_for_again() -> None:
 
 def test_one_line_is_the_answer_where_there_are_no_fields() -> None:
     asked = form({"type": "string"})
-    assert (asked.question(required="empty: later"), asked.is_required) == ("answer (empty: later)", True)
+    assert (asked.question(required="empty: later"), asked.is_required) == (
+        "answer (empty: later)",
+        True,
+    )
     assert asked.take(" blue ")
     assert asked.value == "blue"
 
@@ -102,7 +114,10 @@ def test_one_line_is_the_answer_where_there_are_no_fields() -> None:
         {"type": "object", "properties": {"a": {"type": "array"}}},
         {"type": "object", "properties": {"a": {"type": ["string", "integer"]}}},
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]},
-        {"type": "object", "properties": {f"k{number}": {"type": "string"} for number in range(13)}},
+        {
+            "type": "object",
+            "properties": {f"k{number}": {"type": "string"} for number in range(13)},
+        },
     ],
 )
 def test_what_has_no_plain_fields_is_no_form(schema: Any) -> None:

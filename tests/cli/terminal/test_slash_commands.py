@@ -37,7 +37,9 @@ def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
 def said_by(talk: Talk, line: str) -> str:
     """What a command says, its tables with a blank between the cells."""
     parts = slash.obey(talk, line).parts
-    return "\n".join(part if isinstance(part, str) else "\n".join(map(" ".join, part)) for part in parts)
+    return "\n".join(
+        part if isinstance(part, str) else "\n".join(map(" ".join, part)) for part in parts
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,9 @@ def test_what_commands_say(talk: Talk, line: str, said: str) -> None:
 
 
 def test_why_shows_damaged_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    console.err(*explained.lines(Explanation(turn=1, state="a\x1b[2J", arrived="b", user=None, notes=())))
+    console.err(
+        *explained.lines(Explanation(turn=1, state="a\x1b[2J", arrived="b", user=None, notes=()))
+    )
     assert capsys.readouterr().err == "Turn 1: a\\x1b[2J → b\n"
 
 
@@ -91,11 +95,17 @@ def test_quit_leaves(talk: Talk) -> None:
 
 def test_undo_takes_turns_back_until_there_is_none(talk: Talk) -> None:
     first = slash.obey(talk, "/undo")
-    assert (first.parts, first.again) == (["the last turn was taken back; the state is hello again"], True)
+    assert (first.parts, first.again) == (
+        ["the last turn was taken back; the state is hello again"],
+        True,
+    )
     assert talk.last_words() == "Hello!"
     assert talk.session().context == {}
     second = slash.obey(talk, "/undo")
-    assert (second.parts, second.again) == (["there is no turn to take back; send a message first"], False)
+    assert (second.parts, second.again) == (
+        ["there is no turn to take back; send a message first"],
+        False,
+    )
     assert said_by(talk, "/context") == "nothing has been collected yet"
 
 
@@ -146,12 +156,19 @@ def test_the_state_tells_what_was_left_open_and_what_callers_offer() -> None:
     known = {"ziel": "Rom", "personen": 1}
     to_flow = {"transition": {"target_state": "erster", "context_update": known}, "message": "Rom!"}
     who = {"transition": {"target_state": "name", "context_update": {}}, "message": "Wer reist?"}
-    pets = {"transition": {"target_state": "tiere", "context_update": {}}, "message": "Hund oder Katze?"}
+    pets = {
+        "transition": {"target_state": "tiere", "context_update": {}},
+        "message": "Hund oder Katze?",
+    }
     with asyncio.Runner() as runner:
-        machine = AsyncMachine(definition, model=ScriptedLLM([HELLO, to_flow, who, pets]), file=folder / "reise.json")
+        machine = AsyncMachine(
+            definition, model=ScriptedLLM([HELLO, to_flow, who, pets]), file=folder / "reise.json"
+        )
         talk = Talk(runner, machine, runner.run(machine.start()))
         talk.send("Nach Rom, allein")
-        assert "  → tiere open Fragt, ob ein Tier mitkann, of what calls this" in said_by(talk, "/state")
+        assert "  → tiere open Fragt, ob ein Tier mitkann, of what calls this" in said_by(
+            talk, "/state"
+        )
         talk.send("Darf ein Tier mit?")
         assert "  → name open back to what was left open" in said_by(talk, "/state")
         runner.run(machine.close())

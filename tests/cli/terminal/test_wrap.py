@@ -56,9 +56,18 @@ def test_what_is_no_word_that_fits_is_left_to_the_terminal(
     assert shown(capsys, list(text)) == lines
 
 
-def test_a_word_is_shown_when_it_is_whole_and_a_wide_one_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_is_shown_when_it_is_whole_and_a_wide_one_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     words = Words(lambda: 80)
-    pieces = (("Good mor", "\nGood "), ("ning ", "morning"), ("何名", " 何名"), ("様", "様"), ("\r", ""), ("\n", ""))
+    pieces = (
+        ("Good mor", "\nGood "),
+        ("ning ", "morning"),
+        ("何名", " 何名"),
+        ("様", "様"),
+        ("\r", ""),
+        ("\n", ""),
+    )
     for piece, out in pieces:
         words.say(piece)
         assert capsys.readouterr().out == out
@@ -78,7 +87,9 @@ def test_lines_follow_a_terminal_that_changes_its_size(capsys: pytest.CaptureFix
     assert max(map(len, lines[3:])) <= 10
 
 
-def test_a_reply_that_breaks_off_is_written_to_its_last_character(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reply_that_breaks_off_is_written_to_its_last_character(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     words = Words(lambda: 10)
     words.say("Good morn")
     assert capsys.readouterr().out == "\nGood "

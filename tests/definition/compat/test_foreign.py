@@ -1,4 +1,3 @@
-
 import json
 
 import pytest
@@ -17,10 +16,20 @@ def test_a_workflow_becomes_a_machine_of_tasks():
     assert [state.kind for state in definition.states.values()] == ["task", "task", "task"]
     assert definition.tools["search"].registered == "search"
     research, facts, report = definition.states.values()
-    assert (research.purpose, research.execute, research.tools) == ("Gather facts", "do_research", ["search"])
+    assert (research.purpose, research.execute, research.tools) == (
+        "Gather facts",
+        "do_research",
+        ["search"],
+    )
     assert research.max_retries == 2
-    assert [result.check for result in research.key_results] == [None, None, {"registered": "is_clean"}]
-    assert [(move.on, move.target_state) for move in research.transitions] == [(None, "check_facts")]
+    assert [result.check for result in research.key_results] == [
+        None,
+        None,
+        {"registered": "is_clean"},
+    ]
+    assert [(move.on, move.target_state) for move in research.transitions] == [
+        (None, "check_facts")
+    ]
     assert [(move.on, move.target_state) for move in facts.transitions] == [
         ("missing", "research"),
         ("default", "report"),
@@ -86,7 +95,10 @@ def test_a_workflow_with_its_states_in_an_object_loads():
         "transitions": {"b": ["a"]},
     }
     definition = load_dict(document).definition
-    assert (definition.initial_state, definition.states["b"].transitions[0].target_state) == ("b", "a")
+    assert (definition.initial_state, definition.states["b"].transitions[0].target_state) == (
+        "b",
+        "a",
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +119,8 @@ def test_a_table_of_next_states_becomes_a_machine():
     definition = load(DATA / "table.json")
     assert (definition.name, definition.initial_state) == ("table", "start")
     assert {
-        name: [move.target_state for move in state.transitions] for name, state in definition.states.items()
+        name: [move.target_state for move in state.transitions]
+        for name, state in definition.states.items()
     } == {
         "start": ["writing"],
         "writing": ["review", "start"],

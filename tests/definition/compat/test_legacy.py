@@ -1,4 +1,3 @@
-
 import json
 
 import pytest
@@ -11,7 +10,9 @@ DATA = TESTS / "data" / "definitions"
 
 
 def state(**keys):
-    """The one state of a machine that is written with these keys, and the names of what was said about it."""
+    """The one state of a machine that is written with these keys, and the names of what was said
+    about it.
+    """
     loaded = load_dict({"name": "n", "initial_state": "a", "states": {"a": keys, "b": {}}})
     return loaded.definition.states["a"], [found.name for found in loaded.findings]
 
@@ -40,7 +41,11 @@ def test_the_words_of_version_3_arrive_where_they_belong():
     assert first.transitions[0].description == "Name given\nThe user has said who they are"
     assert first.transitions[0].priority == 1
     assert second.required_context_keys == []
-    assert [move.conditions[0].description for move in second.transitions] == ["The time is clear", "", ""]
+    assert [move.conditions[0].description for move in second.transitions] == [
+        "The time is clear",
+        "",
+        "",
+    ]
     assert second.transitions[1].conditions[0].logic == {"==": [{"var": "again"}, True]}
     assert second.transitions[2].conditions[0].logic == {"==": [{"var": "hurry"}, True]}
     assert definition.kind_of("done") == "final"
@@ -76,7 +81,10 @@ def test_a_file_of_version_4_loads_with_its_list_of_states():
     [
         ({"version": 2}, "/version"),
         ({"transitions": {"target_state": "b"}}, "/states/a/transitions"),
-        ({"transitions": [{"target_state": "b", "conditions": {}}]}, "/states/a/transitions/0/conditions"),
+        (
+            {"transitions": [{"target_state": "b", "conditions": {}}]},
+            "/states/a/transitions/0/conditions",
+        ),
         (
             {"transitions": [{"target_state": "b", "conditions": {"description": "c"}}]},
             "/states/a/transitions/0/conditions",
@@ -140,7 +148,10 @@ def test_what_earlier_versions_said_about_ends(keys, kind, notes):
     ("written", "messages"),
     [
         ([{"user": "a"}, {"system": "b"}], [{"user": "a"}, {"system": "b"}]),
-        ([{"role": "user", "content": "a"}, {"role": "bot", "text": "b"}], [{"user": "a"}, {"system": "b"}]),
+        (
+            [{"role": "user", "content": "a"}, {"role": "bot", "text": "b"}],
+            [{"user": "a"}, {"system": "b"}],
+        ),
         (["User: a: b", "Assistant: c"], [{"user": "a: b"}, {"system": "c"}]),
         ("User: a\n\nSystem: b", [{"user": "a"}, {"system": "b"}]),
         ({"user": "a", "system": "b"}, [{"user": "a"}, {"system": "b"}]),
@@ -189,7 +200,9 @@ def test_conditions_in_all_their_forms(key, written, conditions):
 def test_a_rule_in_place_of_a_condition_keeps_the_places_of_its_faults():
     rule = {"and": [{"equal": [1, 2]}]}
     moves = [{"target_state": "b", "condition": rule}]
-    found = check({"name": "n", "initial_state": "a", "states": {"a": {"transitions": moves}, "b": {}}})
+    found = check(
+        {"name": "n", "initial_state": "a", "states": {"a": {"transitions": moves}, "b": {}}}
+    )
     assert [(each.name, each.pointer) for each in found if each.level == "error"] == [
         ("bad-condition", "/states/a/transitions/0/condition/and/0/equal")
     ]
@@ -205,7 +218,10 @@ def test_a_rule_in_place_of_a_condition_keeps_the_places_of_its_faults():
 )
 def test_states_in_a_list_without_ids_of_their_own_are_refused_in_words(states, pointer):
     wrong, which = check({"name": "n", "initial_state": "a", "states": states})
-    assert (wrong.name, wrong.message) == ("wrong-type", '"states": expected an object, found a list')
+    assert (wrong.name, wrong.message) == (
+        "wrong-type",
+        '"states": expected an object, found a list',
+    )
     assert (which.name, which.pointer) == ("not-mapped", pointer)
 
 
@@ -215,14 +231,26 @@ def test_the_version_of_an_author_may_be_a_number():
 
 
 def test_definitions_of_an_earlier_json_schema_are_read_as_defs():
-    schema = {"definitions": {"Age": {"type": "integer"}}, "properties": {"age": {"$ref": "#/definitions/Age"}}}
-    loaded = load_dict({"name": "n", "initial_state": "a", "context_schema": schema, "states": {"a": {}}})
-    assert [(found.name, found.pointer) for found in loaded.findings if found.name == "older-form"] == [
-        ("older-form", "/context_schema/definitions")
-    ]
+    schema = {
+        "definitions": {"Age": {"type": "integer"}},
+        "properties": {"age": {"$ref": "#/definitions/Age"}},
+    }
+    loaded = load_dict(
+        {"name": "n", "initial_state": "a", "context_schema": schema, "states": {"a": {}}}
+    )
+    assert [
+        (found.name, found.pointer) for found in loaded.findings if found.name == "older-form"
+    ] == [("older-form", "/context_schema/definitions")]
 
 
 def test_the_fault_of_a_schema_that_is_referred_to_stands_where_it_was_written():
-    schema = {"definitions": {"Age": {"type": "whole"}}, "properties": {"age": {"$ref": "#/definitions/Age"}}}
-    found = check({"name": "n", "initial_state": "a", "context_schema": schema, "states": {"a": {}}})
-    assert "/context_schema/definitions/Age/type" in [one.pointer for one in found if one.level == "error"]
+    schema = {
+        "definitions": {"Age": {"type": "whole"}},
+        "properties": {"age": {"$ref": "#/definitions/Age"}},
+    }
+    found = check(
+        {"name": "n", "initial_state": "a", "context_schema": schema, "states": {"a": {}}}
+    )
+    assert "/context_schema/definitions/Age/type" in [
+        one.pointer for one in found if one.level == "error"
+    ]

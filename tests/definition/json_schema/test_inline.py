@@ -1,4 +1,6 @@
-"""Schemas of keys in plain words: what a program wrote in a roundabout way is shown and asked for as what it means."""
+"""Schemas of keys in plain words: what a program wrote in a roundabout way is shown and asked for
+as what it means.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from machines import machine, reply, talk
 
 DEFS: dict[str, Any] = {
     "Day": {"type": "string", "enum": ["Mon", "Tue"], "title": "Day"},
-    "Guest": {"type": "object", "properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]},
+    "Guest": {
+        "type": "object",
+        "properties": {"name": {"type": "string", "title": "Name"}},
+        "required": ["name"],
+    },
     "Tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}},
 }
 DAY = {"type": "string", "enum": ["Mon", "Tue"], "title": "Day"}
@@ -42,11 +48,17 @@ NULL = {"type": "null"}
             {"properties": {"day": {"type": ["string", "null"], "enum": ["Mon", "Tue", None]}}},
         ),
         (
-            {"oneOf": [{"const": "s", "title": "small"}, {"const": "l", "title": "large"}], "description": "Size"},
+            {
+                "oneOf": [{"const": "s", "title": "small"}, {"const": "l", "title": "large"}],
+                "description": "Size",
+            },
             {"enum": ["s", "l"], "description": "Size (s: small; l: large)"},
         ),
         ({"anyOf": [{"const": 1}, {"const": 2}]}, {"enum": [1, 2]}),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        (
+            {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        ),
         (
             {"allOf": [{"maxLength": 9}], "maxLength": 5},
             {"allOf": [{"maxLength": 9}], "maxLength": 5},
@@ -56,12 +68,28 @@ NULL = {"type": "null"}
         ({"$ref": "#/$defs/Tree"}, {**DEFS["Tree"], "$defs": {"Tree": DEFS["Tree"]}}),
     ],
 )
-def test_a_schema_is_said_plainly_and_takes_the_same_values(schema: dict[str, Any], plain: dict[str, Any]) -> None:
+def test_a_schema_is_said_plainly_and_takes_the_same_values(
+    schema: dict[str, Any], plain: dict[str, Any]
+) -> None:
     found = simplified(schema, DEFS)
     assert found == plain
     if "Lost" not in str(schema):
         before, after = compile_shape(schema, DEFS), compile_shape(found, DEFS)
-        for value in (1, 5, "", "Mon", "a", "s", "toolong", [], [{"name": "Ada"}], [{}], {}, {"day": None}, {"day": 1}):
+        for value in (
+            1,
+            5,
+            "",
+            "Mon",
+            "a",
+            "s",
+            "toolong",
+            [],
+            [{"name": "Ada"}],
+            [{}],
+            {},
+            {"day": None},
+            {"day": 1},
+        ):
             assert (before.fault(value) is None) == (after.fault(value) is None)
 
 
@@ -97,16 +125,36 @@ class Booking(BaseModel):
 def test_keys_made_of_a_pydantic_model_are_shown_asked_for_and_kept() -> None:
     known = [{"requires_context_keys": ["room", "guests"]}]
     states = {
-        "ask": {"required_context_keys": ["room"], "transitions": [{"target_state": "end", "conditions": known}]},
+        "ask": {
+            "required_context_keys": ["room"],
+            "transitions": [{"target_state": "end", "conditions": known}],
+        },
         "end": {},
     }
     program = machine(states, context_schema=Booking.model_json_schema())
     guests = [{"full_name": "Ada King", "age": None}]
-    done = talk(program, "a double for Ada King", reply("end", "Gladly.", room="Double", nights="2", guests=guests))
+    done = talk(
+        program,
+        "a double for Ada King",
+        reply("end", "Gladly.", room="Double", nights="2", guests=guests),
+    )
     assert (done.session.state, done.usage.calls, done.of(ev.ContextRefused)) == ("end", 1, [])
-    assert done.session.context == {"room": "double", "nights": 2, "guests": [{"full_name": "Ada King"}]}
-    keys = done.requests[0].messages[0].content.split("<context_keys>\n")[1].split("\n</context_keys>")[0].splitlines()
-    assert keys[:2] == ['room (one of "single","double"): Kind of room', "nights (integer, minimum 1): Nights"]
+    assert done.session.context == {
+        "room": "double",
+        "nights": 2,
+        "guests": [{"full_name": "Ada King"}],
+    }
+    keys = (
+        done.requests[0]
+        .messages[0]
+        .content.split("<context_keys>\n")[1]
+        .split("\n</context_keys>")[0]
+        .splitlines()
+    )
+    assert keys[:2] == [
+        'room (one of "single","double"): Kind of room',
+        "nights (integer, minimum 1): Nights",
+    ]
     assert "$ref" not in keys[2]
     schema = done.requests[0].schema
     assert schema is not None
@@ -118,12 +166,31 @@ def test_keys_made_of_a_pydantic_model_are_shown_asked_for_and_kept() -> None:
 @pytest.mark.parametrize(
     ("schema", "kept", "refused"),
     [
-        ({"definitions": {"N": {"type": "integer"}}, "properties": {"b": {"$ref": "#/definitions/N"}}}, 7, "x"),
-        ({"properties": {"a": {"type": "integer", "x-source": "host"}, "b": {"$ref": "#/properties/a"}}}, 7, "x"),
+        (
+            {
+                "definitions": {"N": {"type": "integer"}},
+                "properties": {"b": {"$ref": "#/definitions/N"}},
+            },
+            7,
+            "x",
+        ),
+        (
+            {
+                "properties": {
+                    "a": {"type": "integer", "x-source": "host"},
+                    "b": {"$ref": "#/properties/a"},
+                }
+            },
+            7,
+            "x",
+        ),
         (
             {
                 "$defs": {"N": {"type": "string"}},
-                "definitions": {"N": {"type": "integer"}, "L": {"items": {"$ref": "#/definitions/N"}}},
+                "definitions": {
+                    "N": {"type": "integer"},
+                    "L": {"items": {"$ref": "#/definitions/N"}},
+                },
                 "properties": {"b": {"$ref": "#/definitions/L"}, "c": {"$ref": "#/$defs/N"}},
             },
             [7],
@@ -132,7 +199,9 @@ def test_keys_made_of_a_pydantic_model_are_shown_asked_for_and_kept() -> None:
         (
             {
                 "properties": {
-                    "a": {"properties": {"n": {"type": "integer"}, "more": {"$ref": "#/properties/a"}}},
+                    "a": {
+                        "properties": {"n": {"type": "integer"}, "more": {"$ref": "#/properties/a"}}
+                    },
                     "b": {"$ref": "#/properties/a/properties/more"},
                 }
             },
@@ -141,8 +210,15 @@ def test_keys_made_of_a_pydantic_model_are_shown_asked_for_and_kept() -> None:
         ),
     ],
 )
-def test_references_between_keys_and_to_definitions_are_followed(schema: Any, kept: Any, refused: Any) -> None:
-    document = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "A?"}}, "context_schema": schema}
+def test_references_between_keys_and_to_definitions_are_followed(
+    schema: Any, kept: Any, refused: Any
+) -> None:
+    document = {
+        "name": "n",
+        "initial_state": "a",
+        "states": {"a": {"purpose": "A?"}},
+        "context_schema": schema,
+    }
     shape = compile_keys(load_dict(document).definition, ()).shapes["b"]
     assert shape.fault(kept) is None
     assert "is not a whole number" in str(shape.fault(refused))
@@ -157,5 +233,8 @@ def test_settings_of_a_key_are_not_those_of_the_keys_that_refer_to_it() -> None:
 
 
 def test_a_schema_without_references_between_keys_is_given_back_as_it_is() -> None:
-    schema = {"definitions": {"N": {}}, "properties": {"a": {"$ref": "#/$defs/M"}, "b": {"$ref": "#/properties/none"}}}
+    schema = {
+        "definitions": {"N": {}},
+        "properties": {"a": {"$ref": "#/$defs/M"}, "b": {"$ref": "#/properties/none"}},
+    }
     assert with_defs(schema) == (schema, {})

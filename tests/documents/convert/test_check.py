@@ -10,7 +10,13 @@ import pytest
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.convert.chart import ConversionError
 from llm_fsm.documents.convert.check import check_written
-from llm_fsm.documents.convert.registry import DEFINITION, WRITERS, WRITTEN_FORMS, Converted, convert
+from llm_fsm.documents.convert.registry import (
+    DEFINITION,
+    WRITERS,
+    WRITTEN_FORMS,
+    Converted,
+    convert,
+)
 from paths import ROOT
 
 SHIPPED = sorted((ROOT / "fsm_definitions").glob("*.json"))
@@ -27,7 +33,19 @@ def test_every_shipped_definition_can_be_read_back_from_every_form(path: Any, fo
     assert check_written(found, form, written(found, form)) == ()
 
 
-TEXTS = ["x\u0001y", "a --> b", "%% c", '"q"', "<b>&amp;", "line\nnew", "[*]", "}", "\u2028", "```", "note right of a"]
+TEXTS = [
+    "x\u0001y",
+    "a --> b",
+    "%% c",
+    '"q"',
+    "<b>&amp;",
+    "line\nnew",
+    "[*]",
+    "}",
+    "\u2028",
+    "```",
+    "note right of a",
+]
 
 
 @pytest.mark.parametrize("form", WRITTEN_FORMS)
@@ -52,7 +70,9 @@ def test_no_text_of_an_author_breaks_what_is_written(text: str, form: str) -> No
         ("scxml", "<scxml>"),
     ],
 )
-def test_what_cannot_be_read_or_means_another_machine_is_not_given_out(form: str, text: str) -> None:
+def test_what_cannot_be_read_or_means_another_machine_is_not_given_out(
+    form: str, text: str
+) -> None:
     document = '{"name": "d", "initial_state": "a", "states": {"a": {"purpose": "P"}}}'
     found = convert(document, DEFINITION, "d.json")
     with pytest.raises(ConversionError, match=f"what would be written as {form} cannot be read"):
@@ -60,7 +80,10 @@ def test_what_cannot_be_read_or_means_another_machine_is_not_given_out(form: str
 
 
 def test_errors_that_validate_finds_in_what_comes_out_are_told() -> None:
-    states = [{"name": "a", "tools": ["look up"], "is_initial": True}, {"name": "b", "is_final": True}]
+    states = [
+        {"name": "a", "tools": ["look up"], "is_initial": True},
+        {"name": "b", "is_final": True},
+    ]
     workflow = {"version": "2.0", "objective": "o", "states": states, "transitions": {"a": "b"}}
     found = convert(json.dumps(workflow), DEFINITION, "w.json")
     text = written(found, DEFINITION)

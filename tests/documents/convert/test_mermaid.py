@@ -131,9 +131,7 @@ def test_at_a_choice_a_label_can_be_the_guard() -> None:
 
 
 def test_a_choice_by_words_waits_for_the_user() -> None:
-    text = (
-        "stateDiagram\nstate c <<choice>>\n[*] --> a\na --> c\nc --> x : [if it is late]\nc --> y : otherwise"
-    )
+    text = "stateDiagram\nstate c <<choice>>\n[*] --> a\na --> c\nc --> x : [if it is late]\nc --> y : otherwise"
     assert "kind" not in document(text)["states"]["c"]
     assert notes(text)[-1][:2] == (
         True,
@@ -163,7 +161,9 @@ def test_what_becomes_of_the_rest_is_reported_with_its_line(lines: str, note: An
 
 
 def test_notes_become_descriptions() -> None:
-    found = document("stateDiagram\n[*] --> A\nnote right of A : one\nnote left of A\n two #59; x\nend note")
+    found = document(
+        "stateDiagram\n[*] --> A\nnote right of A : one\nnote left of A\n two #59; x\nend note"
+    )
     assert found["states"]["A"] == {"description": "one\ntwo ; x"}
 
 

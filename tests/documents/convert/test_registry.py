@@ -12,7 +12,15 @@ from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.documents.check import check
 from llm_fsm.documents.convert.chart import ConversionError
 from llm_fsm.documents.convert.flatten import state_ids
-from llm_fsm.documents.convert.registry import CHARTS, READ_FORMS, WRITERS, convert, detect, left_out, unfenced
+from llm_fsm.documents.convert.registry import (
+    CHARTS,
+    READ_FORMS,
+    WRITERS,
+    convert,
+    detect,
+    left_out,
+    unfenced,
+)
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.errors import DefinitionError
@@ -29,7 +37,10 @@ B --> C
 note right of A : x
 """,
     "xstate": json.dumps(
-        {"initial": "a", "states": {"a": {"on": {"E": ["b"]}, "states": {"x": {"type": "final"}}}, "b": {}}}
+        {
+            "initial": "a",
+            "states": {"a": {"on": {"E": ["b"]}, "states": {"x": {"type": "final"}}}, "b": {}},
+        }
     ),
 }
 STATE_ID = re.compile(STATE_ID_PATTERN)
@@ -66,7 +77,9 @@ def test_every_result_can_be_loaded(text: str) -> None:
 
 
 def ended(text: str, form: str) -> str:
-    """What became of a text: nothing to say, or the sentence that refuses it. Everything else is raised."""
+    """What became of a text: nothing to say, or the sentence that refuses it. Everything else is
+    raised.
+    """
     try:
         found = convert(text, form, "x")
     except (ConversionError, DefinitionError) as error:
@@ -121,10 +134,16 @@ def test_the_form_is_found_by_what_a_text_begins_with(text: str, form: str) -> N
         ("graph TD\nA --> B", "this is a Mermaid graph; of Mermaid only state diagrams are read"),
         ("flowchart LR", "this is a Mermaid flowchart"),
         ("const m = createMachine({});", "this is JavaScript, which is not run"),
-        ("// x\n/* y */ strict digraph { }", "this is a DOT graph, which is written but not read; give a definition"),
+        (
+            "// x\n/* y */ strict digraph { }",
+            "this is a DOT graph, which is written but not read; give a definition",
+        ),
         ("graph { a }", "this is a DOT graph"),
         ('digraph "}{" { a }', "this is a DOT graph"),
-        ("\ufeff<scxml/>", "this is XML such as SCXML, which is written but not read; give a definition"),
+        (
+            "\ufeff<scxml/>",
+            "this is XML such as SCXML, which is written but not read; give a definition",
+        ),
         ("hello", "a definition (JSON), a Mermaid state diagram or XState JSON"),
         ("", "none of the forms"),
     ],

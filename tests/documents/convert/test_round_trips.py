@@ -28,11 +28,14 @@ RULES = st.one_of(
         NUMBERS,
     ),
     st.builds(lambda key, text: {"===": [{"var": key}, text]}, KEYS, LINES),
-    st.builds(lambda key: {"or": [{"!!": [{"var": key}]}, {"!": [{"<": [{"var": "age"}, 3]}]}]}, KEYS),
+    st.builds(
+        lambda key: {"or": [{"!!": [{"var": key}]}, {"!": [{"<": [{"var": "age"}, 3]}]}]}, KEYS
+    ),
 )
 BY_RULE = st.one_of(
     st.builds(
-        lambda keys: {"requires_context_keys": keys}, st.lists(KEYS, min_size=1, max_size=2, unique=True)
+        lambda keys: {"requires_context_keys": keys},
+        st.lists(KEYS, min_size=1, max_size=2, unique=True),
     ),
     st.builds(lambda rule: {"logic": rule}, RULES),
     st.builds(lambda key, rule: {"requires_context_keys": [key], "logic": rule}, KEYS, RULES),
@@ -48,11 +51,18 @@ def definitions(draw: st.DrawFn) -> Definition:
     ids = draw(st.lists(IDS, min_size=1, max_size=5, unique=True))
     targets = st.sampled_from(ids)
     decided = st.fixed_dictionaries(
-        {"target_state": targets, "description": LINES, "conditions": BY_RULE.map(lambda one: [one])}
+        {
+            "target_state": targets,
+            "description": LINES,
+            "conditions": BY_RULE.map(lambda one: [one]),
+        }
     )
     move = st.fixed_dictionaries(
         {"target_state": targets, "description": LINES},
-        optional={"auto": st.just(True), "conditions": st.one_of(BY_RULE, IN_WORDS).map(lambda one: [one])},
+        optional={
+            "auto": st.just(True),
+            "conditions": st.one_of(BY_RULE, IN_WORDS).map(lambda one: [one]),
+        },
     )
     states = {}
     for name in ids:
@@ -83,7 +93,11 @@ def graph(definition: Definition) -> dict[str, Any]:
         "name": definition.name,
         "initial": definition.initial_state,
         "states": {
-            name: (definition.kind_of(name), state.purpose, Counter(map(move_of, state.transitions)))
+            name: (
+                definition.kind_of(name),
+                state.purpose,
+                Counter(map(move_of, state.transitions)),
+            )
             for name, state in definition.states.items()
         },
         "global": Counter(map(move_of, definition.global_transitions)),
@@ -100,7 +114,9 @@ def test_what_a_notation_carries_comes_back(form: str, data: st.DataObject) -> N
 
 
 def conversational() -> list[str]:
-    """The shipped definitions that only talk: other notations have no word for work, waiting and calls."""
+    """The shipped definitions that only talk: other notations have no word for work, waiting and
+    calls.
+    """
     return [
         name
         for name, path in definition_paths().items()
@@ -118,8 +134,13 @@ def test_shipped_definitions_keep_their_graph(name: str, form: str) -> None:
         (state, definition.kind_of(state)) for state in sorted(definition.states)
     ]
     for state in definition.states:
-        moves = Counter((move.target_state, move.auto) for move in definition.states[state].transitions)
-        assert Counter((move.target_state, move.auto) for move in back.states[state].transitions) == moves
+        moves = Counter(
+            (move.target_state, move.auto) for move in definition.states[state].transitions
+        )
+        assert (
+            Counter((move.target_state, move.auto) for move in back.states[state].transitions)
+            == moves
+        )
 
 
 @given(rule=RULES, others=st.lists(RULES, max_size=2))

@@ -22,17 +22,18 @@ def written(states: dict[str, Any], **more: Any) -> ElementTree.Element:
 def test_states_become_elements_with_their_kind_and_purpose() -> None:
     root = written(
         {
-            "off": {"purpose": "Off & <cold>", "transitions": [{"target_state": "way", "description": "turn on"}]},
+            "off": {
+                "purpose": "Off & <cold>",
+                "transitions": [{"target_state": "way", "description": "turn on"}],
+            },
             "way": {"kind": "decide", "transitions": [{"target_state": "on"}]},
             "on": {"purpose": "Done"},
         }
     )
     assert (root.tag, root.get("name"), root.get("initial")) == (f"{SCXML}scxml", "oven", "off")
-    assert [(one.tag.removeprefix(SCXML), one.get("id"), one.get(f"{OWN}kind")) for one in root] == [
-        ("state", "off", None),
-        ("state", "way", "decide"),
-        ("final", "on", None),
-    ]
+    assert [
+        (one.tag.removeprefix(SCXML), one.get("id"), one.get(f"{OWN}kind")) for one in root
+    ] == [("state", "off", None), ("state", "way", "decide"), ("final", "on", None)]
     assert root[0].get(f"{OWN}purpose") == "Off & <cold>"
 
 
@@ -42,7 +43,11 @@ def test_a_transition_has_an_event_if_somebody_has_to_choose_it() -> None:
             "a": {
                 "transitions": [
                     {"target_state": "b", "description": "go on"},
-                    {"target_state": "b", "auto": True, "conditions": [{"requires_context_keys": ["n"]}]},
+                    {
+                        "target_state": "b",
+                        "auto": True,
+                        "conditions": [{"requires_context_keys": ["n"]}],
+                    },
                 ]
             },
             "b": {},
@@ -50,7 +55,11 @@ def test_a_transition_has_an_event_if_somebody_has_to_choose_it() -> None:
         global_transitions=[{"target_state": "b", "description": "give up"}],
     )
     chosen, auto = root[0]
-    assert (chosen.get("event"), chosen.get("target"), chosen.get(f"{OWN}description")) == ("GO_ON", "b", "go on")
+    assert (chosen.get("event"), chosen.get("target"), chosen.get(f"{OWN}description")) == (
+        "GO_ON",
+        "b",
+        "go on",
+    )
     assert (auto.get("event"), auto.get("cond")) == (None, "n != null")
     assert root[-1].get("event") == "GIVE_UP"
 

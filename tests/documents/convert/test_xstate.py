@@ -17,7 +17,8 @@ def found_in(machine: Any) -> Any:
 def moves(machine: Any, state: str) -> list[tuple[str, str]]:
     states = found_in(machine).document["states"]
     return [
-        (move["target_state"], move.get("description", "")) for move in states[state].get("transitions", ())
+        (move["target_state"], move.get("description", ""))
+        for move in states[state].get("transitions", ())
     ]
 
 
@@ -32,14 +33,18 @@ LIGHT: dict[str, Any] = {
             "on": {"TIMER": "yellow", "STAY": {"actions": "count"}},
             "entry": "log",
         },
-        "yellow": {"on": {"TIMER": [{"target": "red", "cond": "isLate"}, {"target": "#light.green"}]}},
+        "yellow": {
+            "on": {"TIMER": [{"target": "red", "cond": "isLate"}, {"target": "#light.green"}]}
+        },
         "red": {
             "initial": "walk",
             "onDone": "green",
             "on": {"PANIC": "yellow"},
             "states": {
                 "walk": {"on": {"PED": "wait", "PANIC": "stop"}},
-                "wait": {"always": {"target": "stop", "guard": {"type": "isFree", "params": {"n": 1}}}},
+                "wait": {
+                    "always": {"target": "stop", "guard": {"type": "isFree", "params": {"n": 1}}}
+                },
                 "stop": {"type": "final"},
             },
         },
@@ -52,12 +57,16 @@ def test_nested_states_get_joined_ids() -> None:
     assert list(found.document["states"]) == ["green", "yellow", "red_walk", "red_wait", "red_stop"]
     assert found.document["initial_state"] == "green"
     assert found.document["name"] == "light"
-    assert found.document["global_transitions"] == [{"target_state": "red_walk", "description": "POWER_OUT"}]
+    assert found.document["global_transitions"] == [
+        {"target_state": "red_walk", "description": "POWER_OUT"}
+    ]
 
 
 @pytest.mark.parametrize("kind", [["task"], {"task": 1}, 1, "machine"])
 def test_meta_that_names_no_kind_is_left_aside(kind: object) -> None:
-    found = found_in({"id": "m", "initial": "a", "states": {"a": {"type": ["final"], "meta": {"kind": kind}}}})
+    found = found_in(
+        {"id": "m", "initial": "a", "states": {"a": {"type": ["final"], "meta": {"kind": kind}}}}
+    )
     assert "kind" not in found.document["states"]["a"]
 
 
@@ -112,14 +121,19 @@ def test_what_cannot_be_mapped_is_reported_with_its_line() -> None:
     ],
 )  # fmt: skip
 def test_forms_of_transitions(node: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    machine = {"initial": "a", "states": {"a": node, "b": {"initial": "c", "states": {"c": {"id": "deep"}}}}}
+    machine = {
+        "initial": "a",
+        "states": {"a": node, "b": {"initial": "c", "states": {"c": {"id": "deep"}}}},
+    }
     assert moves(machine, "a") == expected
 
 
 @pytest.mark.parametrize(("key", "value"), [("on", 5), ("on", ["b"]), ("after", "soon")])
 def test_transitions_of_the_wrong_shape_are_reported(key: str, value: Any) -> None:
     machine = {"initial": "a", "states": {"a": {key: value}, "b": {}}}
-    assert f'"{key}" of "a" is no object' in [note.message for note in found_in(machine).notes if note.lost]
+    assert f'"{key}" of "a" is no object' in [
+        note.message for note in found_in(machine).notes if note.lost
+    ]
 
 
 def test_parallel_states_and_history_are_reported() -> None:
@@ -128,7 +142,10 @@ def test_parallel_states_and_history_are_reported() -> None:
         "states": {
             "p": {
                 "type": "parallel",
-                "states": {"one": {"initial": "x", "states": {"x": {"on": {"H": "#hist"}}}}, "two": {}},
+                "states": {
+                    "one": {"initial": "x", "states": {"x": {"on": {"H": "#hist"}}}},
+                    "two": {},
+                },
             },
             "q": {"initial": "y", "states": {"y": {}, "h": {"type": "history", "id": "hist"}}},
         },
@@ -157,21 +174,37 @@ def test_a_machine_that_is_parallel_itself_is_reported() -> None:
         ({"type": "and", "guards": ["isAdult", "hasPaid"]}, "isAdult and hasPaid"),
         ({"type": "xstate.not", "guards": ["isAdult"]}, "not isAdult"),
         (
-            {"type": "or", "guards": [{"type": "and", "guards": ["a", {"type": "b", "params": {"n": 1}}]}, "c"]},
+            {
+                "type": "or",
+                "guards": [
+                    {"type": "and", "guards": ["a", {"type": "b", "params": {"n": 1}}]},
+                    "c",
+                ],
+            },
             '(a and b ({"n": 1})) or c',
         ),
         ({"type": "not", "guards": [{"type": "or", "guards": ["a", "b"]}]}, "not (a or b)"),
     ],
 )
 def test_guards_made_of_guards_are_put_into_words(guard: Any, words: str) -> None:
-    machine = {"initial": "a", "states": {"a": {"on": {"GO": {"target": "b", "guard": guard}}}, "b": {}}}
-    assert found_in(machine).document["states"]["a"]["transitions"][0]["conditions"] == [{"description": words}]
+    machine = {
+        "initial": "a",
+        "states": {"a": {"on": {"GO": {"target": "b", "guard": guard}}}, "b": {}},
+    }
+    assert found_in(machine).document["states"]["a"]["transitions"][0]["conditions"] == [
+        {"description": words}
+    ]
 
 
 def test_what_else_stands_in_a_guard_is_reported() -> None:
     guard = {"type": "isAdult", "predicate": "age > 17"}
-    machine = {"initial": "a", "states": {"a": {"on": {"GO": {"target": "b", "guard": guard}}}, "b": {}}}
-    assert [note.message for note in found_in(machine).notes if note.lost] == ['"predicate" of the guard "isAdult"']
+    machine = {
+        "initial": "a",
+        "states": {"a": {"on": {"GO": {"target": "b", "guard": guard}}}, "b": {}},
+    }
+    assert [note.message for note in found_in(machine).notes if note.lost] == [
+        '"predicate" of the guard "isAdult"'
+    ]
 
 
 @pytest.mark.parametrize(

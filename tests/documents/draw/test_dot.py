@@ -20,7 +20,9 @@ graphviz = pytest.mark.skipif(
 
 
 def run(form: str, text: str) -> str:
-    done = subprocess.run(["dot", f"-T{form}"], input=text.encode(), capture_output=True, check=False)
+    done = subprocess.run(
+        ["dot", f"-T{form}"], input=text.encode(), capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr.decode()) == (0, ""), text
     return done.stdout.decode()
 

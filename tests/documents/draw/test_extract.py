@@ -86,7 +86,9 @@ def test_the_worst_finding_marks_the_innermost_holder() -> None:
             message="",
             pointer="/states/a/transitions/0/conditions/1/logic",
         ),
-        Finding(code="X1", name="x", level="warning", message="", pointer="/states/a/transitions/0"),
+        Finding(
+            code="X1", name="x", level="warning", message="", pointer="/states/a/transitions/0"
+        ),
         Finding(code="X1", name="x", level="error", message="", pointer="/states/b/kind"),
         Finding(code="X1", name="x", level="info", message="", pointer="/persona"),
     ]

@@ -88,7 +88,9 @@ def test_mermaid_reads_the_shipped_definitions(name: str, parser: MermaidParser)
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=documents())
-def test_mermaid_reads_any_label_as_it_was_meant(document: dict[str, Any], parser: MermaidParser) -> None:
+def test_mermaid_reads_any_label_as_it_was_meant(
+    document: dict[str, Any], parser: MermaidParser
+) -> None:
     picture = extract(document, Details(keys=True))
     text = mermaid(picture)
     read = parser.parse(text)
@@ -110,5 +112,7 @@ def test_mermaid_reads_any_label_as_it_was_meant(document: dict[str, Any], parse
     labels = Counter(decoded(title) for *_, title in read["moves"] if title)
     auto = {False: "", True: "auto "}
     assert labels == Counter(
-        shown for edge in picture.edges if (shown := f"{auto[edge.how == 'auto']}{edge.text}".strip())
+        shown
+        for edge in picture.edges
+        if (shown := f"{auto[edge.how == 'auto']}{edge.text}".strip())
     )

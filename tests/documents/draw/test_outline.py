@@ -23,12 +23,18 @@ MACHINE: dict[str, Any] = {
                     "target_state": "pay",
                     "description": "chosen",
                     "conditions": [
-                        {"requires_context_keys": ["pizza"], "logic": {"in": [{"var": "size"}, ["s", "m"]]}}
+                        {
+                            "requires_context_keys": ["pizza"],
+                            "logic": {"in": [{"var": "size"}, ["s", "m"]]},
+                        }
                     ],
-                },
+                }
             ],
         },
-        "pay": {"kind": "decide", "transitions": [{"target_state": "ask"}, {"target_state": "gone"}]},
+        "pay": {
+            "kind": "decide",
+            "transitions": [{"target_state": "ask"}, {"target_state": "gone"}],
+        },
         "lost": {"transitions": [{"target_state": "pay", "auto": True}]},
     },
     "global_transitions": [{"target_state": "ask", "description": "again"}],
@@ -58,7 +64,13 @@ def test_a_listing_has_states_in_order_of_the_file() -> None:
 
 
 def test_fixed_words_stand_in_place_of_the_purpose() -> None:
-    document = {**MACHINE, "states": {**MACHINE["states"], "pay": {"purpose": "Pay", "reply": "That makes {{ sum }}."}}}
+    document = {
+        **MACHINE,
+        "states": {
+            **MACHINE["states"],
+            "pay": {"purpose": "Pay", "reply": "That makes {{ sum }}."},
+        },
+    }
     for text in (listing(extract(document)), outline(extract(document))):
         assert 'says "That makes {{ sum }}."' in text
         assert '"Pay"' not in text
@@ -100,4 +112,6 @@ def test_an_outline_shows_every_state_and_every_move(document: dict[str, Any]) -
         )
         assert moves == Counter(edge.target for edge in picture.edges)
         for name in document["states"]:
-            assert any(line.strip().removeprefix("-> ").startswith(name) for line in text.splitlines())
+            assert any(
+                line.strip().removeprefix("-> ").startswith(name) for line in text.splitlines()
+            )

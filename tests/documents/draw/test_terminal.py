@@ -22,7 +22,12 @@ MACHINE: dict[str, Any] = {
                 {"target_state": "bye", "description": "no more"},
             ],
         },
-        "pay": {"transitions": [{"target_state": "ask", "description": "wrong"}, {"target_state": "bye"}]},
+        "pay": {
+            "transitions": [
+                {"target_state": "ask", "description": "wrong"},
+                {"target_state": "bye"},
+            ]
+        },
         "bye": {"kind": "final"},
     },
     "global_transitions": [{"target_state": "bye", "description": "hangs up"}],
@@ -86,7 +91,9 @@ def test_every_rail_leads_from_a_move_to_its_target(document: dict[str, Any]) ->
             ends[row] = rail_of(line, line.index("◀") + 1)
     arrived = Counter()
     for row, line in enumerate(lines):
-        at = next((i for i, char in enumerate(line) if i and char in "├╠" and line[i - 1] == "─"), None)
+        at = next(
+            (i for i, char in enumerate(line) if i and char in "├╠" and line[i - 1] == "─"), None
+        )
         if at is None:
             continue
         column = rail_of(line, at + 1)
@@ -129,7 +136,9 @@ def followed(lines: list[list[str]], row: int, column: int) -> list[int]:
 def test_a_machine_of_thousands_of_states_is_drawn_in_seconds() -> None:
     many = 1_500
     states = {
-        f"s{n}": {"transitions": [{"target_state": f"s{at % many}"} for at in (n + 1, 7 * n, 11 * n)]}
+        f"s{n}": {
+            "transitions": [{"target_state": f"s{at % many}"} for at in (n + 1, 7 * n, 11 * n)]
+        }
         for n in range(many)
     }
     picture = extract({"name": "many", "initial_state": "s0", "states": states})

@@ -1,4 +1,6 @@
-"""Sinks are told every event at least once and in order, whatever fails or dies; they hold nothing up."""
+"""Sinks are told every event at least once and in order, whatever fails or dies; they hold nothing
+up.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from machines import GREETER, reply
 pytestmark = pytest.mark.anyio
 
 
-def machine(*replies: Any, store: Any = None, sinks: Sequence[Any] = (), **options: Any) -> AsyncMachine:
+def machine(
+    *replies: Any, store: Any = None, sinks: Sequence[Any] = (), **options: Any
+) -> AsyncMachine:
     document = options.pop("definition", GREETER)
     return AsyncMachine.from_dict(
         document, model=ScriptedLLM(list(replies)), store=store, sinks=sinks, **options
@@ -135,7 +139,9 @@ async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyP
     await bot.close()
 
 
-async def test_slow_sink_that_will_not_be_cancelled_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_sink_that_will_not_be_cancelled_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.01)
     monkeypatch.setattr("llm_fsm.tools.executor.GRACE", 0.01)
     release = asyncio.Event()
@@ -156,10 +162,14 @@ async def test_slow_sink_that_will_not_be_cancelled_is_tried_again(monkeypatch: 
     await bot.close()
 
 
-async def test_object_whose_call_is_async_takes_no_thread_as_a_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_object_whose_call_is_async_takes_no_thread_as_a_sink(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     begun: list[str] = []
     start = threading.Thread.start
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: (begun.append(thread.name), start(thread)))
+    monkeypatch.setattr(
+        threading.Thread, "start", lambda thread: (begun.append(thread.name), start(thread))
+    )
     told: list[str] = []
 
     class Desk:
@@ -176,7 +186,11 @@ async def test_object_whose_call_is_async_takes_no_thread_as_a_sink(monkeypatch:
 async def test_observers_are_told_why_a_sink_fails_at_once_and_then_at_growing_intervals(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, seconds in {"FIRST_WAIT": 0.001, "LONGEST_WAIT": 0.001, "FIRST_SILENCE": 0.02}.items():
+    for name, seconds in {
+        "FIRST_WAIT": 0.001,
+        "LONGEST_WAIT": 0.001,
+        "FIRST_SILENCE": 0.02,
+    }.items():
         monkeypatch.setattr(f"llm_fsm.engine.outbox.dispatcher.{name}", seconds)
     told, seen = Told(fails=100), list[tuple[str, SinkFailed]]()
 
@@ -194,7 +208,12 @@ async def test_observers_are_told_why_a_sink_fails_at_once_and_then_at_growing_i
             await asyncio.sleep(0.005)
         assert seen[0] == (
             "c",
-            SinkFailed(sink="https://example.org/hook", error="RuntimeError: not now", again=0.001, failures=1),
+            SinkFailed(
+                sink="https://example.org/hook",
+                error="RuntimeError: not now",
+                again=0.001,
+                failures=1,
+            ),
         )
         assert 2 <= len(seen) <= 8
         told.fails = told.calls + 1
@@ -225,7 +244,9 @@ async def test_store_that_is_busy_is_no_fault_of_the_sink(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("wake", ["start", "resume", "run_due"])
-async def test_what_a_dead_process_left_is_delivered_by_the_next_one(wake: str, tmp_path: Any) -> None:
+async def test_what_a_dead_process_left_is_delivered_by_the_next_one(
+    wake: str, tmp_path: Any
+) -> None:
     path = tmp_path / "bots.db"
     dead = machine(reply("hello", "1"), store=SQLiteStore(path), sinks=[Told(fails=10**6)])
     chat = await dead.start(conversation_id="c", greet=False)
@@ -255,7 +276,10 @@ async def test_two_machines_deliver_a_conversation_one_after_the_other() -> None
         seen.append((delivery.record, delivery.index))
         at_once -= 1
 
-    bots = [machine(*(reply("hello", "x") for _ in range(4)), store=store, sinks=[told]) for _ in range(2)]
+    bots = [
+        machine(*(reply("hello", "x") for _ in range(4)), store=store, sinks=[told])
+        for _ in range(2)
+    ]
     chat = await bots[0].start(conversation_id="c", greet=False)
     other = await bots[1].resume("c")
     for n in range(4):
@@ -275,7 +299,10 @@ async def test_sinks_are_not_told_secrets() -> None:
     definition = {
         **GREETER,
         "context_schema": {
-            "properties": {"name": {"type": "string"}, "pin": {"x-secret": True, "x-source": "host"}}
+            "properties": {
+                "name": {"type": "string"},
+                "pin": {"x-secret": True, "x-source": "host"},
+            }
         },
     }
     told = Told()
@@ -292,7 +319,9 @@ async def test_sinks_are_told_no_secret_that_is_no_text_by_an_undo_or_a_restart(
     definition = {
         **GREETER,
         "patterns": ["restart"],
-        "context_schema": {"properties": {"ill": {"type": "boolean", "x-secret": True, "x-source": "host"}}},
+        "context_schema": {
+            "properties": {"ill": {"type": "boolean", "x-secret": True, "x-source": "host"}}
+        },
     }
     told = Told()
     replies = reply("hello", "Hm"), reply("restart", "Again")
@@ -311,7 +340,9 @@ async def test_sinks_are_told_no_secret_that_is_no_text_by_an_undo_or_a_restart(
 async def test_only_the_events_that_a_sink_wants_are_kept_for_it() -> None:
     told, store = Told(), MemoryStore()
     bot = machine(
-        reply("bye", "x", name="A"), store=store, sinks=[sink(told, events=["StateEntered", "Ended"])]
+        reply("bye", "x", name="A"),
+        store=store,
+        sinks=[sink(told, events=["StateEntered", "Ended"])],
     )
     chat = await bot.start(conversation_id="c", greet=False)
     await chat.send("A")
@@ -324,13 +355,18 @@ async def test_only_the_events_that_a_sink_wants_are_kept_for_it() -> None:
 async def test_a_sink_wants_the_events_of_its_states_alone() -> None:
     """A function or an address: the state that is entered, or the one in which the turn ends."""
     told, other = Told(), Told()
-    sinks = [sink(told, states=["bye"]), sink(other, name="other", states=["hello"], events=["StateEntered"])]
+    sinks = [
+        sink(told, states=["bye"]),
+        sink(other, name="other", states=["hello"], events=["StateEntered"]),
+    ]
     bot = machine(reply("bye", "x", name="A"), sinks=sinks)
     chat = await bot.start(conversation_id="c", greet=False)
     await chat.send("A")
     await settled(bot)
     assert {delivery.state for delivery in told.seen} == {"bye"}
-    assert [one.event["state"] for one in told.seen if one.event["type"] == "StateEntered"] == ["bye"]
+    assert [one.event["state"] for one in told.seen if one.event["type"] == "StateEntered"] == [
+        "bye"
+    ]
     assert other.seen == []
     hook = sink("https://example.org/hook", states=["bye"])
     assert hook.states == frozenset({"bye"})
@@ -354,7 +390,9 @@ async def test_webhook_is_posted_json_with_the_key_until_it_answers_2xx(
         assert "x-token: t" in head
         status = next(answers)
         seen.append((key, body["event"]["type"]))
-        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+        writer.write(
+            f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+        )
         await writer.drain()
         writer.close()
 
@@ -384,10 +422,15 @@ async def test_webhook_is_posted_json_with_the_key_until_it_answers_2xx(
         (["http://[::1"], "a function or an http:// or https:// address"),
         (["https://example.org:99999/hook"], "a function or an http:// or https:// address"),
         ([Told(), Told()], "two sinks are named 'told'"),
-        ([Sink(name="a", deliver=print), "http://x/", "http://x/?y"], "two sinks are named 'http://x/'"),
+        (
+            [Sink(name="a", deliver=print), "http://x/", "http://x/?y"],
+            "two sinks are named 'http://x/'",
+        ),
     ],
 )
-def test_sinks_that_cannot_be_kept_apart_are_told_when_the_machine_is_made(given: Any, words: str) -> None:
+def test_sinks_that_cannot_be_kept_apart_are_told_when_the_machine_is_made(
+    given: Any, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         machine(sinks=given)
 
@@ -419,7 +462,9 @@ async def test_end_handlers_that_a_dead_process_owes_run_in_the_next_one_if_it_i
 
         return made
 
-    chat = await bot(reply("bye", "Bye", name="Ada"), dies=True).start(conversation_id="c", greet=False)
+    chat = await bot(reply("bye", "Bye", name="Ada"), dies=True).start(
+        conversation_id="c", greet=False
+    )
     with pytest.raises(Dies):
         await chat.send("Ada", request_id="m1")
     if undone:
@@ -431,7 +476,9 @@ async def test_end_handlers_that_a_dead_process_owes_run_in_the_next_one_if_it_i
     assert len(seen) == (not undone)
 
 
-async def test_end_handlers_that_are_owed_for_an_end_taken_back_do_not_run_with_the_next_one() -> None:
+async def test_end_handlers_that_are_owed_for_an_end_taken_back_do_not_run_with_the_next_one() -> (
+    None
+):
     bot, seen = machine(*[reply("bye", text, name="Ada") for text in ("One", "Two")]), []
 
     @bot.on(Point.END_CONVERSATION)
@@ -470,7 +517,10 @@ async def test_store_that_fails_after_the_end_is_on_record_fails_no_turn_and_its
         monkeypatch.setattr(store, failing, fails)
 
     monkeypatch.setattr(store, "save", save)
-    with pytest.warns(RuntimeWarning, match="END_CONVERSATION handlers of the conversation 'c' are still to run.*gone"):
+    with pytest.warns(
+        RuntimeWarning,
+        match="END_CONVERSATION handlers of the conversation 'c' are still to run.*gone",
+    ):
         turn = await chat.send("Ada")
     assert (turn.text, turn.ended) == ("Bye", True)
     assert len(seen) == (failing == "acknowledge")
@@ -492,7 +542,10 @@ async def test_end_handler_that_fails_has_run_all_the_same() -> None:
 
 
 def test_the_user_and_password_of_an_address_are_no_part_of_a_sinks_name() -> None:
-    assert sink("https://ada:s3cret@example.org:8443/hook?token=x").name == "https://example.org:8443/hook"
+    assert (
+        sink("https://ada:s3cret@example.org:8443/hook?token=x").name
+        == "https://example.org:8443/hook"
+    )
     assert sink("https://example.org/@ada").name == "https://example.org/@ada"
 
 

@@ -73,7 +73,12 @@ def test_every_event_is_signed_and_comes_in_order_after_failures(received: Any) 
 
 
 def test_a_signature_is_that_of_standard_webhooks() -> None:
-    headers = signed(secret_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "c/1/0", 1614265330, b'{"test": 2432232314}')
+    headers = signed(
+        secret_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+        "c/1/0",
+        1614265330,
+        b'{"test": 2432232314}',
+    )
     content = f"{headers['webhook-id']}.1614265330.".encode() + b'{"test": 2432232314}'
     key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     wanted = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()

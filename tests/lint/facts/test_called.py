@@ -12,7 +12,11 @@ from lint_cases import Written, machine, to, when
 from llm_fsm import check
 
 RULES = ("flow-mapping", "mapping-never-fits", "unknown-ending")
-KEYS = {"sum": {"type": "number"}, "pin": {"type": "string", "x-secret": True}, "way": {"enum": ["cash", "card"]}}
+KEYS = {
+    "sum": {"type": "number"},
+    "pin": {"type": "string", "x-secret": True},
+    "way": {"enum": ["cash", "card"]},
+}
 
 
 def called(**more: Any) -> Written:
@@ -22,8 +26,17 @@ def called(**more: Any) -> Written:
 
 
 def caller(*transitions: Written, **mappings: Any) -> Written:
-    keys = {"price": {"type": "number"}, "paid_by": {"type": "string"}, "code": {"type": "string", "x-secret": True}}
-    pay = {"kind": "subflow", "flow": "pay.json", "transitions": list(transitions) or [to("done")], **mappings}
+    keys = {
+        "price": {"type": "number"},
+        "paid_by": {"type": "string"},
+        "code": {"type": "string", "x-secret": True},
+    }
+    pay = {
+        "kind": "subflow",
+        "flow": "pay.json",
+        "transitions": list(transitions) or [to("done")],
+        **mappings,
+    }
     return machine({"pay": pay}, keys)
 
 
@@ -38,11 +51,23 @@ def found(folder: Path, document: Written, inner: Any) -> list[tuple[str, str, s
     ("document", "expected"),
     [
         (caller(input={"summ": "price"}), ("error", "flow-mapping", "/states/pay/input/summ")),
-        (caller(output={"paid_by": "wya"}), ("error", "flow-mapping", "/states/pay/output/paid_by")),
-        (caller(output={"paid_by": "pin"}), ("error", "flow-mapping", "/states/pay/output/paid_by")),
+        (
+            caller(output={"paid_by": "wya"}),
+            ("error", "flow-mapping", "/states/pay/output/paid_by"),
+        ),
+        (
+            caller(output={"paid_by": "pin"}),
+            ("error", "flow-mapping", "/states/pay/output/paid_by"),
+        ),
         (caller(input={"way": "code"}), ("error", "flow-mapping", "/states/pay/input/way")),
-        (caller(output={"price": "way"}), ("warning", "mapping-never-fits", "/states/pay/output/price")),
-        (caller(input={"sum": "paid_by"}), ("warning", "mapping-never-fits", "/states/pay/input/sum")),
+        (
+            caller(output={"price": "way"}),
+            ("warning", "mapping-never-fits", "/states/pay/output/price"),
+        ),
+        (
+            caller(input={"sum": "paid_by"}),
+            ("warning", "mapping-never-fits", "/states/pay/input/sum"),
+        ),
         (
             caller(to("done", on="payd"), to("end", on="default")),
             ("warning", "unknown-ending", "/states/pay/transitions/0/on"),
@@ -97,14 +122,16 @@ def test_what_a_model_wrote_there_reaches_no_key_of_the_program(
 def test_older_forms_are_read_as_what_they_mean(tmp_path: Path) -> None:
     inner = {"initial_state": "how", "states": {"how": ["paid"], "paid": []}}
     assert found(tmp_path, caller(to("done", on="paid")), inner) == []
-    assert [name for _, name, _ in found(tmp_path, caller(to("done", on="payd"), to("end")), inner)] == [
-        "unknown-ending"
-    ]
+    assert [
+        name for _, name, _ in found(tmp_path, caller(to("done", on="payd"), to("end")), inner)
+    ] == ["unknown-ending"]
 
 
 def test_what_only_digressions_come_to_is_no_ending(tmp_path: Path) -> None:
     inner = called()
     inner["states"]["hours"] = {"reply": "From nine to five."}
-    inner["global_transitions"] = [{"target_state": "hours", "description": "Asks for the hours", "return": True}]
+    inner["global_transitions"] = [
+        {"target_state": "hours", "description": "Asks for the hours", "return": True}
+    ]
     endings = [to("done", on="paid"), to("done", on="unpaid")]
     assert [name for _, name, _ in found(tmp_path, caller(*endings), inner)] == []

@@ -49,7 +49,12 @@ def trip(reply: str, schema: dict[str, Any] | None = CITY, *demands: str, **more
 def waiting(*conditions: Written, **output: str) -> Written:
     states = {
         "a": {"transitions": [to("w")]},
-        "w": {"kind": "wait", "wait_for": "boss", "output": output, "transitions": [to("b", *conditions)]},
+        "w": {
+            "kind": "wait",
+            "wait_for": "boss",
+            "output": output,
+            "transitions": [to("b", *conditions)],
+        },
     }
     return machine(states, ANSWER)
 
@@ -57,7 +62,12 @@ def waiting(*conditions: Written, **output: str) -> Written:
 def answering(keys: Written) -> Written:
     """A state that waits for a yes or a no, with these context keys."""
     answer = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
-    wait = {"kind": "wait", "answer_schema": answer, "output": {"ok": "$.ok"}, "transitions": [to("b")]}
+    wait = {
+        "kind": "wait",
+        "answer_schema": answer,
+        "output": {"ok": "$.ok"},
+        "transitions": [to("b")],
+    }
     return machine({"w": wait}, keys)
 
 
@@ -78,7 +88,10 @@ def seats(*moves: Written, **more: Any) -> Written:
     """A state that collects the city, with these ways on, and one behind it that collects the seat."""
     states = {
         "a": {"required_context_keys": ["city"], "transitions": list(moves), **more},
-        "b": {"required_context_keys": ["seat"], "transitions": [to("c", when(None, "seat")), to("a")]},
+        "b": {
+            "required_context_keys": ["seat"],
+            "transitions": [to("c", when(None, "seat")), to("a")],
+        },
     }
     return machine(states, TWO)
 
@@ -101,7 +114,12 @@ GEO: Written = {
 
 def apart(first: list[str], second: list[str], needed: list[str], **more: Any) -> Written:
     """Two states that ask for parts of one object, of which its schema needs some."""
-    schema = {"type": "object", "properties": {"street": TEXT, "city": TEXT}, "required": needed, **more}
+    schema = {
+        "type": "object",
+        "properties": {"street": TEXT, "city": TEXT},
+        "required": needed,
+        **more,
+    }
     states = {"a": {"required_context_keys": first, "transitions": [to("b")]},
               "b": {"required_context_keys": second, "transitions": [to("c")]}}  # fmt: skip
     return machine(states, {"x": schema})
@@ -125,7 +143,12 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         machine(
             {
                 "a": {"transitions": [to("s")]},
-                "s": {"kind": "subflow", "flow": "pay", "input": {"town": "city"}, "transitions": [to("b")]},
+                "s": {
+                    "kind": "subflow",
+                    "flow": "pay",
+                    "input": {"town": "city"},
+                    "transitions": [to("b")],
+                },
             },
             CITY,
         ),
@@ -135,18 +158,34 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("never-asked-for", round_trip("city"), [("info", "/states/s/transitions/0")]),
     ("asked-for-later", seats(to("b", when(None, "city", "seat"))), [("warning", MOVE)]),
     ("asked-for-later", seats(to("b", IS_AISLE)), [("warning", MOVE)]),
-    ("asked-for-later", seats(to("b", when({"!=": [{"var": "seat"}, "aisle"]}))), [("warning", MOVE)]),
+    (
+        "asked-for-later",
+        seats(to("b", when({"!=": [{"var": "seat"}, "aisle"]}))),
+        [("warning", MOVE)],
+    ),
     ("asked-for-later", {**seats(to("b", IS_AISLE)), "context_schema": None}, [("warning", MOVE)]),
-    ("asked-for-later", sorted_early(to("c", IS_AISLE), to("b")), [("warning", "/states/d/transitions/0")]),
+    (
+        "asked-for-later",
+        sorted_early(to("c", IS_AISLE), to("b")),
+        [("warning", "/states/d/transitions/0")],
+    ),
     ("used-before-set", sorted_early(to("c", IS_AISLE), to("b")), []),
     ("never-asked-for", seats(to("b", when(None, "city", "seat"))), []),
-    ("mapping-never-fits", answering({"ok": {"type": "string"}}), [("warning", "/states/w/output/ok")]),
+    (
+        "mapping-never-fits",
+        answering({"ok": {"type": "string"}}),
+        [("warning", "/states/w/output/ok")],
+    ),
     (
         "mapping-never-fits",
         answering({"ok": {"enum": ["maybe"], "type": "string"}}),
         [("warning", "/states/w/output/ok")],
     ),
-    ("mapping-never-fits", answering({"ok": {"x-source": "host"}}), [("warning", "/states/w/output/ok")]),
+    (
+        "mapping-never-fits",
+        answering({"ok": {"x-source": "host"}}),
+        [("warning", "/states/w/output/ok")],
+    ),
     (
         "mapping-never-fits",
         {**trip("Bye"), "tools": {"t": {"registered": "f", "output": {"city": "$.city"}}}}
@@ -175,7 +214,10 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         "unobtainable-key",
         machine(
             {
-                "a": {"transitions": [to("b", when({">": [{"var": "price"}, 5]}))], "tools": ["shop"]},
+                "a": {
+                    "transitions": [to("b", when({">": [{"var": "price"}, 5]}))],
+                    "tools": ["shop"],
+                }
             },
             TOOL,
             tools={"shop": {"registered": "shop", "output": {}}},
@@ -214,7 +256,11 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         trip("{% if pin %}{{ pin | length }}{% endif %}", SECRET),
         [("error", "/states/b/reply")],
     ),
-    ("secret-in-reply", trip("{% if pin %}Thanks{% endif %}", SECRET), [("warning", "/states/b/reply")]),
+    (
+        "secret-in-reply",
+        trip("{% if pin %}Thanks{% endif %}", SECRET),
+        [("warning", "/states/b/reply")],
+    ),
     (
         "scope-hides-required",
         trip("Bye", CITY, context_scope={"read": []}),
@@ -223,12 +269,18 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     (
         "parts-asked-apart",
         apart(["x.street"], ["x.city"], ["street", "city"]),
-        [("warning", "/states/a/required_context_keys"), ("warning", "/states/b/required_context_keys")],
+        [
+            ("warning", "/states/a/required_context_keys"),
+            ("warning", "/states/b/required_context_keys"),
+        ],
     ),
     (
         "parts-asked-apart",
         apart(["x.geo.lat"], ["x.geo.lon"], [], properties={"geo": GEO}),
-        [("warning", "/states/a/required_context_keys"), ("warning", "/states/b/required_context_keys")],
+        [
+            ("warning", "/states/a/required_context_keys"),
+            ("warning", "/states/b/required_context_keys"),
+        ],
     ),
     (
         "parts-asked-apart",
@@ -238,7 +290,10 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     (
         "bad-key",
         machine({"a": {"required_context_keys": ["first name", "_x"], "transitions": [to("b")]}}),
-        [("error", "/states/a/required_context_keys/0"), ("error", "/states/a/required_context_keys/1")],
+        [
+            ("error", "/states/a/required_context_keys/0"),
+            ("error", "/states/a/required_context_keys/1"),
+        ],
     ),
     (
         "undeclared-key",
@@ -261,14 +316,18 @@ GOOD: list[tuple[str, Written]] = [
     ("asked-for-later", seats(to("b", when(None, "city")))),
     ("asked-for-later", seats(to("b", IS_AISLE), required_context_keys=["city", "seat"])),
     ("asked-for-later", seats(to("b", when({"!": {"var": "seat"}})))),
-    ("asked-for-later", seats(to("c", when(None, "seat")), to("b"))),  # a short cut for those who say it early
+    # a short cut for those who say it early
+    ("asked-for-later", seats(to("c", when(None, "seat")), to("b"))),
     ("asked-for-later", seats(to("c", IS_AISLE), to("b"))),  # the way leads back here
     ("asked-for-later", sorted_early(to("c", when(None, "seat")), to("b"))),
     ("asked-for-later", {**seats(to("b", IS_AISLE)), "initial_state": "b"}),
     ("never-asked-for", trip("Bye", CITY, "city")),
     ("never-asked-for", round_trip("city", "seat")),
     ("mapping-never-fits", answering({"ok": {"type": "boolean"}})),
-    ("mapping-never-fits", answering({"ok": {"type": ["string", "boolean"], "x-source": "answer"}})),
+    (
+        "mapping-never-fits",
+        answering({"ok": {"type": ["string", "boolean"], "x-source": "answer"}}),
+    ),
     ("mapping-never-fits", answering({"ok": {}})),
     ("mapping-never-fits", answering({})),
     ("never-asked-for", trip("Bye", TWO, "city", "seat", purpose="Learn the city and the seat.")),
@@ -300,11 +359,19 @@ GOOD: list[tuple[str, Written]] = [
     ),
     ("parts-asked-apart", apart(["x.street"], ["x.city"], [])),
     ("parts-asked-apart", apart(["x.geo.lat", "x.geo.lon"], [], ["geo"], properties={"geo": GEO})),
-    ("parts-asked-apart", apart(["x.geo.lat", "x.street"], ["x.geo"], ["geo"], properties={"geo": {"type": "object"}})),
+    (
+        "parts-asked-apart",
+        apart(
+            ["x.geo.lat", "x.street"], ["x.geo"], ["geo"], properties={"geo": {"type": "object"}}
+        ),
+    ),
     ("parts-asked-apart", apart(["x.street", "x.city"], ["x.city"], ["street", "city"])),
     ("parts-asked-apart", apart(["x"], ["x.city"], ["street", "city"])),
     ("parts-asked-apart", apart(["x.street"], ["x.city"], ["street"])),
-    ("parts-asked-apart", apart(["x.street"], ["x.city"], ["street", "city"], **{"x-source": "host"})),
+    (
+        "parts-asked-apart",
+        apart(["x.street"], ["x.city"], ["street", "city"], **{"x-source": "host"}),
+    ),
     ("secret-in-prompt", trip("Bye", SECRET, purpose="Ask for the pin; never repeat it")),
     ("secret-in-reply", trip("Your pin is stored", SECRET)),
     ("secret-in-reply", trip("{{ pin }}", {"pin": TEXT})),
@@ -353,7 +420,9 @@ def test_paths_show_how_a_key_stays_unset() -> None:
 
 def test_keys_are_demanded_on_all_paths_or_not_at_all() -> None:
     states = {
-        "a": {"transitions": [to("b", when(None, "x", "y")), to("c", when({"==": [{"var": "x"}, 1]}))]},
+        "a": {
+            "transitions": [to("b", when(None, "x", "y")), to("c", when({"==": [{"var": "x"}, 1]}))]
+        },
         "b": {"transitions": [to("d")]},
         "c": {"transitions": [to("d", when(None, "z"))]},
         "d": {"transitions": [to("b")]},
@@ -372,7 +441,10 @@ def test_keys_are_demanded_on_all_paths_or_not_at_all() -> None:
     [
         ("Hi {{ name }}!", [Mention("name", True, False)]),
         ("{{ address.city|upper }}", [Mention("address.city", True, False)]),
-        ("{{ a or 'x' }} {{ b if b else 'y' }}", [Mention("a", True, True), *[Mention("b", True, True)] * 2]),
+        (
+            "{{ a or 'x' }} {{ b if b else 'y' }}",
+            [Mention("a", True, True), *[Mention("b", True, True)] * 2],
+        ),
         (
             "{% if a is defined and not b %}{{ c }}{% endif %}{{ d }}",
             [

@@ -18,13 +18,20 @@ def is_(value: str) -> Written:
     return when({"===": [{"var": "t"}, value]})
 
 
-def walk(middle: Written, schema: Any = TOPIC, *, other: Written | None = None, **more: Any) -> Written:
-    """hello –(t is x)→ middle → last –(t is y)→ bad; `other` is a second way from hello to the last state."""
+def walk(
+    middle: Written, schema: Any = TOPIC, *, other: Written | None = None, **more: Any
+) -> Written:
+    """hello –(t is x)→ middle → last –(t is y)→ bad; `other` is a second way from hello to the last
+    state.
+    """
     start = [to("middle", is_("x"))]
     states: dict[str, Any] = {
         "hello": {"required_context_keys": ["t"], "transitions": start},
         "middle": middle,
-        "last": {"kind": "decide", "transitions": [to("bad", is_("y"), priority=1), to("bye", priority=9)]},
+        "last": {
+            "kind": "decide",
+            "transitions": [to("bad", is_("y"), priority=1), to("bye", priority=9)],
+        },
     }
     if other is not None:
         start.append(to("other", is_("z")))
@@ -51,7 +58,12 @@ FIND = {"find": {"registered": "find", "output": {"t": "$.topic"}}}
         walk(TALK, ANSWER),
         walk(WAIT, ANSWER),
         walk(TASK, tools={"find": {"registered": "find"}}),
-        walk({"kind": "decide", "transitions": [to("last", is_("x"), priority=1), to("bye", priority=2)]}),
+        walk(
+            {
+                "kind": "decide",
+                "transitions": [to("last", is_("x"), priority=1), to("bye", priority=2)],
+            }
+        ),
     ],
 )
 def test_what_nobody_may_write_in_between_closes_the_way(document: Written) -> None:
@@ -75,7 +87,10 @@ def test_what_nobody_may_write_in_between_closes_the_way(document: Written) -> N
         walk(DECIDE, {"other": {"type": "string"}}),
         walk(DECIDE, other=TALK),
         walk(DECIDE, ANSWER, patterns=["restart"]),
-        walk(DECIDE, global_transitions=[{"target_state": "bye", "description": "Help", "return": True}]),
+        walk(
+            DECIDE,
+            global_transitions=[{"target_state": "bye", "description": "Help", "return": True}],
+        ),
     ],
 )
 def test_what_somebody_may_write_in_between_leaves_the_way_open(document: Written) -> None:
@@ -108,7 +123,10 @@ def test_earlier_transitions_that_did_not_hold_tell_something_too() -> None:
             "transitions": [to("ask", is_("x"), priority=1), to("again", priority=2)],
         },
         "ask": {"transitions": [to("bye")]},
-        "again": {"kind": "decide", "transitions": [to("ask", is_("x"), priority=1), to("bye", priority=2)]},
+        "again": {
+            "kind": "decide",
+            "transitions": [to("ask", is_("x"), priority=1), to("bye", priority=2)],
+        },
     }
     [finding] = found_by("closed-on-every-way", machine(states, TOPIC))
     assert finding.pointer == "/states/again/transitions/0"
@@ -127,7 +145,8 @@ def fourteen_choices(last: Written) -> Written:
     states: dict[str, Any] = {"start": {"purpose": "Ask", "transitions": [to("d0")]}}
     for n in range(14):
         choice = [
-            to(f"d{n + 1}" if n < 13 else "last", when({"==": [{"var": f"k{n}"}, value]})) for value in "ab"
+            to(f"d{n + 1}" if n < 13 else "last", when({"==": [{"var": f"k{n}"}, value]}))
+            for value in "ab"
         ]
         states[f"d{n}"] = {"kind": "decide", "transitions": choice}
     states["last"] = {"kind": "decide", "transitions": [to("bad", last), to("bye")]}
@@ -149,4 +168,6 @@ def test_ways_are_told_apart_only_by_what_is_asked_again() -> None:
     places = 1 + 14 + 1 + 2
     assert stops(fourteen_choices(when({"has_context": "other"}))) == places
     behind_the_ninth = ["d10", "d11", "d12", "d13", "last"]
-    assert stops(fourteen_choices(when({"==": [{"var": "k9"}, "a"]}))) == places + len(behind_the_ninth)
+    assert stops(fourteen_choices(when({"==": [{"var": "k9"}, "a"]}))) == places + len(
+        behind_the_ninth
+    )

@@ -57,7 +57,9 @@ def test_a_statement_that_holds_is_left_alone(statement: Any) -> None:
 
 
 @pytest.mark.parametrize(("statement", "path"), BROKEN, ids=str)
-def test_a_broken_statement_is_answered_with_a_shortest_path(statement: Any, path: tuple[str, ...]) -> None:
+def test_a_broken_statement_is_answered_with_a_shortest_path(
+    statement: Any, path: tuple[str, ...]
+) -> None:
     [finding] = found_by("property-violated", shop({"never": "old"}, statement))
     assert (finding.level, finding.pointer, finding.path) == ("error", "/properties/1", path)
     assert " → ".join(path) in finding.message
@@ -87,17 +89,24 @@ def test_a_trap_breaks_what_must_come_at_last() -> None:
 
 def test_a_digression_that_comes_back_is_no_end() -> None:
     help_ = {"target_state": "help", "return": True, "description": "Help"}
-    document = shop({"eventually": "bye"}, {"never": "help"}, help={"kind": "final", "purpose": "Help"})
+    document = shop(
+        {"eventually": "bye"}, {"never": "help"}, help={"kind": "final", "purpose": "Help"}
+    )
     document["global_transitions"] = [help_]
     [finding] = found_by("property-violated", document)
     assert (finding.pointer, finding.path) == ("/properties/1", ("hello", "help"))
 
 
 def test_what_cannot_be_told_breaks_nothing() -> None:
-    parts = [{"or": [{"==": [{"var": f"k{n}"}, 1]}, {"==": [{"var": f"m{n}"}, 1]}]} for n in range(9)]
+    parts = [
+        {"or": [{"==": [{"var": f"k{n}"}, 1]}, {"==": [{"var": f"m{n}"}, 1]}]} for n in range(9)
+    ]
     unclear = {"transitions": [to("pay", when({"and": parts}))]}
     document = machine(
-        {"hello": unclear, "pay": {"required_context_keys": ["consent"], "transitions": [to("bye")]}},
+        {
+            "hello": unclear,
+            "pay": {"required_context_keys": ["consent"], "transitions": [to("bye")]},
+        },
         properties=[{"never": "pay", "before": {"key": "consent"}}],
     )
     assert found_by("property-violated", document) == []
@@ -135,8 +144,16 @@ def test_well_formed_statements_pass() -> None:
     ("statement", "pointer", "hint"),
     [
         ({"never": "payy"}, "/properties/0/never", 'did you mean "pay"?'),
-        ({"always": "bye", "after": ["pay", "hallo"]}, "/properties/0/after", 'did you mean "hello"?'),
-        ({"never": "pay", "before": {"key": "consnet"}}, "/properties/0/before", 'did you mean "consent"?'),
+        (
+            {"always": "bye", "after": ["pay", "hallo"]},
+            "/properties/0/after",
+            'did you mean "hello"?',
+        ),
+        (
+            {"never": "pay", "before": {"key": "consnet"}},
+            "/properties/0/before",
+            'did you mean "consent"?',
+        ),
         (
             {"never": "pay", "before": "consent"},
             "/properties/0/before",
@@ -154,7 +171,9 @@ def test_an_unknown_name_is_an_error_and_its_statement_is_not_judged(
 
 
 def test_without_a_schema_a_key_is_known_by_its_use() -> None:
-    document = machine(SHOP, properties=[{"eventually": {"key": "consent"}}, {"eventually": {"key": "iban"}}])
+    document = machine(
+        SHOP, properties=[{"eventually": {"key": "consent"}}, {"eventually": {"key": "iban"}}]
+    )
     assert [finding.pointer for finding in found_by("property-unknown-name", document)] == [
         "/properties/1/eventually"
     ]

@@ -17,8 +17,26 @@ VALUES = st.one_of(
 )
 WORDS = st.sampled_from(
     [
-        *("type", "title", "description", "enum", "const", "default", "examples", "minimum", "maximum"),
-        *("minLength", "maxLength", "minItems", "maxItems", "required", "additionalProperties", "x-secret"),
+        *(
+            "type",
+            "title",
+            "description",
+            "enum",
+            "const",
+            "default",
+            "examples",
+            "minimum",
+            "maximum",
+        ),
+        *(
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "required",
+            "additionalProperties",
+            "x-secret",
+        ),
         *("pattern", "format", "multipleOf", "uniqueItems", "allOf", "not", "made-up"),
     ]
 )
@@ -28,7 +46,9 @@ SCHEMAS = st.recursive(
     lambda inner: st.tuples(
         LEAVES,
         st.dictionaries(st.sampled_from(["items", "not"]), inner, max_size=2),
-        st.dictionaries(st.just("properties"), st.dictionaries(st.sampled_from("ab"), inner), max_size=1),
+        st.dictionaries(
+            st.just("properties"), st.dictionaries(st.sampled_from("ab"), inner), max_size=1
+        ),
     ).map(lambda parts: {**parts[0], **parts[1], **parts[2]}),
     max_leaves=6,
 )
@@ -67,6 +87,12 @@ def test_the_fault_of_a_shared_schema_is_told_once_and_where_it_stands() -> None
     schema = {"$defs": {"Age": {"type": "interger"}}, "properties": keys}
     states = {"a": {"purpose": "A?", "required_context_keys": ["age", "years"]}}
     found = check({"name": "n", "initial_state": "a", "context_schema": schema, "states": states})
-    assert [(one.pointer, one.message, one.hint) for one in found if one.name == "bad-context-schema"] == [
-        ("/context_schema/$defs/Age/type", 'not a JSON Schema: "interger" is no type', 'did you mean "integer"?')
+    assert [
+        (one.pointer, one.message, one.hint) for one in found if one.name == "bad-context-schema"
+    ] == [
+        (
+            "/context_schema/$defs/Age/type",
+            'not a JSON Schema: "interger" is no type',
+            'did you mean "integer"?',
+        )
     ]

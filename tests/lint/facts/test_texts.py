@@ -41,14 +41,14 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         machine({"a": {**P, "transitions": [to("b")]}, "b": {"transitions": [to("c")]}}),
         [("warning", "/states/b")],
     ),
-    ("missing-purpose", machine({"a": {**P, "transitions": [to("b")]}, "b": {}}), [("info", "/states/b")]),
+    (
+        "missing-purpose",
+        machine({"a": {**P, "transitions": [to("b")]}, "b": {}}),
+        [("info", "/states/b")],
+    ),
     ("missing-purpose", machine({"a": {"transitions": [to("b")]}, "b": {}}), [("info", "/states")]),
     ("missing-description", choice(to("b"), plain("c")), [("warning", "/states/a/transitions/1")]),
-    (
-        "missing-description",
-        choice(plain("b"), plain("c")),
-        [("warning", "/states/a/transitions")],
-    ),
+    ("missing-description", choice(plain("b"), plain("c")), [("warning", "/states/a/transitions")]),
     (
         "missing-description",
         choice(plain("b", conditions=[when(None, "k")]), plain("c")),
@@ -65,26 +65,49 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ),
     (
         "identical-descriptions",
-        choice(plain("b", description="The user agrees."), plain("c", description="the user  agrees")),
+        choice(
+            plain("b", description="The user agrees."), plain("c", description="the user  agrees")
+        ),
         [("warning", "/states/a/transitions/1/description")],
     ),
     (
         "identical-descriptions",
-        choice(plain("b", description="x", conditions=[when(None, "k")]), plain("c", description="x")),
+        choice(
+            plain("b", description="x", conditions=[when(None, "k")]), plain("c", description="x")
+        ),
         [("info", "/states/a/transitions/1/description")],
     ),
     (
         "identical-descriptions",
-        choice(plain("b", description="x", conditions=[when({"==": [1, 1]})]), plain("c", description="x")),
+        choice(
+            plain("b", description="x", conditions=[when({"==": [1, 1]})]),
+            plain("c", description="x"),
+        ),
         [("info", "/states/a/transitions/1/description")],
     ),
-    ("unknown-name-in-words", words("Store it as `emial_address`."), [("warning", "/states/a/instructions")]),
-    ("unknown-name-in-words", words("Ask for email_addres now."), [("warning", "/states/a/instructions")]),
-    ("unknown-name-in-words", words("Say {{ email_adress }}."), [("warning", "/states/a/instructions")]),
+    (
+        "unknown-name-in-words",
+        words("Store it as `emial_address`."),
+        [("warning", "/states/a/instructions")],
+    ),
+    (
+        "unknown-name-in-words",
+        words("Ask for email_addres now."),
+        [("warning", "/states/a/instructions")],
+    ),
+    (
+        "unknown-name-in-words",
+        words("Say {{ email_adress }}."),
+        [("warning", "/states/a/instructions")],
+    ),
     ("template-in-words", words("Call them {{ name }}."), [("info", "/states/a/instructions")]),
     ("prompt-over-budget", words("word " * 4000), [("warning", "/states/a")]),
     ("prompt-over-budget", {**words("x"), "x-lint": {"token_budget": 10}}, [("warning", "")]),
-    ("example-dialogue-roles", dialogue({"usr": "Hi"}), [("warning", "/states/a/example_dialogue/0/usr")]),
+    (
+        "example-dialogue-roles",
+        dialogue({"usr": "Hi"}),
+        [("warning", "/states/a/example_dialogue/0/usr")],
+    ),
     (
         "example-dialogue-roles",
         dialogue({"assistant": "Hi"}),
@@ -96,7 +119,11 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         [("info", "/states/a/transitions/0/description")],
     ),
     ("unfinished-words", words("TODO ask nicely"), [("warning", "/states/a/instructions")]),
-    ("unfinished-words", machine({"a": {"reply": "Lorem ipsum dolor"}}), [("warning", "/states/a/reply")]),
+    (
+        "unfinished-words",
+        machine({"a": {"reply": "Lorem ipsum dolor"}}),
+        [("warning", "/states/a/reply")],
+    ),
 ]
 
 GOOD: list[tuple[str, Written]] = [
@@ -107,14 +134,24 @@ GOOD: list[tuple[str, Written]] = [
     (
         "missing-purpose",
         machine(
-            {"a": {**P, "transitions": [to("d")]}, "d": {"kind": "decide", "transitions": [to("b")]}, "b": P}
+            {
+                "a": {**P, "transitions": [to("d")]},
+                "d": {"kind": "decide", "transitions": [to("b")]},
+                "b": P,
+            }
         ),
     ),
     ("missing-description", choice(plain("b"))),
     ("missing-description", choice(to("b"), plain("c", conditions=[when(None, "k")]))),
     ("missing-description", choice(to("b"), plain("c", auto=True))),
-    ("missing-description", machine({"a": {"kind": "decide", "transitions": [plain("b"), plain("c")]}})),
-    ("identical-descriptions", choice(plain("b", description="x"), plain("b", description="x", priority=5))),
+    (
+        "missing-description",
+        machine({"a": {"kind": "decide", "transitions": [plain("b"), plain("c")]}}),
+    ),
+    (
+        "identical-descriptions",
+        choice(plain("b", description="x"), plain("b", description="x", priority=5)),
+    ),
     ("identical-descriptions", choice(plain("b", description="yes"), plain("c", description="no"))),
     (
         "identical-descriptions",
@@ -134,7 +171,9 @@ GOOD: list[tuple[str, Written]] = [
     ("unknown-name-in-words", words("원하면 email_address를 basic_plan으로 바꾼다.")),
     (
         "unknown-name-in-words",
-        machine({"a": {"instructions": "Use line_1 or line_2.", "required_context_keys": ["line_3"]}}),
+        machine(
+            {"a": {"instructions": "Use line_1 or line_2.", "required_context_keys": ["line_3"]}}
+        ),
     ),
     (
         "template-in-words",
@@ -162,7 +201,9 @@ def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Written
 
 
 def test_a_schema_of_the_wrong_shape_is_left_to_its_own_rule() -> None:
-    document = machine({"a": {"instructions": "Use `some_name`."}}, {"x": {"enum": 3, "properties": [1]}})
+    document = machine(
+        {"a": {"instructions": "Use `some_name`."}}, {"x": {"enum": 3, "properties": [1]}}
+    )
     assert found_by("unknown-name-in-words", document) == []
 
 
@@ -177,7 +218,10 @@ def test_a_schema_of_the_wrong_shape_is_left_to_its_own_rule() -> None:
 )
 def test_what_is_to_be_set_is_a_key_where_keys_are_declared(said: str, found: int) -> None:
     states = {"a": {"instructions": said}}
-    assert len(found_by("unknown-name-in-words", machine(states, {"isbn": {"type": "string"}}))) == found
+    assert (
+        len(found_by("unknown-name-in-words", machine(states, {"isbn": {"type": "string"}})))
+        == found
+    )
     assert found_by("unknown-name-in-words", machine(states)) == []
 
 
@@ -208,5 +252,14 @@ def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
 def test_names_that_are_a_slip_away_are_found_among_many() -> None:
     known = [f"answer_{number}" for number in range(500)] + ["address", "e_mail"]
     slips = Slips(known)
-    for name in ("adress", "addresss", "addrexs", "adderss", "emial", "answer_", "answer_77", "nothing"):
+    for name in (
+        "adress",
+        "addresss",
+        "addrexs",
+        "adderss",
+        "emial",
+        "answer_",
+        "answer_77",
+        "nothing",
+    ):
         assert slips.meant(name) == next((one for one in known if slip(name, one)), None)

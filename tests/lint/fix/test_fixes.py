@@ -30,7 +30,10 @@ def whole(state: str, more: str = "") -> str:
 
 CASES = [
     ('{"porpose": "x"}', '{"purpose": "x"}'),
-    ('{"transitons": [], /* kept */ "purpose": "x"}', '{"transitions": [], /* kept */ "purpose": "x"}'),
+    (
+        '{"transitons": [], /* kept */ "purpose": "x"}',
+        '{"transitions": [], /* kept */ "purpose": "x"}',
+    ),
     ('{"max_retries": "2"}', '{"max_retries": 2}'),
     ('{"memory": "True"}', '{"memory": true}'),
     ('{"required_context_keys": "x"}', '{"required_context_keys": ["x"]}'),
@@ -122,7 +125,11 @@ def test_mending_never_adds_an_error_and_never_breaks_a_text(data: st.DataObject
 
 def test_the_value_of_what_is_mended_is_the_same_but_for_the_fault() -> None:
     text = json.dumps(
-        {"name": "n", "initial_state": "a", "states": {"a": {"porpose": 'q"uo\\te', "ui": [1, {"b": 2}]}}}
+        {
+            "name": "n",
+            "initial_state": "a",
+            "states": {"a": {"porpose": 'q"uo\\te', "ui": [1, {"b": 2}]}},
+        }
     )
     after = json.loads(mended(text).text)
     assert after["states"]["a"] == {"purpose": 'q"uo\\te', "ui": [1, {"b": 2}]}

@@ -30,8 +30,12 @@ TRAP = Finding(
     pointer="/states/b",
     path=("a", "b", "c", "b"),
 )
-EMPTY = Finding(code="E003", name="empty-file", level="error", message="the file is empty", file="e.json")
-NOTE = replace(TRAP, code="F107", name="no-final-state", level="info", message="x", hint=None, path=())
+EMPTY = Finding(
+    code="E003", name="empty-file", level="error", message="the file is empty", file="e.json"
+)
+NOTE = replace(
+    TRAP, code="F107", name="no-final-state", level="info", message="x", hint=None, path=()
+)
 FILES = ["bots/a b.json", "e.json", "good.json"]
 
 
@@ -49,7 +53,9 @@ def test_no_format_lets_a_control_character_through(name: str) -> None:
         TRAP, message='\x1b[2J\u202e\ud800<&">]]>\n::error::x', file="\x1b.json", path=("\x07",)
     )
     printed = FORMATS[name]([hostile], ["\x1b.json"])
-    assert not {char for char in printed if char < "\n" or "\x0b" <= char < " " or char in "\u202e\ud800"}
+    assert not {
+        char for char in printed if char < "\n" or "\x0b" <= char < " " or char in "\u202e\ud800"
+    }
     printed.encode("utf-8")
 
 
@@ -112,7 +118,9 @@ def test_sarif_describes_every_rule_and_points_at_it() -> None:
     driver = run["tool"]["driver"]
     assert (driver["name"], driver["semanticVersion"]) == ("llm-fsm", __version__)
     assert [rule["id"] for rule in driver["rules"]] == [rule.code for rule in RULES]
-    assert all(rule["help"]["text"] and rule["shortDescription"]["text"] for rule in driver["rules"])
+    assert all(
+        rule["help"]["text"] and rule["shortDescription"]["text"] for rule in driver["rules"]
+    )
     for result in run["results"]:
         assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
     assert [artifact["location"]["uri"] for artifact in run["artifacts"]] == [
@@ -158,8 +166,13 @@ DOCUMENT = """{
 
 def test_each_step_of_a_code_flow_stands_where_its_state_stands() -> None:
     findings = check_data(DOCUMENT.encode(), file="loop.json")
-    [result] = [one for one in sarif(findings, ["loop.json"])["runs"][0]["results"] if "codeFlows" in one]
-    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 10, "startColumn": 18}
+    [result] = [
+        one for one in sarif(findings, ["loop.json"])["runs"][0]["results"] if "codeFlows" in one
+    ]
+    assert result["locations"][0]["physicalLocation"]["region"] == {
+        "startLine": 10,
+        "startColumn": 18,
+    }
     steps = [step["location"] for step in result["codeFlows"][0]["threadFlows"][0]["locations"]]
     assert [
         (
@@ -183,7 +196,8 @@ def test_steps_stand_in_the_document_as_it_was_written() -> None:
 
 def test_a_log_is_what_the_published_schema_of_sarif_asks_for() -> None:
     text = (TESTS / "data" / "sarif" / "sarif-2.1.0-rtm.5.json").read_text("utf-8")
-    schema = json.loads(text.replace("{2}]?$", "{2}$"))  # the stray bracket is no regular expression to strict readers
+    # the stray bracket is no regular expression to strict readers
+    schema = json.loads(text.replace("{2}]?$", "{2}$"))
     validator = jsonschema_rs.Draft4Validator(schema)
     for findings in ([], [TRAP, EMPTY, NOTE], check_data(DOCUMENT.encode(), file="a b/ü.json")):
         log = sarif(findings, FILES)
@@ -194,11 +208,15 @@ def test_a_log_is_what_the_published_schema_of_sarif_asks_for() -> None:
 
 
 def marks(*findings: Finding) -> list[str]:
-    return [result["partialFingerprints"]["llmFsmFinding/v1"] for result in run_of(*findings)["results"]]
+    return [
+        result["partialFingerprints"]["llmFsmFinding/v1"] for result in run_of(*findings)["results"]
+    ]
 
 
 def test_fingerprints_do_not_move_with_lines_and_places_in_lists() -> None:
-    before = replace(TRAP, pointer="/states/b/transitions/0/target_state", message='unknown state "x"')
+    before = replace(
+        TRAP, pointer="/states/b/transitions/0/target_state", message='unknown state "x"'
+    )
     moved = replace(before, line=90, column=1, pointer="/states/b/transitions/7/target_state")
     assert marks(before) == marks(moved)
 

@@ -50,7 +50,22 @@ LITERALS = [
     [1],
     ["a"],
 ]
-VALUES = [*LITERALS, "zz", 17, 19, 0.5, 131, "1.0", {}, {"a": 1}, [0], ["gold"], [[]], "Infinity", "0x12"]
+VALUES = [
+    *LITERALS,
+    "zz",
+    17,
+    19,
+    0.5,
+    131,
+    "1.0",
+    {},
+    {"a": 1},
+    [0],
+    ["gold"],
+    [[]],
+    "Infinity",
+    "0x12",
+]
 
 
 def accepts(name: str, value: object) -> bool:
@@ -69,8 +84,18 @@ def _rule(operator: str, *arguments: Any) -> dict[str, Any]:
 
 
 atoms = st.one_of(
-    st.builds(_rule, st.sampled_from(["==", "!=", "===", "!==", "<", "<=", ">", ">="]), variables, literals),
-    st.builds(_rule, st.sampled_from(["==", "!=", "===", "!==", "<", "<=", ">", ">="]), literals, variables),
+    st.builds(
+        _rule,
+        st.sampled_from(["==", "!=", "===", "!==", "<", "<=", ">", ">="]),
+        variables,
+        literals,
+    ),
+    st.builds(
+        _rule,
+        st.sampled_from(["==", "!=", "===", "!==", "<", "<=", ">", ">="]),
+        literals,
+        variables,
+    ),
     st.builds(_rule, st.sampled_from(["<", "<="]), literals, variables, literals),
     st.builds(_rule, st.sampled_from(["==", "<", "in", "+"]), variables, variables),
     st.builds(lambda v, options: {"in": [v, options]}, variables, st.lists(literals, max_size=4)),
@@ -95,7 +120,9 @@ rules = st.recursive(
     max_leaves=6,
 )
 data = st.fixed_dictionaries({}, optional={name: st.sampled_from(VALUES) for name in SCHEMAS}).map(
-    lambda found: {key: value for key, value in found.items() if value is not None and accepts(key, value)}
+    lambda found: {
+        key: value for key, value in found.items() if value is not None and accepts(key, value)
+    }
 )
 
 
@@ -164,7 +191,12 @@ NEVER = [
     {"and": [{"<": [{"var": "size"}, 1]}, {">": [{"var": "size"}, 2]}]},
     {"and": [{"var": "ok"}, {"!": {"var": "ok"}}]},
     {"and": [{"has_context": "note"}, {"missing": ["note"]}]},
-    {"and": [{"==": [{"var": "free"}, {"var": "note"}]}, {"!=": [{"var": "free"}, {"var": "note"}]}]},
+    {
+        "and": [
+            {"==": [{"var": "free"}, {"var": "note"}]},
+            {"!=": [{"var": "free"}, {"var": "note"}]},
+        ]
+    },
     {"in": [{"var": "tier"}, ["Gold", "Silver"]]},
     {"===": [{"var": "age"}, "18"]},
     {"!": {"or": [{"==": [{"var": "free"}, 1]}, {"!=": [{"var": "free"}, 1]}]}},
@@ -182,7 +214,13 @@ MAY = [
     {"and": [{"var": "free"}, {"==": [{"var": "free"}, "0"]}]},
     {"==": [{"var": "note"}, 5]},
     {">": [{"var": "free"}, {"var": "age"}]},
-    {"and": [{"==": [{"var": "free"}, 0]}, {"==": [{"var": "free"}, ""]}, {"===": [{"var": "free"}, False]}]},
+    {
+        "and": [
+            {"==": [{"var": "free"}, 0]},
+            {"==": [{"var": "free"}, ""]},
+            {"===": [{"var": "free"}, False]},
+        ]
+    },
 ]
 
 
@@ -203,7 +241,15 @@ def test_what_may_hold_is_not_denied(rule: Any) -> None:
         ({">=": [{"var": "age"}, 0]}, True),
         ({"<": [{"var": "size"}, 2.5]}, False),
         ({"or": [{"has_context": "note"}, {"!": {"has_context": "note"}}]}, True),
-        ({"or": [{"==": [{"len": [{"var": "free"}]}, 1]}, {"!=": [{"len": [{"var": "free"}]}, 1]}]}, False),
+        (
+            {
+                "or": [
+                    {"==": [{"len": [{"var": "free"}]}, 1]},
+                    {"!=": [{"len": [{"var": "free"}]}, 1]},
+                ]
+            },
+            False,
+        ),
         ({"!=": [{"var": "tier"}, "bronze"]}, True),
     ],
     ids=str,
@@ -214,13 +260,17 @@ def test_what_holds_in_any_case_is_proven_unless_it_may_break(rule: Any, always:
 
 def test_keys_that_are_required_are_needed() -> None:
     guard = guard_of(
-        ["note"], [{"or": [{">": [{"var": "age"}, 5]}, {"==": [{"var": "age"}, 3]}]}], DOMAINS.__getitem__
+        ["note"],
+        [{"or": [{">": [{"var": "age"}, 5]}, {"==": [{"var": "age"}, 3]}]}],
+        DOMAINS.__getitem__,
     )
     assert guard.needs == {"note", "age"}
 
 
 def test_too_many_cases_are_not_told() -> None:
-    parts = [{"or": [{"==": [{"var": f"k{n}"}, 1]}, {"==": [{"var": f"m{n}"}, 1]}]} for n in range(9)]
+    parts = [
+        {"or": [{"==": [{"var": f"k{n}"}, 1]}, {"==": [{"var": f"m{n}"}, 1]}]} for n in range(9)
+    ]
     guard = guard_of([], [{"and": parts}], lambda _: EVERYTHING)
     assert guard.holds is None
     assert not guard.never
@@ -230,7 +280,9 @@ scalars = st.sampled_from(VALUES)
 sets = st.recursive(
     st.builds(points, st.lists(scalars, max_size=3))
     | st.sampled_from([EVERYTHING, SET, UNSET, *DOMAINS.values()]),
-    lambda inner: st.builds(lambda a, b: a & b, inner, inner) | st.builds(lambda a, b: a | b, inner, inner),
+    lambda inner: (
+        st.builds(lambda a, b: a & b, inner, inner) | st.builds(lambda a, b: a | b, inner, inner)
+    ),
     max_leaves=4,
 )
 
@@ -257,20 +309,27 @@ def test_samples_and_finite_values_are_members(found: ValueSet) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(sets, sets, scalars)
-def test_membership_and_difference_are_what_the_algebra_says(a: ValueSet, b: ValueSet, value: Any) -> None:
+def test_membership_and_difference_are_what_the_algebra_says(
+    a: ValueSet, b: ValueSet, value: Any
+) -> None:
     assert a.has(value) is not (a & points([value])).empty
     if not b.whole:
         assert a.minus(b) == a & ~b
 
 
 def test_long_lists_of_values_obey_the_same_algebra() -> None:
-    even, all_ = points([f"{n:03}" for n in range(0, 200, 2)]), points([f"{n:03}" for n in range(200)])
+    even, all_ = (
+        points([f"{n:03}" for n in range(0, 200, 2)]),
+        points([f"{n:03}" for n in range(200)]),
+    )
     odd = points([f"{n:03}" for n in range(1, 200, 2)])
     assert all_.minus(even)[:3] == odd[:3]
     assert (all_ & even, (odd & even).empty) == (even, True)
     yes, no = split_of({"in": [{"var": "k"}, [f"{n:03}" for n in range(0, 200, 2)]]}, all_ | UNSET)
     assert (yes[:3], no[:3]) == (even[:3], (odd | UNSET)[:3])
-    yes, no = split_of({"in": [{"var": "k"}, [*(f"{n:03}" for n in range(200)), None, True]]}, all_ | UNSET)
+    yes, no = split_of(
+        {"in": [{"var": "k"}, [*(f"{n:03}" for n in range(200)), None, True]]}, all_ | UNSET
+    )
     assert (yes[:3], no.empty) == ((all_ | UNSET)[:3], True)
 
 
@@ -305,6 +364,8 @@ def test_a_part_of_the_effort_is_taken_from_the_whole_and_never_less_than_the_le
         ({f"d{n}": {"items": {"$ref": f"#/$defs/d{n + 1}"}} for n in range(5000)}, False),
     ],
 )
-def test_definitions_that_unfold_without_end_are_not_reasoned_about(definitions: dict[str, Any], small: bool) -> None:
+def test_definitions_that_unfold_without_end_are_not_reasoned_about(
+    definitions: dict[str, Any], small: bool
+) -> None:
     assert unfolds(definitions) is small
     assert not domain({"$ref": "#/$defs/d0"}, definitions).empty

@@ -1,4 +1,6 @@
-"""Rules about what conditions and replies look for: members, values and states that cannot be there."""
+"""Rules about what conditions and replies look for: members, values and states that cannot be
+there.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def var(name: str) -> Written:
 def asks(*conditions: Written, **more: Any) -> Written:
     """A machine that collects every key and leaves under these conditions."""
     states = {
-        "a": {"purpose": "x", "required_context_keys": list(SCHEMA), "transitions": [to("b", *conditions)]}
+        "a": {
+            "purpose": "x",
+            "required_context_keys": list(SCHEMA),
+            "transitions": [to("b", *conditions)],
+        }
     }
     document = machine(states, SCHEMA)
     document["states"]["a"].update(more)
@@ -67,7 +73,12 @@ def test_a_member_that_cannot_be_there_is_found_wherever_it_is_looked_for(
 
 @pytest.mark.parametrize("name", ["addr.town", "loose.anything", "tags.0", "size", "addr"])
 def test_members_that_may_be_there_are_not_found(name: str) -> None:
-    for rule in ("unknown-condition-key", "undeclared-key", "unknown-key-in-reply", "unknown-key-in-mapping"):
+    for rule in (
+        "unknown-condition-key",
+        "undeclared-key",
+        "unknown-key-in-reply",
+        "unknown-key-in-mapping",
+    ):
         assert found_by(rule, asks(when(None, name), required_context_keys=[name])) == []
         assert found_by(rule, said(f"{{{{ {name} }}}}")) == []
 
@@ -83,7 +94,9 @@ def test_members_that_may_be_there_are_not_found(name: str) -> None:
     ],
 )
 def test_values_that_the_schema_refuses_are_found(logic: Written, place: str) -> None:
-    assert briefly(found_by("value-outside-enum", asks(when(logic)))) == [("warning", LOGIC + place)]
+    assert briefly(found_by("value-outside-enum", asks(when(logic)))) == [
+        ("warning", LOGIC + place)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +116,8 @@ def test_values_that_fit_are_not_found(logic: Written) -> None:
 
 def test_replies_that_ask_for_a_value_that_is_not_listed_are_found() -> None:
     [found] = found_by(
-        "value-outside-enum", said("{% if size == 'xl' %}x{% endif %}{% if size == 's' %}y{% endif %}")
+        "value-outside-enum",
+        said("{% if size == 'xl' %}x{% endif %}{% if size == 's' %}y{% endif %}"),
     )
     assert (found.pointer, found.hint) == ("/states/b/reply", "the values are s, m")
 
@@ -114,7 +128,11 @@ def test_replies_that_ask_for_a_value_that_is_not_listed_are_found() -> None:
         ({"==": [var("_current_state"), "nowhere"]}, "/==/1", "the states are a, b"),
         ({"==": [var("_previous_state"), "nowhere"]}, "/==/1", "the states are a, b"),
         ({"in": [var("_previous_state"), ["a", "elsewhere"]]}, "/in/1/1", "the states are a, b"),
-        ({"==": [var("_current_state"), "b"]}, "/==/1", "write the transition in the state that is meant"),
+        (
+            {"==": [var("_current_state"), "b"]},
+            "/==/1",
+            "write the transition in the state that is meant",
+        ),
     ],
 )
 def test_states_that_cannot_be_the_current_or_previous_one_are_found(
@@ -157,7 +175,9 @@ def test_global_transitions_may_test_the_current_state() -> None:
         ({"==": [{"lower": [var("day")]}, "XL"]}, "/==/1"),
     ],
 )
-def test_comparisons_of_computed_values_that_test_nothing_are_found(logic: Written, place: str) -> None:
+def test_comparisons_of_computed_values_that_test_nothing_are_found(
+    logic: Written, place: str
+) -> None:
     found = [
         one
         for one in check(asks(when(logic)))
@@ -193,7 +213,11 @@ def test_what_re2_lacks_is_said_so(pattern: str) -> None:
     [
         ({"type": "string", "maxLength": 20}, {">": [{"len": [var("k")]}, 20]}, ["/>/1"]),
         ({"type": "string", "maxLength": 20}, {"<": [50, {"len": var("k")}]}, ["/</0"]),
-        ({"type": "array", "items": {}, "maxItems": 3}, {"==": [{"len": [var("k")]}, 4]}, ["/==/1"]),
+        (
+            {"type": "array", "items": {}, "maxItems": 3},
+            {"==": [{"len": [var("k")]}, 4]},
+            ["/==/1"],
+        ),
         ({"type": "integer"}, {">": [{"len": [var("k")]}, 3]}, ["/>/1"]),
         ({"type": "string", "maxLength": 20}, {">": [{"len": [var("k")]}, 19]}, []),
         ({"type": "string", "maxLength": 20}, {"<=": [{"len": [var("k")]}, 20]}, []),
@@ -203,5 +227,9 @@ def test_what_re2_lacks_is_said_so(pattern: str) -> None:
     ],
 )
 def test_a_length_that_the_schema_of_the_key_does_not_allow_is_found(schema, logic, found) -> None:
-    document = machine({"a": {"purpose": "x", "transitions": [to("b", when(logic))]}}, {"k": schema})
-    assert [one.pointer for one in found_by("impossible-comparison", document)] == [LOGIC + place for place in found]
+    document = machine(
+        {"a": {"purpose": "x", "transitions": [to("b", when(logic))]}}, {"k": schema}
+    )
+    assert [one.pointer for one in found_by("impossible-comparison", document)] == [
+        LOGIC + place for place in found
+    ]

@@ -15,7 +15,10 @@ from llm_fsm.llm.clients.messages import LLMResponse, Message, ToolCall, read_to
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.testing import HttpReply, ScriptedLLM, calls, serve_scripted
 
-TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}},
+}
 ROUND = [
     Message(role="system", content="Be short."),
     Message(role="assistant", tool_calls=[ToolCall("c1", "look", {"at": "the sea"})]),
@@ -34,7 +37,9 @@ def make(request) -> Any:
     def client(base_url: str, key: str = "sk-secret-1") -> BaseLLMClient:
         model = "gpt-4" if request.param == "openai" else "openai/gpt-4"
         options: dict[str, Any] = {"max_retries": 0}
-        return create_llm_client(request.param, model=model, api_key=key, base_url=base_url, **options)
+        return create_llm_client(
+            request.param, model=model, api_key=key, base_url=base_url, **options
+        )
 
     return client
 
@@ -45,17 +50,28 @@ def test_a_client_sends_messages_and_tools_and_reads_the_reply(make) -> None:
         first = client.chat(ROUND, tools=[TOOL], temperature=0.2, max_tokens=50)
         second = client.chat([Message(role="user", content="And?")])
     [call] = first.tool_calls
-    assert (call.name, call.arguments, call["function"]["name"]) == ("look", {"at": "the sky"}, "look")
+    assert (call.name, call.arguments, call["function"]["name"]) == (
+        "look",
+        {"at": "the sky"},
+        "look",
+    )
     assert (second.content, str(second), second.finish_reason) == ("Grey.", "Grey.", "stop")
     body = server.requests[0].body
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("gpt-4", 0.2, 50)
-    assert [message["role"] for message in body["messages"]] == ["system", "assistant", "tool", "user"]
+    assert [message["role"] for message in body["messages"]] == [
+        "system",
+        "assistant",
+        "tool",
+        "user",
+    ]
     assert body["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"at": "the sea"}'
     assert body["tools"][0]["function"]["name"] == "look"
     assert "tools" not in server.requests[1].body
 
 
-@pytest.mark.parametrize(("status", "retryable"), [(401, False), (429, True), (503, True), (400, False)])
+@pytest.mark.parametrize(
+    ("status", "retryable"), [(401, False), (429, True), (503, True), (400, False)]
+)
 def test_an_error_is_raised_and_never_comes_back_as_text(make, status, retryable) -> None:
     reply = HttpReply(status=status, body={"error": {"message": "sk-secret-1 is an odd key"}})
     with serve_scripted([reply]) as server, pytest.raises(ModelError) as raised:
@@ -73,7 +89,9 @@ def test_a_key_of_one_letter_takes_no_letters_out_of_an_error(make) -> None:
 
 def test_litellm_counts_what_its_replies_cost() -> None:
     with serve_scripted(["One.", "Two."]) as server:
-        client = create_llm_client("litellm", model="openai/gpt-4", api_key="sk-secret-1", base_url=server.base_url)
+        client = create_llm_client(
+            "litellm", model="openai/gpt-4", api_key="sk-secret-1", base_url=server.base_url
+        )
         client.chat(ROUND)
         once = client.total_cost
         client.chat(ROUND)
@@ -143,9 +161,13 @@ def test_a_client_gets_tools_in_its_own_form_or_in_that_of_chat_completions() ->
 
         def chat(self, messages, tools):
             seen.append(tools)
-            return LLMResponse(tool_calls=[{"id": "1", "function": {"name": "look", "arguments": "{}"}}])
+            return LLMResponse(
+                tool_calls=[{"id": "1", "function": {"name": "look", "arguments": "{}"}}]
+            )
 
-    spec = ToolSpec(name="look", description="Look.", parameters={"type": "object", "properties": {}})
+    spec = ToolSpec(
+        name="look", description="Look.", parameters={"type": "object", "properties": {}}
+    )
     [call] = asked(Own(), tools=(spec,)).tool_calls
     assert (seen, call.name) == ([["look"]], "look")
     assert read_tools([TOOL])[0].name == "look"
@@ -175,5 +197,7 @@ def test_a_client_that_hangs_is_given_up_in_time() -> None:
 
 
 def test_counts_and_cost_of_a_reply_are_read() -> None:
-    reply = read_reply(LLMResponse("x", usage={"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.5}))
+    reply = read_reply(
+        LLMResponse("x", usage={"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.5})
+    )
     assert (reply.input_tokens, reply.output_tokens, reply.cost) == (3, 2, 0.5)

@@ -24,9 +24,7 @@ from llm_fsm.testing import calls
 from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
 
-pytestmark = [
-    pytest.mark.anyio,
-]
+pytestmark = [pytest.mark.anyio]
 
 
 async def ask(replies, asked=None, *, refuse=(), **options):
@@ -84,7 +82,12 @@ def test_the_first_call_leaves_the_process_as_it_was_and_names_the_missing_key(t
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-from-env-file\n")
     environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     ran = subprocess.run(
-        [sys.executable, "-c", FRESH], capture_output=True, text=True, check=False, cwd=tmp_path, env=environ
+        [sys.executable, "-c", FRESH],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environ,
     )
     before, not_imported, after, imported, unchanged = ran.stdout.splitlines()
     assert before.startswith("401 False no key for model 'openai/gpt-4o-mini': set OPENAI_API_KEY")
@@ -101,17 +104,30 @@ async def test_a_reply_comes_with_its_figures(capfd):
     body = server.requests[0].body
     assert body["messages"][-1] == {"role": "user", "content": "héllo"}
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("fake", 0.5, 9)
-    assert body["response_format"]["json_schema"] == {"name": "reply", "strict": True, "schema": REPLY_SCHEMA}
+    assert body["response_format"]["json_schema"] == {
+        "name": "reply",
+        "strict": True,
+        "schema": REPLY_SCHEMA,
+    }
     assert server.requests[0].headers["authorization"] == "Bearer sk-secret-1"
-    assert (reply.text, reply.mode, reply.attempts, reply.cost) == ('{"message":"hi"}', "schema", 1, 0.0)
+    assert (reply.text, reply.mode, reply.attempts, reply.cost) == (
+        '{"message":"hi"}',
+        "schema",
+        1,
+        0.0,
+    )
     assert reply.input_tokens > 0
     assert capfd.readouterr() == ("", "")
 
 
-async def test_key_and_address_stay_with_their_provider_where_a_state_names_another_one(monkeypatch):
+async def test_key_and_address_stay_with_their_provider_where_a_state_names_another_one(
+    monkeypatch,
+):
     with serve_scripted(["a", "b"]) as ours, serve_scripted(["c"]) as theirs:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", theirs.base_url)
-        llm = LiteLLM("openai/fake", api_key="sk-secret-1", api_base=ours.base_url, pacing=Slept().pacing)
+        llm = LiteLLM(
+            "openai/fake", api_key="sk-secret-1", api_base=ours.base_url, pacing=Slept().pacing
+        )
         names = (None, "openai/other", "hosted_vllm/small")
         replies = [(await llm.complete(request(model=name))).text for name in names]
     assert replies == ["a", "b", "c"]
@@ -127,7 +143,9 @@ async def test_key_and_address_stay_with_their_provider_where_a_state_names_anot
         ("gpt-4o", "openai/gpt-4o-mini", True),
     ],
 )
-async def test_a_key_is_for_no_other_model_of_which_only_litellm_knows_the_provider(monkeypatch, model, named, takes):
+async def test_a_key_is_for_no_other_model_of_which_only_litellm_knows_the_provider(
+    monkeypatch, model, named, takes
+):
     sent = []
 
     async def send(self, litellm, fields, *_):
@@ -185,7 +203,9 @@ with serve_scripted([calls(("look", {}))]) as server:
 
 
 def test_tools_need_no_further_package():
-    ran = subprocess.run([sys.executable, "-c", WITHOUT_MCP], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_MCP], capture_output=True, text=True, check=False
+    )
     assert (ran.stdout.strip(), ran.stderr) == ("look", "")
 
 
@@ -196,21 +216,41 @@ async def test_faults_that_may_pass_are_tried_again_by_our_policy_alone():
         HttpReply(status=500),
     ]
     reply, server = await ask([*faults, "hi"], pacing=slept.pacing)
-    assert (reply.text, reply.attempts, len(server.requests), slept.waits) == ("hi", 3, 3, [3.0, 1.0])
+    assert (reply.text, reply.attempts, len(server.requests), slept.waits) == (
+        "hi",
+        3,
+        3,
+        [3.0, 1.0],
+    )
 
 
 @pytest.mark.parametrize(
     ("reply", "status", "retryable", "says"),
     [
-        (HttpReply(status=400, body={"error": {"message": "bad"}}), 400, False, "BadRequestError: .*bad"),
+        (
+            HttpReply(status=400, body={"error": {"message": "bad"}}),
+            400,
+            False,
+            "BadRequestError: .*bad",
+        ),
         (
             HttpReply(status=401, body={"error": {"message": "no sk-secret-1"}}),
             401,
             False,
             "set OPENAI_API_KEY",
         ),
-        (HttpReply(status=403, body={"error": {"message": "no"}}), 403, False, "set OPENAI_API_KEY"),
-        (HttpReply(status=404, body={"error": {"message": "no model fake"}}), 404, False, "no model fake"),
+        (
+            HttpReply(status=403, body={"error": {"message": "no"}}),
+            403,
+            False,
+            "set OPENAI_API_KEY",
+        ),
+        (
+            HttpReply(status=404, body={"error": {"message": "no model fake"}}),
+            404,
+            False,
+            "no model fake",
+        ),
         (HttpReply(status=422, body={"error": {"message": "bad"}}), 422, False, "bad"),
         (HttpReply(status=429, body={"error": {"message": "slow"}}), 429, True, "slow"),
         (HttpReply(status=503, body={"error": {"message": "busy"}}), 503, True, "busy"),
@@ -233,9 +273,13 @@ async def test_each_fault_of_a_provider_has_one_outcome(reply, status, retryable
 async def test_a_server_that_is_not_there_is_told_with_its_address(model, streams):
     with serve_scripted([]) as server:
         base = server.base_url
-    llm = LiteLLM(model, api_key="k", api_base=f"{base}/v1?key=s3cret", retry=RetryPolicy(attempts=1))
+    llm = LiteLLM(
+        model, api_key="k", api_base=f"{base}/v1?key=s3cret", retry=RetryPolicy(attempts=1)
+    )
     address = "/".join(base.split("/")[:3])
-    with pytest.raises(ModelError, match=f"^{model}: cannot connect to {address}: .*; is the server running") as caught:
+    with pytest.raises(
+        ModelError, match=f"^{model}: cannot connect to {address}: .*; is the server running"
+    ) as caught:
         await (anext(aiter(llm.stream(request()))) if streams else llm.complete(request()))
     assert caught.value.retryable
     assert "s3cret" not in str(caught.value)
@@ -290,7 +334,9 @@ async def test_calls_of_tools_arrive_whole_at_the_end():
 
 @LITELLM_WARNS
 async def test_a_stream_is_asked_for_again_before_its_first_piece():
-    (*pieces, reply), server = await streamed([HttpReply(status=503, body={"error": "busy"}), REPLY])
+    (*pieces, reply), server = await streamed(
+        [HttpReply(status=503, body={"error": "busy"}), REPLY]
+    )
     assert "".join(pieces) == reply.text
     assert len(server.requests) == 2
     with pytest.raises(ModelError, match="key is missing or refused"):
@@ -383,7 +429,9 @@ async def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection():
 
 
 @LITELLM_WARNS
-@pytest.mark.parametrize("answer", [REPLY.encode(), b"", b"<html>no</html>"], ids=["whole", "nothing", "page"])
+@pytest.mark.parametrize(
+    "answer", [REPLY.encode(), b"", b"<html>no</html>"], ids=["whole", "nothing", "page"]
+)
 async def test_an_answer_that_is_no_stream_is_asked_for_as_a_whole(answer):
     chunk = {"choices": [{"message": {"content": REPLY}, "finish_reason": "stop"}]}
     body = chunk if answer == REPLY.encode() else answer
@@ -413,17 +461,29 @@ async def test_a_provider_that_cannot_count_in_streams_is_not_asked_again_to():
 @LITELLM_WARNS
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("model", ["fake", "gpt-5"])
-async def test_a_temperature_that_a_model_refuses_is_left_out_and_that_is_remembered(model, streams):
+async def test_a_temperature_that_a_model_refuses_is_left_out_and_that_is_remembered(
+    model, streams
+):
     def untempered(body):
         said = "Unsupported value: 'temperature' does not support 0.2 with this model. Only 1 is supported."
-        return HttpReply(status=400, body={"error": {"message": said}}) if "temperature" in body else REPLY
+        return (
+            HttpReply(status=400, body={"error": {"message": said}})
+            if "temperature" in body
+            else REPLY
+        )
 
     with serve_scripted(untempered) as server:
-        llm = LiteLLM(f"openai/{model}", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
+        llm = LiteLLM(
+            f"openai/{model}", api_base=server.base_url, api_key="k", pacing=Slept().pacing
+        )
 
         async def one():
             asked = request(schema=SCHEMA, temperature=0.2)
-            return [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+            return (
+                [item async for item in llm.stream(asked)][-1]
+                if streams
+                else await llm.complete(asked)
+            )
 
         replies = [await one(), await one()]
     assert [(reply.text, reply.mode, reply.attempts) for reply in replies] == [
@@ -435,7 +495,11 @@ async def test_a_temperature_that_a_model_refuses_is_left_out_and_that_is_rememb
 @LITELLM_WARNS
 @pytest.mark.parametrize("status", [400, 501])
 async def test_a_provider_that_gives_no_streams_is_asked_for_whole_replies_and_remembered(status):
-    fault = {"message": "you may not stream this model yet", "param": "stream", "code": "unsupported_value"}
+    fault = {
+        "message": "you may not stream this model yet",
+        "param": "stream",
+        "code": "unsupported_value",
+    }
     with serve_scripted([HttpReply(status=status, body={"error": fault}), REPLY, REPLY]) as server:
         llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
         given = [[item async for item in llm.stream(request(schema=SCHEMA))] for _ in range(2)]
@@ -461,7 +525,9 @@ async def test_what_comes_after_the_whole_reply_or_does_not_takes_nothing_of_it(
     assert (reply.text, reply.finish_reason) == (REPLY, "stop")
     open_end = sent(words(REPLY), words("", "stop"), done=False, headers={"content-length": "9999"})
     with serve_scripted([open_end]) as server:
-        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", retry=RetryPolicy(attempts=1))
+        llm = LiteLLM(
+            "openai/fake", api_base=server.base_url, api_key="k", retry=RetryPolicy(attempts=1)
+        )
         *_, reply = [item async for item in llm.stream(request())]
     assert reply.text == REPLY
 
@@ -475,7 +541,9 @@ CACHED = {
 
 
 def whole_and_streamed(usage):
-    """The same answer of a provider, whole and as a stream, with what the provider says of its tokens."""
+    """The same answer of a provider, whole and as a stream, with what the provider says of its
+    tokens.
+    """
     head = {"id": "a", "created": 0, "model": "gpt-4o-mini"}
     said = {"role": "assistant", "content": REPLY}
     body = {**head, "object": "chat.completion", "usage": usage}
@@ -486,13 +554,17 @@ def whole_and_streamed(usage):
     lines = [json.dumps({**head, "object": "chat.completion.chunk", **event}) for event in events]
     text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
     return (
-        HttpReply(body={**body, "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}),
+        HttpReply(
+            body={**body, "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}
+        ),
         HttpReply(body=text, headers={"content-type": "text/event-stream"}),
     )
 
 
 @LITELLM_WARNS
-@pytest.mark.parametrize("usage", [CACHED, {**CACHED, "prompt_tokens_details": None}], ids=["cached", "none cached"])
+@pytest.mark.parametrize(
+    "usage", [CACHED, {**CACHED, "prompt_tokens_details": None}], ids=["cached", "none cached"]
+)
 async def test_a_streamed_reply_costs_what_it_costs_otherwise_cached_tokens_included(usage):
     with serve_scripted(whole_and_streamed(usage)) as server:
         llm = LiteLLM("openai/gpt-4o-mini", api_base=server.base_url, api_key="k")
@@ -500,7 +572,9 @@ async def test_a_streamed_reply_costs_what_it_costs_otherwise_cached_tokens_incl
         *_, arrived = [item async for item in llm.stream(request())]
     assert arrived.cached_tokens == whole.cached_tokens == (900 if usage is CACHED else 0)
     assert arrived.cost == pytest.approx(whole.cost)
-    assert arrived.cost == pytest.approx(900 * 0.075e-6 + 100 * 0.15e-6 + 20 * 0.6e-6 if usage is CACHED else 162e-6)
+    assert arrived.cost == pytest.approx(
+        900 * 0.075e-6 + 100 * 0.15e-6 + 20 * 0.6e-6 if usage is CACHED else 162e-6
+    )
 
 
 MARK = {"type": "ephemeral"}
@@ -514,7 +588,11 @@ END = "]\n</conversation_history>\n<now>x</now>\n"
     [
         ("system", "Serve.", [("Serve.", MARK)]),
         ("user", FIRST + END, [(FIRST[:36], None), (FIRST[36:], MARK), (END, None)]),
-        ("user", FIRST + LATER + END, [(FIRST[:36], None), (FIRST[36:], None), (LATER, MARK), (END, None)]),
+        (
+            "user",
+            FIRST + LATER + END,
+            [(FIRST[:36], None), (FIRST[36:], None), (LATER, MARK), (END, None)],
+        ),
         ("user", "<now>x</now>\n", None),
     ],
 )

@@ -1,4 +1,6 @@
-"""A partner without a model: values that are certain, moves that are certain, and what it says otherwise."""
+"""A partner without a model: values that are certain, moves that are certain, and what it says
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ PHONE = {"type": "string", "pattern": "^\\+?[0-9 ()/-]{6,25}$"}
 MENU = "Which one?\n1. medium\n2. small\n3) extra large"
 
 
-def update(user: str, wanted: dict, context: dict | None = None, others: dict | None = None, words: str = "") -> dict:
+def update(
+    user: str,
+    wanted: dict,
+    context: dict | None = None,
+    others: dict | None = None,
+    words: str = "",
+) -> dict:
     known = context or {}
     writable = {**wanted, **(others or {}), **{key: (others or {}).get(key, {}) for key in known}}
     seen = view(user=user, wanted=wanted, writable=writable, context=known, own_words=words)
@@ -179,7 +187,10 @@ BEFORE = choice(
 
 
 def test_a_bare_value_corrects_the_key_that_keeps_the_way_closed():
-    seen = {"context": {"day": "2026-11-01", "size": "small"}, "writable": {"day": DATE, "size": SIZE}}
+    seen = {
+        "context": {"day": "2026-11-01", "size": "small"},
+        "writable": {"day": DATE, "size": SIZE},
+    }
     reply = answer(view(state="here", user="2026-12-24", choices=(BEFORE,), **seen))
     assert reply["transition"] == {"target_state": "done", "context_update": {"day": "2026-12-24"}}
     reply = answer(view(state="here", user="medium", choices=(BEFORE,), **seen))
@@ -214,15 +225,33 @@ LEFT_OUT = choice("next", description="The user has no phone")
         ("what?", {"name": TEXT}, {}, (NEXT,), "here"),
         ("we are 6", {"guests": NUMBER}, {}, (UP_TO_FOUR, OVER_FOUR), "group"),
         ("we are 2", {"guests": NUMBER}, {}, (UP_TO_FOUR, OVER_FOUR), "table"),
-        ("Ada", {"name": TEXT}, {}, (choice("next", description="The name is known"), CANCEL), "next"),
+        (
+            "Ada",
+            {"name": TEXT},
+            {},
+            (choice("next", description="The name is known"), CANCEL),
+            "next",
+        ),
         ("4", {"guests": NUMBER, "name": TEXT}, {}, (choice("next"),), "here"),
-        ("Ada", {"name": TEXT}, {}, (choice("x", logic=({"nonsense": []},), judged=False),), "here"),
+        (
+            "Ada",
+            {"name": TEXT},
+            {},
+            (choice("x", logic=({"nonsense": []},), judged=False),),
+            "here",
+        ),
         ("yes", {}, {}, (YES, NO), "done"),
         ("Yes!", {}, {}, (YES, NO, CANCEL), "done"),
         ("yes", {}, {}, (NO,), "here"),
         ("yes", {}, {}, (choice("next"),), "next"),
         ("yes", {}, {}, (choice("next"), choice("other")), "here"),
-        ("yes", {}, {}, (choice("a", description="Yes: it works", own=False), choice("b", description="x")), "a"),
+        (
+            "yes",
+            {},
+            {},
+            (choice("a", description="Yes: it works", own=False), choice("b", description="x")),
+            "a",
+        ),
         ("yes", {"name": TEXT}, {}, (YES, NO), "here"),
         ("yes, but wait", {}, {}, (YES, NO), "here"),
         ("no", {}, {}, (YES, NO, CANCEL), "edit"),
@@ -247,13 +276,21 @@ LEFT_OUT = choice("next", description="The user has no phone")
     ],
 )
 def test_a_move_is_taken_only_where_it_is_certain(user, wanted, context, choices, target):
-    seen = view(state="here", user=user, wanted=wanted, writable=wanted, context=context, choices=choices)
+    seen = view(
+        state="here", user=user, wanted=wanted, writable=wanted, context=context, choices=choices
+    )
     assert answer(seen)["transition"]["target_state"] == target
 
 
 def test_a_correction_never_takes_the_only_way_of_a_state_that_asks_for_nothing():
     known = {"amount": 2000}
-    seen = view(state="here", user="yes, but amount 2500", context=known, writable={"amount": NUMBER}, choices=(YES,))
+    seen = view(
+        state="here",
+        user="yes, but amount 2500",
+        context=known,
+        writable={"amount": NUMBER},
+        choices=(YES,),
+    )
     assert answer(seen) == {
         "transition": {"target_state": "here", "context_update": {"amount": 2500}},
         "message": "Noted – amount: 2500.",
@@ -273,7 +310,9 @@ def test_a_correction_never_takes_the_only_way_of_a_state_that_asks_for_nothing(
     ],
 )
 def test_a_message_that_is_nothing_else_names_a_pattern(user, patterns, target):
-    seen = view(state="here", user=user, wanted={"code": CODE}, writable={"code": CODE}, patterns=patterns)
+    seen = view(
+        state="here", user=user, wanted={"code": CODE}, writable={"code": CODE}, patterns=patterns
+    )
     assert answer(seen)["transition"] == {"target_state": target, "context_update": {}}
 
 
@@ -300,7 +339,11 @@ def test_words_that_ask_are_not_followed_by_another_question(question):
         ("size", SIZE, "size (small, medium, extra large)"),
         ("ok", {"type": "boolean"}, "ok (yes or no)"),
         ("postcode", {"description": "Ask for five digits.", "pattern": "^[0-9]{5}$"}, "postcode"),
-        ("size", {"enum": ["s", "xl"], "x-labels": {"s": "small", "xl": "extra large"}}, "size (small, extra large)"),
+        (
+            "size",
+            {"enum": ["s", "xl"], "x-labels": {"s": "small", "xl": "extra large"}},
+            "size (small, extra large)",
+        ),
         ("size", {"enum": ["very_small", "big"]}, "size (very small, big)"),
     ],
 )
@@ -309,8 +352,13 @@ def test_a_key_is_asked_for_by_a_readable_name_and_its_form(key, schema, asked):
 
 
 def test_words_alone_are_the_states_own():
-    reply = answer(view(state="s", user="x", speak=True, own_words="All is done", choices=(choice("next"),)))
-    assert reply == {"transition": {"target_state": "s", "context_update": {}}, "message": "All is done."}
+    reply = answer(
+        view(state="s", user="x", speak=True, own_words="All is done", choices=(choice("next"),))
+    )
+    assert reply == {
+        "transition": {"target_state": "s", "context_update": {}},
+        "message": "All is done.",
+    }
     assert words(speak=True) == "Please go on."
 
 
@@ -326,8 +374,15 @@ def test_a_fixed_reply_follows_by_itself():
 
 def test_a_fixed_reply_with_the_values_of_before_is_not_said_beside_a_correction():
     known = {"amount": 2000}
-    spoken = {"own_words": "2000 euros. Is that right?", "purpose": "", "choices": (YES,), "context": known}
-    assert words(user="amount 2500", writable={"amount": NUMBER}, **spoken) == "Noted – amount: 2500."
+    spoken = {
+        "own_words": "2000 euros. Is that right?",
+        "purpose": "",
+        "choices": (YES,),
+        "context": known,
+    }
+    assert (
+        words(user="amount 2500", writable={"amount": NUMBER}, **spoken) == "Noted – amount: 2500."
+    )
     assert words(user="hm?", **spoken) == "I did not understand that. 2000 euros. Is that right?"
 
 
@@ -409,14 +464,21 @@ def test_only_what_is_certain_is_taken(user, wanted, values):
 
 def test_in_another_language_it_says_the_definitions_own_words_and_no_english():
     spoken = {"language": "de", "own_words": "Wie viele Gäste?", "purpose": "Wie viele Gäste?"}
-    wanted = {"guests": {"type": "integer", "title": "Gäste"}, "size": {**LABELLED, "title": "Größe"}}
+    wanted = {
+        "guests": {"type": "integer", "title": "Gäste"},
+        "size": {**LABELLED, "title": "Größe"},
+    }
     assert words(user=None, speak=True, wanted=wanted, **spoken) == "Wie viele Gäste?"
-    assert words(user="hm", wanted=wanted, **spoken) == ""  # the machine asks, in the words of the purpose
+    # the machine asks, in the words of the purpose
+    assert words(user="hm", wanted=wanted, **spoken) == ""
     told = {"language": "de", "own_words": "Willkommen.", "purpose": "Willkommen."}
     assert words(user=None, speak=True, wanted=wanted, **told) == "Willkommen. Gäste?"
     later = {"size": wanted["size"]}
     assert words(user="hm", wanted=later, **told) == "Größe (klein, sehr groß)?"
-    assert words(user="4", wanted=wanted, writable=wanted, **told) == "Gäste: 4. Größe (klein, sehr groß)?"
+    assert (
+        words(user="4", wanted=wanted, writable=wanted, **told)
+        == "Gäste: 4. Größe (klein, sehr groß)?"
+    )
     assert words(user="das Wetter", choices=(BILLING, REPAIR), **told) == "Willkommen."
     assert words(user="4", refused=("closed",), wanted=later, **told) == "Größe (klein, sehr groß)?"
     assert words(user="x", speak=True, language="de") == "…"
@@ -428,7 +490,9 @@ def test_labels_are_counted_as_they_were_shown():
 
 
 def test_after_a_refusal_it_stays():
-    seen = view(state="here", user="I'm Ada", wanted={"name": TEXT}, choices=(NEXT,), refused=("closed",))
+    seen = view(
+        state="here", user="I'm Ada", wanted={"name": TEXT}, choices=(NEXT,), refused=("closed",)
+    )
     assert answer(seen) == {
         "transition": {"target_state": "here", "context_update": {}},
         "message": "That is not possible now. Please tell me: name.",
@@ -446,9 +510,7 @@ def test_any_message_gets_words_and_a_legal_target(user):
         "tags": {"type": "array"},
         "n": {"type": "number"},
     }
-    reply = answer(
-        view(user=user, wanted=wanted, writable=wanted, choices=(NEXT, YES))
-    )
+    reply = answer(view(user=user, wanted=wanted, writable=wanted, choices=(NEXT, YES)))
     assert reply["message"] or reply["transition"]["target_state"] != "ask_name"
     assert reply["transition"]["target_state"] in {"ask_name", "next", "done"}
     assert set(reply["transition"]["context_update"]) <= set(wanted)
@@ -489,18 +551,16 @@ def test_a_value_that_breaks_a_rule_beside_a_move_is_asked_again_with_the_rule()
     definition = {
         "name": "card",
         "initial_state": "order",
-        "context_schema": {
-            "properties": {
-                "email": EMAIL,
-                "day": {**DATE, "x-valid": [rule]},
-            }
-        },
+        "context_schema": {"properties": {"email": EMAIL, "day": {**DATE, "x-valid": [rule]}}},
         "states": {
             "order": {
                 "purpose": "Which address, and which day?",
                 "required_context_keys": ["email", "day"],
                 "transitions": [
-                    {"target_state": "done", "conditions": [{"requires_context_keys": ["email", "day"]}]}
+                    {
+                        "target_state": "done",
+                        "conditions": [{"requires_context_keys": ["email", "day"]}],
+                    }
                 ],
             },
             "done": {"reply": "Thank you."},

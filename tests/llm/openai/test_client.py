@@ -70,12 +70,7 @@ async def test_the_request_carries_messages_and_settings_and_nothing_else():
     assert reply.seconds > 0
 
 
-FURTHER = {
-    "top_p": 0.5,
-    "seed": 7,
-    "stop": ["END"],
-    "response_format": {"type": "json_object"},
-}
+FURTHER = {"top_p": 0.5, "seed": 7, "stop": ["END"], "response_format": {"type": "json_object"}}
 
 
 async def test_further_settings_are_sent_and_replace_nothing_that_the_engine_sends():
@@ -127,7 +122,10 @@ async def test_any_text_of_the_model_is_a_reply(text):
 async def test_a_schema_is_sent_as_strict_json_schema():
     reply, server = await ask([{"message": "hi"}], request(schema=SCHEMA))
     wanted = {"name": "reply", "strict": True, "schema": REPLY_SCHEMA}
-    assert server.requests[0].body["response_format"] == {"type": "json_schema", "json_schema": wanted}
+    assert server.requests[0].body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": wanted,
+    }
     assert (reply.mode, reply.text, reply.attempts) == ("schema", '{"message":"hi"}', 1)
 
 
@@ -152,7 +150,12 @@ async def test_a_rejected_form_is_stepped_down_once_and_for_all(refuse, mode):
 @pytest.mark.parametrize(
     ("reply", "status", "retryable", "says"),
     [
-        (HttpReply(status=400, body={"error": {"message": "bad"}}), 400, False, "answered 400: bad"),
+        (
+            HttpReply(status=400, body={"error": {"message": "bad"}}),
+            400,
+            False,
+            "answered 400: bad",
+        ),
         (
             HttpReply(status=401, body={"error": "no sk-1"}),
             401,
@@ -167,7 +170,12 @@ async def test_a_rejected_form_is_stepped_down_once_and_for_all(refuse, mode):
             "404: no model m; is the model's name right",
         ),
         (HttpReply(status=422, body={"detail": "bad"}), 422, False, "answered 422: bad"),
-        (HttpReply(status=307, headers={"location": "http://x/"}), 307, False, "redirect to http://x/"),
+        (
+            HttpReply(status=307, headers={"location": "http://x/"}),
+            307,
+            False,
+            "redirect to http://x/",
+        ),
         (HttpReply(status=204), 204, False, "answered 204"),
         (HttpReply(status=408), 408, True, "answered 408"),
         (HttpReply(status=409), 409, True, "answered 409"),
@@ -182,7 +190,9 @@ async def test_a_rejected_form_is_stepped_down_once_and_for_all(refuse, mode):
         (HttpReply(body="x" * (MAX_ANSWER + 1)), 200, True, "more than 2097152 bytes"),
         (HttpReply(body={"choices": []}, cut_after=5), None, True, "the connection to .* broke"),
         (
-            HttpReply(body="", headers={"content-encoding": "gzip", "content-length": "9"}, cut_after=0),
+            HttpReply(
+                body="", headers={"content-encoding": "gzip", "content-length": "9"}, cut_after=0
+            ),
             None,
             True,
             "broke",
@@ -231,7 +241,11 @@ async def test_marks_for_a_cache_are_sent_where_they_are_asked_for(streams):
         async with serve_scripted(["hi"]) as server:
             llm = CompatLLM("claude", base_url=server.base_url, **options)
             asked = request(messages=messages)
-            reply = [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+            reply = (
+                [item async for item in llm.stream(asked)][-1]
+                if streams
+                else await llm.complete(asked)
+            )
             await llm.aclose()
         assert reply.text == "hi"
         return [message["content"] for message in server.requests[0].body["messages"]]
@@ -260,7 +274,11 @@ async def test_a_limit_of_tokens_is_sent_under_the_name_that_the_server_asks_for
 
         async def one(**changes):
             asked = request(max_tokens=9, **changes)
-            return [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+            return (
+                [item async for item in llm.stream(asked)][-1]
+                if streams
+                else await llm.complete(asked)
+            )
 
         at_once = await asyncio.gather(one(), one(), one())
         later, other = await one(), await one(model="other")
@@ -287,7 +305,11 @@ async def test_a_temperature_that_a_model_refuses_is_left_out_and_that_is_rememb
 
         async def one(**changes):
             asked = request(schema=SCHEMA, temperature=0.2, **changes)
-            return [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+            return (
+                [item async for item in llm.stream(asked)][-1]
+                if streams
+                else await llm.complete(asked)
+            )
 
         at_once = await asyncio.gather(one(), one(), one())
         later, other = await one(), await one(model="other")
@@ -329,7 +351,9 @@ async def test_a_501_for_the_form_is_a_step_down_and_no_retry():
 
 
 async def test_the_requests_timeout_bounds_everything():
-    error = await fault([HttpReply(delay=math.inf)], request(timeout=0.1), pacing=Pacing(chance=lambda: 1.0))
+    error = await fault(
+        [HttpReply(delay=math.inf)], request(timeout=0.1), pacing=Pacing(chance=lambda: 1.0)
+    )
     assert error.retryable
     with pytest.raises(ModelError, match=r"within the 0\.1 s left for it \(1 attempt"):
         raise error
@@ -476,7 +500,11 @@ async def test_where_tools_are_offered_the_form_is_asked_for_in_words():
     ("answer", "name", "arguments"),
     [
         (called({"id": "c", "function": {"name": "look", "arguments": '{"ha'}}), "look", '{"ha'),
-        (called({"id": "c", "function": {"name": "look", "arguments": {"a": 1}}}), "look", '{"a": 1}'),
+        (
+            called({"id": "c", "function": {"name": "look", "arguments": {"a": 1}}}),
+            "look",
+            '{"a": 1}',
+        ),
         (called({"id": "c", "function": {"name": "look"}}), "look", ""),
         (called({"id": None, "function": {"name": "look", "arguments": "{}"}}), "look", "{}"),
         (called({"function": {"name": "look", "arguments": "{}"}}, content="words"), "look", "{}"),
@@ -495,7 +523,9 @@ async def test_calls_in_odd_shapes_are_read(answer, name, arguments):
 
 async def test_calls_have_ids_of_their_own():
     twice = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
-    reply, _ = await ask([called(twice, twice, {"function": {"name": "look"}})], request(tools=(LOOK,)))
+    reply, _ = await ask(
+        [called(twice, twice, {"function": {"name": "look"}})], request(tools=(LOOK,))
+    )
     assert len({call.id for call in reply.tool_calls}) == 3
     assert reply.tool_calls[0].id == "c"
 
@@ -508,10 +538,14 @@ async def test_calls_that_nobody_offered_are_words():
 async def test_broken_arguments_are_sent_back_as_json():
     broken = LLMMessage("assistant", "", (ToolCall(id="c", name="", arguments='{"ha'),))
     _, server = await ask(
-        ["ok"], request(messages=(LLMMessage("user", "u"), broken, LLMMessage("tool", "no", (), "c")))
+        ["ok"],
+        request(messages=(LLMMessage("user", "u"), broken, LLMMessage("tool", "no", (), "c"))),
     )
     function = server.requests[0].body["messages"][1]["tool_calls"][0]["function"]
-    assert (function["name"], json.loads(function["arguments"])) == ("malformed_call", {"malformed": '{"ha'})
+    assert (function["name"], json.loads(function["arguments"])) == (
+        "malformed_call",
+        {"malformed": '{"ha'},
+    )
 
 
 async def test_a_server_that_takes_no_tools_is_one_clear_error():
@@ -552,7 +586,9 @@ def _list_lengths(schema: object) -> list[object]:
     ],
 )
 async def test_lists_have_a_longest_length_where_the_provider_takes_one(provider, model, length):
-    _, server = await ask(["{}"], request(schema=LISTS, targets=("a",)), model=model, provider=provider)
+    _, server = await ask(
+        ["{}"], request(schema=LISTS, targets=("a",)), model=model, provider=provider
+    )
     sent = server.requests[0].body["response_format"]["json_schema"]["schema"]
     assert set(_list_lengths(sent)) == {length}
     assert sent["properties"]["target_state"]["enum"] == ["a", "b"]

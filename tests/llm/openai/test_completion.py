@@ -8,13 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.openai.completion import ReplySettings, error_line, parse_payload, read_completion, rejected_words
+from llm_fsm.llm.openai.completion import (
+    ReplySettings,
+    error_line,
+    parse_payload,
+    read_completion,
+    rejected_words,
+)
 from llm_fsm.session.messages import ModelReply
 
 
 def parse(body, mode="prompt") -> ModelReply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return read_completion(parse_payload(data), ReplySettings("asked", mode, tools=False), attempts=2, seconds=0.5)
+    return read_completion(
+        parse_payload(data), ReplySettings("asked", mode, tools=False), attempts=2, seconds=0.5
+    )
 
 
 def answer(message, **more) -> dict:
@@ -27,7 +35,9 @@ def call(name: str, arguments) -> dict:
 
 def test_a_usual_answer_gives_words_and_figures():
     body = answer(
-        {"content": "hi"}, model="m-1", usage={"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.25}
+        {"content": "hi"},
+        model="m-1",
+        usage={"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.25},
     )
     assert parse(body) == ModelReply(
         text="hi",
@@ -51,7 +61,14 @@ def test_a_usual_answer_gives_words_and_figures():
         ({"content": "\ud800"}, "prompt", "\ud800"),
         ({"content": "<html>"}, "schema", "<html>"),
         (
-            {"content": ["a", {"type": "text", "text": "b"}, {"type": "thinking", "text": "no"}, 7]},
+            {
+                "content": [
+                    "a",
+                    {"type": "text", "text": "b"},
+                    {"type": "thinking", "text": "no"},
+                    7,
+                ]
+            },
             "prompt",
             "ab",
         ),
@@ -100,7 +117,14 @@ def test_figures_that_make_no_sense_count_as_none(usage, tokens):
     [
         ({"prompt_tokens_details": {"cached_tokens": 7}}, 7),
         ({"input_tokens_details": {"cached_tokens": 7}}, 7),
-        ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 2}, 7),
+        (
+            {
+                "prompt_tokens_details": None,
+                "prompt_cache_hit_tokens": 7,
+                "prompt_cache_miss_tokens": 2,
+            },
+            7,
+        ),
         ({"prompt_tokens_details": {"cached_tokens": None}, "cached_tokens": 7}, 7),
         ({"prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 7}, 0),
         ({"prompt_tokens_details": [7]}, 0),
@@ -110,7 +134,9 @@ def test_figures_that_make_no_sense_count_as_none(usage, tokens):
     ],
 )
 def test_tokens_from_a_cache_are_counted_wherever_providers_tell_them(usage, tokens):
-    assert parse(answer({"content": "x"}, usage={"prompt_tokens": 9, **usage})).cached_tokens == tokens
+    assert (
+        parse(answer({"content": "x"}, usage={"prompt_tokens": 9, **usage})).cached_tokens == tokens
+    )
 
 
 @pytest.mark.parametrize("cost", ["1", -1, math.nan, math.inf, True, None, 10**400])
@@ -152,7 +178,9 @@ def test_odd_names_are_replaced():
     ],
 )
 def test_what_is_no_completion_is_an_error_that_may_pass(body, says):
-    with pytest.raises(ModelError, match=rf"answered 200 with .*{says}.*, not a chat completion") as caught:
+    with pytest.raises(
+        ModelError, match=rf"answered 200 with .*{says}.*, not a chat completion"
+    ) as caught:
         parse(body)
     assert caught.value.retryable
 
@@ -175,7 +203,10 @@ def test_an_error_in_an_answer_of_status_200_is_an_error(fault, retryable, statu
 @pytest.mark.parametrize(
     "body",
     [
-        {"choices": [{"message": {"content": "half"}, "finish_reason": "error"}], "error": {"message": "odd"}},
+        {
+            "choices": [{"message": {"content": "half"}, "finish_reason": "error"}],
+            "error": {"message": "odd"},
+        },
         {"choices": [{"message": {}, "finish_reason": "error", "error": {"message": "odd"}}]},
         {"choices": [{"message": {"content": ""}}], "error": {"message": "odd"}},
         {"choices": [{"message": {"content": None}, "finish_reason": "stop", "error": "odd"}]},
@@ -207,7 +238,10 @@ def test_a_thought_is_the_reply_only_where_it_is_an_object_and_alone(message, te
 
 
 def test_bytes_that_are_no_character_are_replaced():
-    assert parse(json.dumps(answer({"content": "Th@nks"})).encode().replace(b"@", b"\xff")).text == "Th\ufffdnks"
+    assert (
+        parse(json.dumps(answer({"content": "Th@nks"})).encode().replace(b"@", b"\xff")).text
+        == "Th\ufffdnks"
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +268,8 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["choices", "message", "content", "usage", "tool_calls", "function"]), inner
+            st.sampled_from(["choices", "message", "content", "usage", "tool_calls", "function"]),
+            inner,
         )
     ),
     max_leaves=12,
@@ -243,7 +278,12 @@ JSON = st.recursive(
 
 @given(JSON, st.sampled_from(["schema", "tool"]))
 def test_any_json_is_a_reply_or_a_model_error(payload, mode):
-    for body in (payload, answer(payload), answer({"content": payload}), answer({"tool_calls": payload})):
+    for body in (
+        payload,
+        answer(payload),
+        answer({"content": payload}),
+        answer({"tool_calls": payload}),
+    ):
         try:
             assert isinstance(parse(body, mode).text, str)
         except ModelError:

@@ -18,7 +18,9 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: Application/JSON; charset=utf-8\r\nConte
 
 
 class Seen:
-    """What a server was sent: the head and the body of every request, and how often somebody connected."""
+    """What a server was sent: the head and the body of every request, and how often somebody
+    connected.
+    """
 
     def __init__(self) -> None:
         self.requests: list[tuple[bytes, bytes]] = []
@@ -27,7 +29,9 @@ class Seen:
 
 @asynccontextmanager
 async def server(*answers: bytes, keep: bool = True):
-    """Answers in order, over however many connections; `keep` False: each connection ends with its answer."""
+    """Answers in order, over however many connections; `keep` False: each connection ends with its
+    answer.
+    """
     seen, left = Seen(), list(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,7 +52,9 @@ async def server(*answers: bytes, keep: bool = True):
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    post = Post(URL(f"http://127.0.0.1:{port}/v1/chat?a=b%20c"), {"X-Team": "ä", "accept": "text/plain"})
+    post = Post(
+        URL(f"http://127.0.0.1:{port}/v1/chat?a=b%20c"), {"X-Team": "ä", "accept": "text/plain"}
+    )
     try:
         yield post, seen
     finally:
@@ -120,7 +126,9 @@ async def test_a_connection_that_the_server_closed_is_not_used_again():
 
 @asynccontextmanager
 async def forgetful(resets: bool, first: int):
-    """A server that ends each connection with its second request; the first `first` answers come together."""
+    """A server that ends each connection with its second request; the first `first` answers come
+    together.
+    """
     connections, together = [0], asyncio.Barrier(first)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -166,7 +174,11 @@ async def test_what_the_server_says_before_the_answer_is_passed_over():
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     async with server(early + b"HTTP/1.1 100 Continue\r\n\r\n" + OK, OK) as (post, seen):
         answer = await post.send(b"{}")
-        assert (answer.status, answer.content_type, await answer.read(10)) == (200, "application/json", b"{}")
+        assert (answer.status, answer.content_type, await answer.read(10)) == (
+            200,
+            "application/json",
+            b"{}",
+        )
         answer.close()
         answer.close()
         assert await body(post) == b"{}"
@@ -174,7 +186,9 @@ async def test_what_the_server_says_before_the_answer_is_passed_over():
 
 
 async def test_chunks_and_bodies_without_a_length_are_read():
-    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    chunks = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    )
     for said, whole in [(chunks, b"abcde"), (b"HTTP/1.1 200 OK\r\n\r\nall of it", b"all of it")]:
         async with server(said, keep=False) as (post, _):
             assert await body(post) == whole
@@ -195,7 +209,9 @@ async def test_a_body_that_breaks_off_is_an_error_of_the_client():
             await body(post)
 
 
-@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"], ids=["head", "body"])
+@pytest.mark.parametrize(
+    "begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"], ids=["head", "body"]
+)
 async def test_whoever_waits_for_an_answer_is_told_that_its_connection_was_closed_here(begun):
     async with server(begun, OK) as (post, seen):
 
@@ -259,7 +275,9 @@ async def test_whoever_waits_for_a_name_is_told_that_it_was_closed_here(monkeypa
             await waiting
 
 
-async def test_who_has_just_been_sent_the_head_is_told_that_its_connection_was_closed_here(monkeypatch):
+async def test_who_has_just_been_sent_the_head_is_told_that_its_connection_was_closed_here(
+    monkeypatch,
+):
     read = ResponseHandler.read
 
     async with server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") as (post, _):

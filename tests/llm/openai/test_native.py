@@ -27,7 +27,11 @@ SHOP: dict[str, Any] = {
         "bye": {"reply": "Bye"},
     },
 }
-CALL = {"id": "c1", "type": "function", "function": {"name": "stock", "arguments": '{ "item":"lamp" }'}}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "stock", "arguments": '{ "item":"lamp" }'},
+}
 
 
 def call(**more: Any) -> dict[str, Any]:
@@ -43,8 +47,15 @@ MESSAGES = [
     {"tool_calls": [function(thought_signature="c2ln")]},
     {"tool_calls": [call(provider_specific_fields={"signature": "x"}), {**CALL, "id": "c2"}]},
     {"tool_calls": [CALL], "reasoning_content": "I look it up."},
-    {"tool_calls": [CALL], "reasoning": "So.", "reasoning_details": [{"type": "reasoning.encrypted", "data": "a"}]},
-    {"tool_calls": [CALL], "thinking_blocks": [{"type": "thinking", "thinking": "So.", "signature": "s"}]},
+    {
+        "tool_calls": [CALL],
+        "reasoning": "So.",
+        "reasoning_details": [{"type": "reasoning.encrypted", "data": "a"}],
+    },
+    {
+        "tool_calls": [CALL],
+        "thinking_blocks": [{"type": "thinking", "thinking": "So.", "signature": "s"}],
+    },
     {"tool_calls": [CALL], "of_tomorrow": {"deep": [{"er": 1}]}, "flag": False, "count": 0},
 ]
 
@@ -52,9 +63,13 @@ MESSAGES = [
 def answered(message: dict[str, Any], body: dict[str, Any]) -> HttpReply:
     if not body.get("stream"):
         whole = {"role": "assistant", "content": None, **message}
-        return HttpReply(body={"choices": [{"index": 0, "message": whole, "finish_reason": "tool_calls"}]})
+        return HttpReply(
+            body={"choices": [{"index": 0, "message": whole, "finish_reason": "tool_calls"}]}
+        )
     calls = [{"index": place, **one} for place, one in enumerate(message["tool_calls"])]
-    chunk = {"choices": [{"index": 0, "delta": {**message, "tool_calls": calls}, "finish_reason": None}]}
+    chunk = {
+        "choices": [{"index": 0, "delta": {**message, "tool_calls": calls}, "finish_reason": None}]
+    }
     body_of_events = f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
     return HttpReply(body=body_of_events, headers={"content-type": "text/event-stream"})
 
@@ -71,7 +86,10 @@ def sent_back(message: dict[str, Any], *, streamed: bool) -> dict[str, Any]:
         bodies.append(body)
         return reply("help", "Three.") if len(bodies) > 1 else answered(message, body)
 
-    with serve_scripted(server) as running, Machine.from_dict(SHOP, model="m", base_url=running.base_url) as machine:
+    with (
+        serve_scripted(server) as running,
+        Machine.from_dict(SHOP, model="m", base_url=running.base_url) as machine,
+    ):
         machine.tool(stock)
         chat = machine.start(greet=False)
         if streamed:
@@ -103,7 +121,9 @@ def test_no_other_model_gets_what_one_has_signed() -> None:
 
     with serve_scripted(first) as one, serve_scripted(second) as other:
         fallbacks = [CompatLLM("m", base_url=other.base_url)]
-        with Machine.from_dict(SHOP, model="m", base_url=one.base_url, fallbacks=fallbacks) as machine:
+        with Machine.from_dict(
+            SHOP, model="m", base_url=one.base_url, fallbacks=fallbacks
+        ) as machine:
             machine.tool(stock)
             machine.start(greet=False).send("lamps?")
     found = next(item for item in bodies[-1]["messages"] if item["role"] == "assistant")
@@ -112,7 +132,9 @@ def test_no_other_model_gets_what_one_has_signed() -> None:
 
 def test_what_was_signed_survives_the_journal() -> None:
     calls = (ToolCall(id="c", name="n", arguments="{}"),)
-    signed = ModelReply(text="", tool_calls=calls, native={"by": "m", "calls": {"c": {"sign": "x"}}})
+    signed = ModelReply(
+        text="", tool_calls=calls, native={"by": "m", "calls": {"c": {"sign": "x"}}}
+    )
     assert entry_reply(json.loads(json.dumps(reply_entry(signed)))) == signed
 
 

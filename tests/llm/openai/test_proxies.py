@@ -36,12 +36,28 @@ ADA = "Basic " + b64encode(b"ada:pw").decode()
         ({"all_proxy": "http://p", "no_proxy": "example,other"}, "https://api.example/v1", None),
         ({"all_proxy": "http://p", "no_proxy": "other"}, "https://api.example/v1", "http://p"),
         ({"all_proxy": "http://p", "no_proxy": "*"}, "https://api.example/v1", None),
-        ({"all_proxy": "http://p", "no_proxy": "api.example:8000"}, "http://api.example:8000/v1", None),
+        (
+            {"all_proxy": "http://p", "no_proxy": "api.example:8000"},
+            "http://api.example:8000/v1",
+            None,
+        ),
         ({"all_proxy": "http://p", "no_proxy": "api.example:443"}, "https://api.example./v1", None),
-        ({"all_proxy": "http://p", "no_proxy": "api.example:80"}, "https://api.example/v1", "http://p"),
+        (
+            {"all_proxy": "http://p", "no_proxy": "api.example:80"},
+            "https://api.example/v1",
+            "http://p",
+        ),
         *(
             ({"all_proxy": "http://p"}, f"http://{host}:11434/v1", None)
-            for host in ("localhost", "LOCALHOST", "a.localhost", "127.0.0.1", "127.8.9.1", "[::1]", "0.0.0.0")
+            for host in (
+                "localhost",
+                "LOCALHOST",
+                "a.localhost",
+                "127.0.0.1",
+                "127.8.9.1",
+                "[::1]",
+                "0.0.0.0",
+            )
         ),
     ],
 )
@@ -55,9 +71,13 @@ def test_an_address_is_asked_through_the_proxy_that_the_environment_names(
 
 
 @pytest.mark.parametrize("named", ["socks5://ada:pw@p:1080", "http://", "http://p:port"])
-def test_a_proxy_that_cannot_be_used_is_named_without_its_password(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("https_proxy", named)
-    with pytest.raises(ConfigurationError, match=r"\(https_proxy.*no_proxy=api.example asks directly") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"\(https_proxy.*no_proxy=api.example asks directly"
+    ) as caught:
         CompatLLM("m", base_url="https://api.example/v1")
     assert "pw" not in str(caught.value)
 
@@ -81,20 +101,31 @@ async def test_a_request_without_tls_is_given_to_the_proxy_with_its_whole_addres
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serve_scripted(["hi", "ho"]) as server:
-        monkeypatch.setenv("http_proxy", server.base_url.replace("//", "//ada:pw@").removesuffix("/v1"))
+        monkeypatch.setenv(
+            "http_proxy", server.base_url.replace("//", "//ada:pw@").removesuffix("/v1")
+        )
         llm = CompatLLM("m", base_url="http://api.example/v1?a=b", api_key="sk-1")
         assert [(await llm.complete(request())).text for _ in range(2)] == ["hi", "ho"]
         await llm.aclose()
     seen = server.requests[0].headers
-    assert (seen["host"], seen["authorization"], seen["proxy-authorization"]) == ("api.example", "Bearer sk-1", ADA)
+    assert (seen["host"], seen["authorization"], seen["proxy-authorization"]) == (
+        "api.example",
+        "Bearer sk-1",
+        ADA,
+    )
 
 
 async def test_a_request_with_tls_asks_the_proxy_for_a_tunnel_and_shows_it_no_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with proxy_that_answers(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n") as (place, heads):
+    async with proxy_that_answers(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n") as (
+        place,
+        heads,
+    ):
         monkeypatch.setenv("https_proxy", f"http://ada:pw@{place}")
-        llm = CompatLLM("m", base_url="https://api.example/v1", api_key="sk-1", retry=RetryPolicy(attempts=1))
+        llm = CompatLLM(
+            "m", base_url="https://api.example/v1", api_key="sk-1", retry=RetryPolicy(attempts=1)
+        )
         with pytest.raises(ModelError) as caught:
             await llm.complete(request())
         await llm.aclose()
@@ -106,13 +137,26 @@ async def test_a_request_with_tls_asks_the_proxy_for_a_tunnel_and_shows_it_no_ke
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_webhook_goes_through_the_proxy(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with proxy_that_answers(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n") as (place, heads):
+async def test_a_webhook_goes_through_the_proxy(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with proxy_that_answers(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n") as (
+        place,
+        heads,
+    ):
         monkeypatch.setenv(f"{scheme}_proxy", f"http://ada:pw@{place}")
         hook = Webhook(f"{scheme}://api.example/hook", headers={"X-Token": "t"})
         with pytest.raises((RefusedError, ClientHttpProxyError), match="403"):
             await hook(
-                Delivery(key="k", conversation_id="c", record=1, index=0, definition="d", kind="message", state="s")
+                Delivery(
+                    key="k",
+                    conversation_id="c",
+                    record=1,
+                    index=0,
+                    definition="d",
+                    kind="message",
+                    state="s",
+                )
             )
         await hook.aclose()
     assert f"Proxy-Authorization: {ADA}\r\n" in heads[0]

@@ -56,16 +56,23 @@ async def replied(answer: HttpReply, *, streams: bool) -> str:
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/plain", "application/octet-stream"])
 @pytest.mark.parametrize(
-    "body", [WORDS + OVER + DONE, f": ping\n\n{WORDS}{DONE}", f"\n\n{WORDS}{OVER}", WHOLE, f"\n {WHOLE}"]
+    "kind", ["text/event-stream", "application/json", "text/plain", "application/octet-stream"]
 )
-async def test_an_answer_is_what_it_is_whatever_its_headers_say(body: str, kind: str, streams: bool) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [WORDS + OVER + DONE, f": ping\n\n{WORDS}{DONE}", f"\n\n{WORDS}{OVER}", WHOLE, f"\n {WHOLE}"],
+)
+async def test_an_answer_is_what_it_is_whatever_its_headers_say(
+    body: str, kind: str, streams: bool
+) -> None:
     assert await replied(sent(body, kind), streams=streams) == "Hello you"
 
 
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n", "event: chunk\n"])
-async def test_a_stream_that_no_header_calls_one_is_told_by_its_beginning_wherever_that_is_cut(before: str) -> None:
+async def test_a_stream_that_no_header_calls_one_is_told_by_its_beginning_wherever_that_is_cut(
+    before: str,
+) -> None:
     answer = sent(before + event("Hello you", "stop"), "text/plain", pace=0.0001)
     assert await replied(answer, streams=True) == "Hello you"
 
@@ -78,20 +85,33 @@ async def test_a_page_that_is_called_a_stream_is_named(streams: bool) -> None:
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("before", ["", WORDS])
-async def test_an_error_in_an_answer_is_told_with_the_address_and_without_the_key(before: str, streams: bool) -> None:
+async def test_an_error_in_an_answer_is_told_with_the_address_and_without_the_key(
+    before: str, streams: bool
+) -> None:
     with serve_scripted([sent(before + 'data: {"error": "sk-12345 is used up"}\n\n')]) as server:
         llm = CompatLLM("m", base_url=server.base_url, api_key="sk-12345", retry=ONCE)
-        with pytest.raises(ModelError, match=rf'^{server.base_url} reports an error: "?\*\*\* is used up'):
-            _ = [item async for item in llm.stream(request())] if streams else await llm.complete(request())
+        with pytest.raises(
+            ModelError, match=rf'^{server.base_url} reports an error: "?\*\*\* is used up'
+        ):
+            _ = (
+                [item async for item in llm.stream(request())]
+                if streams
+                else await llm.complete(request())
+            )
         await llm.aclose()
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("before", ["", WORDS])
 @pytest.mark.parametrize("after", ["", DONE])
-async def test_an_error_in_a_line_of_its_own_is_told(before: str, after: str, streams: bool) -> None:
+async def test_an_error_in_a_line_of_its_own_is_told(
+    before: str, after: str, streams: bool
+) -> None:
     with pytest.raises(ModelError, match=r"reports an error: used up$"):
-        await replied(sent(before + '{"error": {"message": "used up", "code": 402}}\n' + after), streams=streams)
+        await replied(
+            sent(before + '{"error": {"message": "used up", "code": 402}}\n' + after),
+            streams=streams,
+        )
 
 
 async def test_a_connection_that_breaks_after_an_error_tells_that() -> None:
@@ -107,7 +127,11 @@ async def test_a_connection_that_breaks_after_an_error_tells_that() -> None:
 async def test_a_completion_counts_with_any_status_of_success(status: int, streams: bool) -> None:
     for body in (WORDS + OVER + DONE, WHOLE):
         assert await replied(sent(body, status=status), streams=streams) == "Hello you"
-    for body, what in (("", "an empty body|a stream that breaks off"), ("<p>", "HTML"), ('{"id": 1}', "JSON without")):
+    for body, what in (
+        ("", "an empty body|a stream that breaks off"),
+        ("<p>", "HTML"),
+        ('{"id": 1}', "JSON without"),
+    ):
         with pytest.raises(ModelError, match=rf"/v1 answered {status} with ({what})"):
             await replied(sent(body, status=status), streams=streams)
     with pytest.raises(ModelError, match="answered 204: nothing"):
@@ -116,12 +140,17 @@ async def test_a_completion_counts_with_any_status_of_success(status: int, strea
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 async def test_events_that_no_empty_line_parts_are_taken_apart(streams: bool) -> None:
-    assert await replied(sent((WORDS + OVER + DONE).replace("\n\n", "\n")), streams=streams) == "Hello you"
+    assert (
+        await replied(sent((WORDS + OVER + DONE).replace("\n\n", "\n")), streams=streams)
+        == "Hello you"
+    )
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
-async def test_words_that_are_no_answer_are_told_and_bytes_are_not(kind: str, streams: bool) -> None:
+async def test_words_that_are_no_answer_are_told_and_bytes_are_not(
+    kind: str, streams: bool
+) -> None:
     with pytest.raises(ModelError, match=r"\(?The model is loading\)?"):
         await replied(sent("The model is  loading\n", kind), streams=streams)
     with pytest.raises(ModelError, match=r"(breaks off|not JSON), not a chat completion \(after"):
@@ -132,16 +161,24 @@ async def test_words_that_are_no_answer_are_told_and_bytes_are_not(kind: str, st
 async def test_chunks_that_are_lines_of_json_are_put_together(streams: bool) -> None:
     lines = (WORDS + OVER).replace("data: ", "").replace("\n\n", "\n")
     for end in ("", "[DONE]\n"):
-        assert await replied(sent(lines + end, "application/x-ndjson"), streams=streams) == "Hello you"
+        assert (
+            await replied(sent(lines + end, "application/x-ndjson"), streams=streams) == "Hello you"
+        )
 
 
-@pytest.mark.parametrize("body", [WORDS + OVER + DONE, WORDS + DONE, WORDS + OVER, WORDS + OVER + 'data: {"usa'])
-async def test_a_connection_that_breaks_after_the_whole_reply_takes_nothing_of_it(body: str) -> None:
+@pytest.mark.parametrize(
+    "body", [WORDS + OVER + DONE, WORDS + DONE, WORDS + OVER, WORDS + OVER + 'data: {"usa']
+)
+async def test_a_connection_that_breaks_after_the_whole_reply_takes_nothing_of_it(
+    body: str,
+) -> None:
     assert await replied(cut(body), streams=True) == "Hello you"
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
-async def test_a_stream_that_ends_without_a_word_is_whole_where_its_object_is(streams: bool) -> None:
+async def test_a_stream_that_ends_without_a_word_is_whole_where_its_object_is(
+    streams: bool,
+) -> None:
     assert await replied(sent(event('{"a": ') + event('"b"}\n')), streams=streams) == '{"a": "b"}\n'
     for cut_off in (event('{"a": {"b": 1}'), WORDS, "", event("{ } }")):
         with pytest.raises(ModelError, match="not a chat completion"):
@@ -162,19 +199,25 @@ async def test_a_stream_that_is_kept_alive_after_the_whole_reply_takes_nothing_o
 ) -> None:
     monkeypatch.setattr(arrival, "LAST", 0.5)
     alive = HttpReply(
-        body=WORDS + OVER + ":\n" * 100_000, headers={"Content-Type": "text/event-stream"}, pace=0.001
+        body=WORDS + OVER + ":\n" * 100_000,
+        headers={"Content-Type": "text/event-stream"},
+        pace=0.001,
     )
     async with asyncio.timeout(20):
         assert await replied(alive, streams=True) == "Hello you"
 
 
 @pytest.mark.parametrize("ping", [":\n\n", 'event: ping\ndata: {"type": "ping"}\n\n'])
-async def test_a_stream_that_is_only_kept_alive_ends_with_the_time_for_one_request(ping: str) -> None:
+async def test_a_stream_that_is_only_kept_alive_ends_with_the_time_for_one_request(
+    ping: str,
+) -> None:
     alive = sent(WORDS + ping * 100_000, pace=0.001)
     with serve_scripted([alive]) as server:
         llm = CompatLLM("m", base_url=server.base_url, retry=ONCE, timeout=0.5)
         async with asyncio.timeout(20):
-            with pytest.raises(ModelError, match=rf"^{server.base_url} stopped in the middle of its reply"):
+            with pytest.raises(
+                ModelError, match=rf"^{server.base_url} stopped in the middle of its reply"
+            ):
                 [item async for item in llm.stream(request())]
         await llm.aclose()
 
@@ -193,15 +236,22 @@ async def test_how_a_connection_broke_is_told_in_one_line(streams: bool) -> None
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
-async def test_a_connection_that_breaks_is_told_without_a_status_that_nobody_answered(streams: bool) -> None:
+async def test_a_connection_that_breaks_is_told_without_a_status_that_nobody_answered(
+    streams: bool,
+) -> None:
     with pytest.raises(ModelError, match="broke: Not enough data") as caught:
         await replied(cut(WORDS), streams=streams)
-    assert "400" not in str(caught.value).partition(" broke: ")[2]  # before it stands the server's port
+    # before it stands the server's port
+    assert "400" not in str(caught.value).partition(" broke: ")[2]
 
 
 @pytest.mark.parametrize("status", [400, 501])
-async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_remembered(status: int) -> None:
-    refusal = HttpReply(status=status, body={"error": {"message": "this model cannot stream", "param": "stream"}})
+async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_remembered(
+    status: int,
+) -> None:
+    refusal = HttpReply(
+        status=status, body={"error": {"message": "this model cannot stream", "param": "stream"}}
+    )
     with serve_scripted([refusal, "Hello", "you"]) as server:
         llm = CompatLLM("m", base_url=server.base_url)
         given = [[item async for item in llm.stream(request(schema=SCHEMA))] for _ in range(2)]
@@ -215,26 +265,40 @@ async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_rem
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", ["response_format", "stream"])
-async def test_a_rejection_that_comes_after_the_head_of_an_answer_is_one(name: str, streams: bool) -> None:
+async def test_a_rejection_that_comes_after_the_head_of_an_answer_is_one(
+    name: str, streams: bool
+) -> None:
     about = {"raw": f'{{"error": {{"message": "{name} is not supported"}}}}'}
     fault = {"code": 400, "message": "Provider returned error", "metadata": about}
 
     def answer(body: dict[str, Any]) -> str | HttpReply:
-        return sent(f": wait\n\ndata: {json.dumps({'error': fault})}\n\n") if name in body else "Hello you"
+        return (
+            sent(f": wait\n\ndata: {json.dumps({'error': fault})}\n\n")
+            if name in body
+            else "Hello you"
+        )
 
     with serve_scripted(answer) as server:
         llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
         asked = request(schema=SCHEMA)
         for _ in range(2):
-            items = [item async for item in llm.stream(asked)] if streams else [await llm.complete(asked)]
+            items = (
+                [item async for item in llm.stream(asked)]
+                if streams
+                else [await llm.complete(asked)]
+            )
             assert items[-1].text == "Hello you"
         await llm.aclose()
     assert len(server.requests) == 2 + (name in server.requests[0].body)
 
 
-async def test_the_failure_of_a_whole_reply_that_no_stream_was_given_for_tells_both_requests() -> None:
+async def test_the_failure_of_a_whole_reply_that_no_stream_was_given_for_tells_both_requests() -> (
+    None
+):
     refusal = HttpReply(status=400, body={"error": {"message": "this model cannot stream"}})
-    with serve_scripted([refusal, HttpReply(status=404, body={"error": "no such model"})]) as server:
+    with serve_scripted(
+        [refusal, HttpReply(status=404, body={"error": "no such model"})]
+    ) as server:
         llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
         with pytest.raises(ModelError, match="no such model") as caught:
             [item async for item in llm.stream(request())]
@@ -244,15 +308,27 @@ async def test_the_failure_of_a_whole_reply_that_no_stream_was_given_for_tells_b
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 async def test_words_that_a_provider_takes_for_no_json_are_the_reply(streams: bool) -> None:
-    error = {"message": "Failed to validate JSON against its schema", "failed_generation": "Hello you"}
+    error = {
+        "message": "Failed to validate JSON against its schema",
+        "failed_generation": "Hello you",
+    }
     answer = HttpReply(status=400, body={"error": {**error, "code": "json_validate_failed"}})
     assert await replied(answer, streams=streams) == "Hello you"
 
 
 async def test_the_progress_of_a_prompt_is_told_before_the_first_word() -> None:
-    told = [{"prompt_progress": {"total": 1000, "cache": 0, "processed": read}} for read in (512, 1000)]
-    begun = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}], **one} for one in told]
-    body = "".join(f"data: {json.dumps(one)}\n\n" for one in begun) + event("Hi", "stop") + "data: [DONE]\n\n"
+    told = [
+        {"prompt_progress": {"total": 1000, "cache": 0, "processed": read}} for read in (512, 1000)
+    ]
+    begun = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}], **one}
+        for one in told
+    ]
+    body = (
+        "".join(f"data: {json.dumps(one)}\n\n" for one in begun)
+        + event("Hi", "stop")
+        + "data: [DONE]\n\n"
+    )
     heard: list[tuple[int, int]] = []
     asked = request(reading=lambda read, total: heard.append((read, total)))
     async with serve_scripted([sent(body)]) as server:

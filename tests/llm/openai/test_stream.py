@@ -32,12 +32,23 @@ def called(arguments: object, **more: Any) -> dict[str, Any]:
         ([called({"a": "é"})], '{"a": "\\u00e9"}'),
         ([called("", id="x"), called('{"a"', id="y"), called(": 1}", id="z")], '{"a": 1}'),
         ([called('{"a"', index=0), called(": 1}", index=0)], '{"a": 1}'),
-        ([{"reasoning_content": ' {"a"'}, {"reasoning_content": ": 1}"}, {"content": ""}], ' {"a": 1}'),
+        (
+            [{"reasoning_content": ' {"a"'}, {"reasoning_content": ": 1}"}, {"content": ""}],
+            ' {"a": 1}',
+        ),
         ([{"reasoning": '{"a": 1}'}, {"content": "Hi"}], "Hi"),
         ([{"reasoning": "Hm. "}, {"reasoning": '{"a": 1}'}], ""),
         ([{"reasoning": '{"a"'}], ""),
     ],
-    ids=["object", "new-ids", "names", "thought", "thought-and-words", "real-thought", "half-a-thought"],
+    ids=[
+        "object",
+        "new-ids",
+        "names",
+        "thought",
+        "thought-and-words",
+        "real-thought",
+        "half-a-thought",
+    ],
 )
 def test_a_reply_comes_where_servers_put_it(deltas: list[dict[str, Any]], text: str) -> None:
     assert text_of(*deltas) == text
@@ -46,7 +57,11 @@ def test_a_reply_comes_where_servers_put_it(deltas: list[dict[str, Any]], text: 
 @pytest.mark.parametrize("content", ["", '{"a": 1}'])
 def test_a_call_that_is_cut_is_no_whole_reply_whatever_stands_beside_it(content: str) -> None:
     chunks = Chunks(ReplySettings("m", "prompt", tools=True))
-    for delta in ({"content": content}, called('{"a": 1}', id="x", index=0), called('{"b', id="y", index=1)):
+    for delta in (
+        {"content": content},
+        called('{"a": 1}', id="x", index=0),
+        called('{"b', id="y", index=1),
+    ):
         chunks.take({"choices": [{"index": 0, "delta": delta}]})
     with pytest.raises(ModelError, match="breaks off"):
         chunks.completion()
@@ -98,17 +113,26 @@ def test_calls_are_told_apart_by_index_or_id_or_name_whatever_is_there(
 
 @pytest.mark.parametrize("indexes", [(0, 1), (0, 0), (None, None)])
 @pytest.mark.parametrize("together", [False, True])
-def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(indexes: Any, together: bool) -> None:
+def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(
+    indexes: Any, together: bool
+) -> None:
     chunks = Chunks(ReplySettings("m", "prompt", tools=True))
     parts = [
-        {"id": id, "function": {"name": name, "arguments": "{}"}, **({} if index is None else {"index": index})}
+        {
+            "id": id,
+            "function": {"name": name, "arguments": "{}"},
+            **({} if index is None else {"index": index}),
+        }
         for id, name, index in zip("ab", ("look", "look"), indexes, strict=True)
     ]
     for calls in [parts] if together else [[part] for part in parts]:
         chunks.take({"choices": [{"delta": {"tool_calls": calls}}]})
     chunks.done = True
     found = chunks.completion()["choices"][0]["message"]["tool_calls"]
-    assert [(call["id"], call["function"]["name"]) for call in found] == [("a", "look"), ("b", "look")]
+    assert [(call["id"], call["function"]["name"]) for call in found] == [
+        ("a", "look"),
+        ("b", "look"),
+    ]
 
 
 @pytest.mark.parametrize("text", ['{"a"', ""])
@@ -126,7 +150,9 @@ def test_an_error_in_the_place_of_a_chunk_is_an_error(text: str) -> None:
     chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     chunks.take({"choices": [{"delta": {"content": text}}]})
     with pytest.raises(ModelError, match="reports an error: gone") as caught:
-        chunks.take({"object": "error", "message": "gone", "type": "InternalServerError", "code": 502})
+        chunks.take(
+            {"object": "error", "message": "gone", "type": "InternalServerError", "code": 502}
+        )
     assert caught.value.status == 502
 
 
@@ -142,7 +168,10 @@ def data(value: Any) -> str:
 
 
 def beside(fault: Any, finish: str | None = None, **choice: Any) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": finish, **choice}], "error": fault}
+    return {
+        "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": finish, **choice}],
+        "error": fault,
+    }
 
 
 GONE: dict[str, tuple[str, int]] = {
@@ -151,17 +180,26 @@ GONE: dict[str, tuple[str, int]] = {
     "detail": (data({"detail": "gone"}), 200),
     "details": (data({"detail": [{"loc": ["body"], "msg": "gone"}]}), 200),
     "gateway": (data({"statusCode": 503, "message": "gone"}), 503),
-    "minimax": (data({"choices": None, "base_resp": {"status_code": 1002, "status_msg": "gone"}}), 200),
+    "minimax": (
+        data({"choices": None, "base_resp": {"status_code": 1002, "status_msg": "gone"}}),
+        200,
+    ),
     "google": (data([{"error": {"code": 503, "message": "gone"}}]), 503),
     "json-text": (data('"gone"'), 200),
     "event": ("event: error\n" + data({"message": "gone", "code": 500}), 500),
     "event-in-words": ("event: error\n" + data("gone"), 200),
     "event-named-last": ('data: "gone"\nevent: error\n\n', 200),
-    "anthropic": ("event: error\n" + data({"type": "error", "error": {"type": "x", "message": "gone"}}), 200),
+    "anthropic": (
+        "event: error\n" + data({"type": "error", "error": {"type": "x", "message": "gone"}}),
+        200,
+    ),
     "llama.cpp": ('error: {"code": 500, "message": "gone"}\n\n', 500),
     "ollama": ('{"error": {"message": "gone", "code": null}}\n', 200),
     "pretty": (json.dumps({"error": {"message": "gone"}}, indent=1) + "\n", 200),
-    "google-pretty": (json.dumps([{"error": {"message": "gone", "code": 503}}], indent=1) + "\n", 503),
+    "google-pretty": (
+        json.dumps([{"error": {"message": "gone", "code": 503}}], indent=1) + "\n",
+        503,
+    ),
     "line": ("gone\n", 200),
     "beside": (data(beside({"message": "gone"})), 200),
     "beside-stop": (data(beside({"message": "gone"}, "stop")), 200),
@@ -184,7 +222,9 @@ CUT = data({"choices": [{"index": 0, "delta": {"content": '{"a": {"b": 1}'}}]})
 @pytest.mark.parametrize("after", ["", data("[DONE]")])
 @pytest.mark.parametrize("before", ["", CUT])
 @pytest.mark.parametrize("told", GONE)
-def test_the_reason_of_a_stream_that_breaks_off_is_told_however_it_came(told: str, before: str, after: str) -> None:
+def test_the_reason_of_a_stream_that_breaks_off_is_told_however_it_came(
+    told: str, before: str, after: str
+) -> None:
     sent, status = GONE[told]
     with pytest.raises(ModelError, match=r"^the provider reports an error: gone$") as caught:
         received(before, sent, after).completion()
@@ -193,14 +233,25 @@ def test_the_reason_of_a_stream_that_breaks_off_is_told_however_it_came(told: st
 
 @pytest.mark.parametrize("told", [*(sent for sent, _ in GONE.values()), data("junk"), data("1")])
 def test_whatever_follows_the_whole_reply_takes_nothing_of_it(told: str) -> None:
-    chunks = received(CUT, data({"choices": [{"index": 0, "delta": {"content": "}"}, "finish_reason": "stop"}]}), told)
+    chunks = received(
+        CUT,
+        data({"choices": [{"index": 0, "delta": {"content": "}"}, "finish_reason": "stop"}]}),
+        told,
+    )
     choice = chunks.completion()["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == ('{"a": {"b": 1}}', "stop")
 
 
-@pytest.mark.parametrize("aside", [{"message": "looking"}, beside({"message": "", "code": 0}), {"detail": "looking"}])
+@pytest.mark.parametrize(
+    "aside", [{"message": "looking"}, beside({"message": "", "code": 0}), {"detail": "looking"}]
+)
 def test_what_stands_beside_a_whole_reply_is_no_error(aside: dict[str, Any]) -> None:
-    sent = (data(aside), data({"choices": [{"index": 0, "delta": {"content": '{"a": 1}'}, "finish_reason": "stop"}]}))
+    sent = (
+        data(aside),
+        data(
+            {"choices": [{"index": 0, "delta": {"content": '{"a": 1}'}, "finish_reason": "stop"}]}
+        ),
+    )
     assert received(*sent).completion()["choices"][0]["message"]["content"] == '{"a": 1}'
 
 
@@ -220,9 +271,12 @@ def test_a_chunk_in_words_is_told_and_one_in_json_is_not() -> None:
 
 @pytest.mark.parametrize("mode", ["prompt", "tool"])
 @pytest.mark.parametrize(
-    ("text", "whole"), [('{"a": 1}\n', True), ('{"a": {"b": 1}', True), ('{"a": "b', False), ("Hi", True), ("", True)]
+    ("text", "whole"),
+    [('{"a": 1}\n', True), ('{"a": {"b": 1}', True), ('{"a": "b', False), ("Hi", True), ("", True)],
 )
-def test_a_stream_that_never_says_why_it_ended_is_as_whole_as_its_object(mode: Any, text: str, whole: bool) -> None:
+def test_a_stream_that_never_says_why_it_ended_is_as_whole_as_its_object(
+    mode: Any, text: str, whole: bool
+) -> None:
     chunks = Chunks(ReplySettings("m", mode, tools=False))
     chunks.take({"choices": [{"delta": called(text) if mode == "tool" else {"content": text}}]})
     assert chunks.read("[DONE]") == ""
@@ -247,7 +301,9 @@ OTHER = {"prompt_tokens": 1, "completion_tokens": 1}
     ],
     ids=["groq", "groq-without", "both", "moonshot"],
 )
-def test_tokens_are_counted_where_servers_tell_them(last: dict[str, Any], counts: dict[str, int] | None) -> None:
+def test_tokens_are_counted_where_servers_tell_them(
+    last: dict[str, Any], counts: dict[str, int] | None
+) -> None:
     chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     chunks.take({"choices": [{"delta": {"content": "Hi"}}], "x_groq": {"id": "r"}})
     chunks.take({"choices": [{"delta": {}, "finish_reason": "stop"}], **last})
@@ -271,7 +327,12 @@ EVENT = f"data: {json.dumps(CHUNK)}"
 
 @pytest.mark.parametrize(
     "body",
-    [f"{EVENT}\n\ndata: [DONE]\n\n", f": ping\n\n{EVENT}", f"\ufeff\n{EVENT}", f"event: chunk\n{EVENT}\n"],
+    [
+        f"{EVENT}\n\ndata: [DONE]\n\n",
+        f": ping\n\n{EVENT}",
+        f"\ufeff\n{EVENT}",
+        f"event: chunk\n{EVENT}\n",
+    ],
 )
 def test_chunks_that_nobody_asked_for_are_put_together(body: str) -> None:
     assert gathered(body.encode())["choices"][0]["message"]["content"] == "Hi"

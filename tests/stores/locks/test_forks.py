@@ -38,7 +38,9 @@ def test_a_child_lets_go_and_its_parent_does_not() -> None:
 
 
 @pytest.mark.parametrize("kind", [RangeLocks, FolderLocks])
-def test_of_locks_that_are_gone_nothing_stays(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_locks_that_are_gone_nothing_stays(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[object] = []
     monkeypatch.setattr(os, "register_at_fork", lambda **doing: told.append(doing))
     gone = []

@@ -70,7 +70,8 @@ async def test_what_a_crash_left_half_done_is_not_there():
     for number in (1, 2):
         await store.save(turn(number))
     turns.update_one(
-        {"number": 1}, {"$set": {"current": True, "session": "old", "due": [{"time": 1.0, "kind": "x"}]}}
+        {"number": 1},
+        {"$set": {"current": True, "session": "old", "due": [{"time": 1.0, "kind": "x"}]}},
     )
     assert (await store.load("c")).version == 2
     assert [line.turns for line in await store.list(ListQuery())] == [2]
@@ -93,9 +94,17 @@ def test_passwords_do_not_show_and_the_database_has_a_name():
 @pytest.mark.parametrize(
     ("error", "retryable", "message"),
     [
-        (pymongo.errors.ServerSelectionTimeoutError("no server"), True, "did not answer in time (no server"),
+        (
+            pymongo.errors.ServerSelectionTimeoutError("no server"),
+            True,
+            "did not answer in time (no server",
+        ),
         (pymongo.errors.AutoReconnect("gone"), True, "the server cannot be reached (gone)"),
-        (pymongo.errors.OperationFailure("no", 18), False, "refuses this user or password: check both"),
+        (
+            pymongo.errors.OperationFailure("no", 18),
+            False,
+            "refuses this user or password: check both",
+        ),
         (pymongo.errors.OperationFailure("no", 13), False, "grant it readWrite on the database"),
         (pymongo.errors.OperationFailure("odd", 99), False, "cannot do it (odd"),
         (pymongo.errors.DocumentTooLarge("big"), False, "larger than the 16 MB"),

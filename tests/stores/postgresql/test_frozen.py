@@ -1,4 +1,6 @@
-"""A process that stands still keeps its conversations for a while only, and writes nothing when it wakes up."""
+"""A process that stands still keeps its conversations for a while only, and writes nothing when it
+wakes up.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,17 @@ async def test_a_process_that_stands_still_loses_its_conversation_and_writes_not
     name = f"frozen-{again}"
     arguments = [sys.executable, "-c", ZOMBIE, postgresql_url, name]
     store = PostgreSQLStore(postgresql_url)
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as zombie:
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as zombie:
         assert zombie.stdout.readline() == "locked\n"
         zombie.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         async with store.lock(name, 20):
             assert time.monotonic() - began < 20
-            await store.save(Commit(conversation_id=name, expected=0, session='"mine"', record='"mine"'))
+            await store.save(
+                Commit(conversation_id=name, expected=0, session='"mine"', record='"mine"')
+            )
             zombie.send_signal(signal.SIGCONT)
             said, _ = await asyncio.to_thread(zombie.communicate, "go on\n", 60)
         assert said.split() == ["refused"] * 3
@@ -70,7 +76,9 @@ async def test_a_process_that_stands_still_loses_its_conversation_and_writes_not
     await store.close()
 
 
-async def test_a_process_that_lives_keeps_its_conversation_however_long_others_wait(postgresql_url, monkeypatch):
+async def test_a_process_that_lives_keeps_its_conversation_however_long_others_wait(
+    postgresql_url, monkeypatch
+):
     monkeypatch.setattr(postgresql, "FROZEN_SECONDS", 1.0)
     monkeypatch.setattr(postgresql, "BEAT_SECONDS", 0.2)
     store, other = PostgreSQLStore(postgresql_url), PostgreSQLStore(postgresql_url)

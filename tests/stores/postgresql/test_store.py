@@ -92,7 +92,9 @@ async def test_tables_without_labels_get_them_and_keep_their_conversations(postg
     admin("UPDATE contract SET version = 1")
     store = PostgreSQLStore(postgresql_url)
     await store.save(replace(turn(1, "new"), metadata={"user": "ada"}))
-    assert [line.conversation_id for line in await store.list(ListQuery(metadata={"user": "ada"}))] == ["new"]
+    assert [
+        line.conversation_id for line in await store.list(ListQuery(metadata={"user": "ada"}))
+    ] == ["new"]
     assert [line.conversation_id for line in await store.list(ListQuery())] == ["c", "new"]
     await store.close()
 
@@ -110,7 +112,9 @@ async def test_tables_without_pauses_find_what_waits_already(postgresql_url, adm
     admin("UPDATE contract SET version = 2")
     store = PostgreSQLStore(postgresql_url)
     for kind in ("any", "approval"):
-        assert [line.conversation_id for line in await store.list(ListQuery(paused=kind))] == ["waits"]
+        assert [line.conversation_id for line in await store.list(ListQuery(paused=kind))] == [
+            "waits"
+        ]
     await store.close()
 
 
@@ -130,10 +134,22 @@ async def test_a_newer_version_is_refused(postgresql_url, admin):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("tester@", "stranger@"), "the server refuses this user: check the user's name and pg_hba.conf"),
-        (("/postgres?", "/nowhere?"), "the server has no such database: create it, or name another one"),
-        (("?", "?options=-cdefault_transaction_read_only%3Don&"), "the server is read-only (a standby?)"),
-        (("/postgres?", "/latin1?"), "the database has the encoding LATIN1, which cannot hold every text"),
+        (
+            ("tester@", "stranger@"),
+            "the server refuses this user: check the user's name and pg_hba.conf",
+        ),
+        (
+            ("/postgres?", "/nowhere?"),
+            "the server has no such database: create it, or name another one",
+        ),
+        (
+            ("?", "?options=-cdefault_transaction_read_only%3Don&"),
+            "the server is read-only (a standby?)",
+        ),
+        (
+            ("/postgres?", "/latin1?"),
+            "the database has the encoding LATIN1, which cannot hold every text",
+        ),
         (
             ("tester@", "guest@"),
             "the server does not let this user do that: grant it the rights on the schema",
@@ -147,7 +163,9 @@ async def test_what_is_wrong_is_said_with_a_way_out(postgresql_url, admin, chang
         admin(f"CREATE ROLE {own} LOGIN")
         after = f"{own}@"
     if after == "/latin1?":
-        admin(f"CREATE DATABASE {own} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        admin(
+            f"CREATE DATABASE {own} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
         after = f"/{own}?"
     store = PostgreSQLStore(postgresql_url.replace(before, after, 1))
     assert message in await message_of(store.load("c"), retryable="read-only" in message)
@@ -155,18 +173,18 @@ async def test_what_is_wrong_is_said_with_a_way_out(postgresql_url, admin, chang
 
 
 @pytest.mark.parametrize(
-    "limit",
-    [
-        "ALTER DATABASE {own} CONNECTION LIMIT 0",
-        "ALTER ROLE {own} CONNECTION LIMIT 2",
-    ],
+    "limit", ["ALTER DATABASE {own} CONNECTION LIMIT 0", "ALTER ROLE {own} CONNECTION LIMIT 2"]
 )
-async def test_database_or_role_that_takes_no_more_connections_is_retryable(postgresql_url, admin, limit):
+async def test_database_or_role_that_takes_no_more_connections_is_retryable(
+    postgresql_url, admin, limit
+):
     own = f"tenant_{admin.schema}"
     admin(f"CREATE ROLE {own} LOGIN")
     admin(f"CREATE DATABASE {own} OWNER {own}")
     admin(limit.format(own=own))
-    store = PostgreSQLStore(postgresql_url.replace("tester@", f"{own}@").replace("/postgres?", f"/{own}?"))
+    store = PostgreSQLStore(
+        postgresql_url.replace("tester@", f"{own}@").replace("/postgres?", f"/{own}?")
+    )
 
     async def use():
         async with store.lock("c"):
@@ -187,7 +205,10 @@ async def test_database_or_role_that_takes_no_more_connections_is_retryable(post
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nobody of that name", "the server refuses this user: check the user's name and pg_hba.conf"),
+        (
+            "nobody of that name",
+            "the server refuses this user: check the user's name and pg_hba.conf",
+        ),
         ('odd "database ', "the server refuses this user: check the user's name and pg_hba.conf"),
     ],
 )
@@ -197,18 +218,23 @@ async def test_unknown_user_is_named_whatever_the_name(postgresql_url, name, mes
     await store.close()
 
 
-async def test_server_that_turned_read_only_is_retryable_and_asked_again_over_new_connections(postgresql_url, admin):
+async def test_server_that_turned_read_only_is_retryable_and_asked_again_over_new_connections(
+    postgresql_url, admin
+):
     own = f"ward_{admin.schema}"
     admin(f"CREATE ROLE {own} LOGIN SUPERUSER")
     store = PostgreSQLStore(postgresql_url.replace("tester@", f"{own}@"))
     await store.save(turn(1))
     before = await backend(store)
     await store._own().writing.call(lambda db: db.execute("SET default_transaction_read_only = on"))
-    await store.save(turn(2))  # as after a failover: the new connection leads to a server that can write
+    # as after a failover: the new connection leads to a server that can write
+    await store.save(turn(2))
     assert await backend(store) != before
     admin(f"ALTER ROLE {own} SET default_transaction_read_only = on")
     await store._own().writing.close()
-    assert "the server is read-only (a standby?)" in await message_of(store.save(turn(3)), retryable=True)
+    assert "the server is read-only (a standby?)" in await message_of(
+        store.save(turn(3)), retryable=True
+    )
     admin(f"ALTER ROLE {own} SET default_transaction_read_only = off")
     await store.save(turn(3))
     await store.close()
@@ -249,7 +275,9 @@ async def shown(store, name):
         ("connect_timeout=3", "application_name", "llm-fsm"),
     ],
 )
-async def test_a_setting_of_the_url_reaches_the_server_as_it_is_written(postgresql_url, setting, name, value):
+async def test_a_setting_of_the_url_reaches_the_server_as_it_is_written(
+    postgresql_url, setting, name, value
+):
     store = PostgreSQLStore(f"{postgresql_url}&{setting}")
     assert await shown(store, name) == value
     await store.close()
@@ -266,7 +294,10 @@ async def test_the_server_is_told_to_miss_a_machine_that_vanishes_with_its_locks
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("postgresql:///bots?host=/var/run/postgresql&schema=mine", "postgresql:///var/run/postgresql/bots"),
+        (
+            "postgresql:///bots?host=/var/run/postgresql&schema=mine",
+            "postgresql:///var/run/postgresql/bots",
+        ),
         ("postgresql:///bots", "postgresql://localhost/bots"),
         ("postgresql://ada@%2Ftmp/bots", "postgresql://ada@/tmp/bots"),
         ("postgresql://one:1,two:2/bots", "postgresql://one,two:1,2/bots"),
@@ -276,7 +307,9 @@ def test_a_database_is_named_in_every_way_that_libpq_knows(url, place):
     assert PostgreSQLStore(url).place == place
 
 
-@pytest.mark.parametrize("url", ["postgresql://[::1/bots", "postgresql://h/b?colour=red", "postgresql://h/b?=x"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://[::1/bots", "postgresql://h/b?colour=red", "postgresql://h/b?=x"]
+)
 def test_a_url_that_is_none_is_a_configuration_error(url):
     with pytest.raises(ConfigurationError, match="no URL of a PostgreSQL database; for example"):
         PostgreSQLStore(url)
@@ -284,7 +317,9 @@ def test_a_url_that_is_none_is_a_configuration_error(url):
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e400", "soon", ""])
 def test_a_time_out_that_is_no_time_is_a_configuration_error(text):
-    with pytest.raises(ConfigurationError, match="timeout is a number of seconds, more than 0 and at most 86400"):
+    with pytest.raises(
+        ConfigurationError, match="timeout is a number of seconds, more than 0 and at most 86400"
+    ):
         PostgreSQLStore(f"postgresql://localhost/bots?timeout={text}")
 
 
@@ -305,18 +340,24 @@ async def test_a_store_serves_one_event_loop_after_the_other(postgresql_url):
     await store.close()
 
 
-async def test_a_commit_that_a_deadlock_undid_is_written_when_the_other_one_is_through(postgresql_url):
+async def test_a_commit_that_a_deadlock_undid_is_written_when_the_other_one_is_through(
+    postgresql_url,
+):
     store = PostgreSQLStore(postgresql_url)
     url, _, schema = postgresql_url.partition("?schema=")
     await store.save(turn(1))
     waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
     patient = f"-csearch_path={schema} -cdeadlock_timeout=60s"
-    async with await psycopg.AsyncConnection.connect(url, options=patient) as other, store.lock("c"):
+    async with (
+        await psycopg.AsyncConnection.connect(url, options=patient) as other,
+        store.lock("c"),
+    ):
         await other.execute("SELECT 1 FROM conversations FOR UPDATE")
         saving = asyncio.create_task(store.save(turn(2)))
         while not await (await other.execute(waiting)).fetchall() and not saving.done():
             await asyncio.sleep(0.01)
-        await other.execute("SELECT 1 FROM locks FOR UPDATE")  # the store's statement holds it, and is undone
+        # the store's statement holds it, and is undone
+        await other.execute("SELECT 1 FROM locks FOR UPDATE")
         await other.commit()
         await saving
     assert (await store.load("c")).version == 2
@@ -358,7 +399,10 @@ async def test_a_cancelled_turn_is_over_before_the_next_one_begins(postgresql_ur
 
 
 async def test_texts_stay_what_they_are_whatever_encoding_the_client_is_told(postgresql_url):
-    store, other = PostgreSQLStore(f"{postgresql_url}&client_encoding=LATIN1"), PostgreSQLStore(postgresql_url)
+    store, other = (
+        PostgreSQLStore(f"{postgresql_url}&client_encoding=LATIN1"),
+        PostgreSQLStore(postgresql_url),
+    )
     await store.save(Commit(conversation_id="ü€", expected=0, session='"ü€"', record='"€"'))
     for each in (store, other):
         assert (await each.load("ü€")).session == '"ü€"'
@@ -366,7 +410,9 @@ async def test_texts_stay_what_they_are_whatever_encoding_the_client_is_told(pos
         await each.close()
 
 
-async def test_the_tables_are_made_in_a_schema_that_is_there_for_a_user_who_may_make_none(postgresql_url, admin):
+async def test_the_tables_are_made_in_a_schema_that_is_there_for_a_user_who_may_make_none(
+    postgresql_url, admin
+):
     own = f"owner_{admin.schema}"
     admin(f"CREATE ROLE {own} LOGIN")
     admin(f"CREATE SCHEMA {own} AUTHORIZATION {own}")
@@ -378,26 +424,37 @@ async def test_the_tables_are_made_in_a_schema_that_is_there_for_a_user_who_may_
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("default_transaction_isolation", "serializable"), ("idle_session_timeout", "900")]
+    ("setting", "value"),
+    [("default_transaction_isolation", "serializable"), ("idle_session_timeout", "900")],
 )
-async def test_settings_of_a_role_that_would_undo_turns_or_end_locks_are_set_aside(postgresql_url, setting, value):
+async def test_settings_of_a_role_that_would_undo_turns_or_end_locks_are_set_aside(
+    postgresql_url, setting, value
+):
     urls = [f"{postgresql_url}&options=-c%20{setting}%3D{value}"] * 3
     stores = [PostgreSQLStore(url) for url in urls]
-    await asyncio.gather(*(store.save(turn(1, f"c{number}")) for number, store in enumerate(stores)))
-    assert [await shown(store, setting) for store in stores] == [{"900": "0"}.get(value, "read committed")] * 3
+    await asyncio.gather(
+        *(store.save(turn(1, f"c{number}")) for number, store in enumerate(stores))
+    )
+    assert [await shown(store, setting) for store in stores] == [
+        {"900": "0"}.get(value, "read committed")
+    ] * 3
     for store in stores:
         await store.close()
 
 
 @pytest.mark.parametrize("use", ["save", "delete"])
-async def test_a_definition_that_somebody_pins_while_it_is_dropped_stays_and_harms_nobody(postgresql_url, admin, use):
+async def test_a_definition_that_somebody_pins_while_it_is_dropped_stays_and_harms_nobody(
+    postgresql_url, admin, use
+):
     store = PostgreSQLStore(postgresql_url)
     pinned = {"definition_sha": "a", "definition_text": "A"}
     await store.save(replace(turn(1), **pinned))
     url, _, schema = postgresql_url.partition("?schema=")
     waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
     pin = """INSERT INTO conversations VALUES ('other', 1, '{}', '', '', false, 0, 0, 'a')"""
-    async with await psycopg.AsyncConnection.connect(url, options=f"-csearch_path={schema}") as other:
+    async with await psycopg.AsyncConnection.connect(
+        url, options=f"-csearch_path={schema}"
+    ) as other:
         await other.execute(pin)
         change = replace(turn(2), definition_sha="b", definition_text="B")
         using = asyncio.create_task(store.save(change) if use == "save" else store.delete("c"))
@@ -447,14 +504,19 @@ def test_event_loop_that_cannot_watch_sockets_is_named_with_a_way_out():
 
     with (
         asyncio.Runner(loop_factory=Poor) as runner,
-        pytest.raises(ConfigurationError, match=r"cannot be used with Poor, .*loop_factory=asyncio\.SelectorEventLoop"),
+        pytest.raises(
+            ConfigurationError,
+            match=r"cannot be used with Poor, .*loop_factory=asyncio\.SelectorEventLoop",
+        ),
     ):
         runner.run(use())
 
 
 async def listeners(admin):
     """Return the backends that listen for the schema of the test."""
-    found = "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND query LIKE 'LISTEN %%'"
+    found = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND query LIKE 'LISTEN %%'"
+    )
     return [pid for (pid,) in await asyncio.to_thread(admin, found, admin.schema)]
 
 
@@ -483,7 +545,9 @@ async def test_a_message_that_another_process_accepts_wakes_a_worker(postgresql_
     await until(nobody_listens)
 
 
-async def test_a_worker_that_lost_its_listener_looks_at_intervals_and_listens_again(postgresql_url, admin):
+async def test_a_worker_that_lost_its_listener_looks_at_intervals_and_listens_again(
+    postgresql_url, admin
+):
     store, said = PostgreSQLStore(f"{postgresql_url}&application_name={admin.schema}"), []
     async with worker(store, every=0.2, said=said):
         first = await one_listener(admin)

@@ -28,7 +28,9 @@ def turn(number, name="c"):
 
 def cli(url, *command):
     address = url.partition("?")[0]
-    done = subprocess.run(("redis-cli", "-u", address, *command), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ("redis-cli", "-u", address, *command), capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -100,7 +102,9 @@ async def test_after_a_server_lost_its_data_no_two_processes_hold_one_lock():
             server.kill()
             server.start()
             async with second.lock("c", timeout=5.0), second.lock("d", timeout=5.0):
-                assert "its lock was lost" in await message_of(first.journal("c", 1, "{}"), retryable=True)
+                assert "its lock was lost" in await message_of(
+                    first.journal("c", 1, "{}"), retryable=True
+                )
                 assert "its lock was lost" in await message_of(first.save(turn(1)), retryable=True)
                 with pytest.raises(StoreError, match="busy in another process"):
                     async with first.lock("d", timeout=0.1):
@@ -151,13 +155,21 @@ ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 @pytest.mark.parametrize(
     ("options", "message", "retryable"),
     [
-        (("--requirepass", "secret"), "the server wants a password: put user and password into the URL", False),
+        (
+            ("--requirepass", "secret"),
+            "the server wants a password: put user and password into the URL",
+            False,
+        ),
         (
             ("--maxmemory", "3mb", "--maxmemory-policy", "noeviction"),
             "the server has no memory left: raise maxmemory",
             False,
         ),
-        (("--min-replicas-to-write", "1"), "the server has fewer replicas than it must have to write", True),
+        (
+            ("--min-replicas-to-write", "1"),
+            "the server has fewer replicas than it must have to write",
+            True,
+        ),
         (
             ("--user", "default", "on", "nopass", "~other:*", "+@all"),
             "the server does not let this user do that: grant it the commands, keys and channels of llm-fsm",
@@ -188,7 +200,9 @@ COMMANDS = re.compile(r"redis\.call\('([A-Z]+)'")
 
 
 def test_whoever_may_not_write_is_found_out_with_every_command_of_the_scripts():
-    others = "".join(text for name, text in vars(scripts).items() if name.isupper() and name != "TRY")
+    others = "".join(
+        text for name, text in vars(scripts).items() if name.isupper() and name != "TRY"
+    )
     assert set(COMMANDS.findall(others)) == set(re.findall(r"\('([A-Z]+)'", scripts.TRY))
 
 
@@ -198,9 +212,22 @@ async def test_nothing_is_half_written_by_a_user_who_may_not_use_one_command():
     with services.own_server("redis") as server:
         whole = replace(turn(1), due=((1.5, "expire"),), definition_sha="sha", definition_text="{}")
         for command in ("del", "hset", "hsetnx", "rpush", "sadd", "zadd", "exists"):
-            cli(server.url, "ACL", "SETUSER", "bot", "reset", "on", "nopass", "~*", "+@all", f"-{command}")
+            cli(
+                server.url,
+                "ACL",
+                "SETUSER",
+                "bot",
+                "reset",
+                "on",
+                "nopass",
+                "~*",
+                "+@all",
+                f"-{command}",
+            )
             store = RedisStore(server.url.replace("//", "//bot:any@"))
-            assert "the server does not let this user do that" in await message_of(store.save(whole))
+            assert "the server does not let this user do that" in await message_of(
+                store.save(whole)
+            )
             assert cli(server.url, "KEYS", "*") == ""
             cli(server.url, "ACL", "SETUSER", "bot", f"+{command}")
             await store.save(whole)
@@ -215,9 +242,13 @@ async def test_a_user_who_may_not_write_loses_nothing_that_sinks_have_still_to_b
     with services.own_server("redis") as server:
         cli(server.url, "ACL", "SETUSER", "bot", "on", "nopass", "~*", "+@all", "-rpush")
         store, bot = RedisStore(server.url), RedisStore(server.url.replace("//", "//bot:any@"))
-        await store.save(replace(turn(1), outbox=tuple(Outgoing(sink="s", key=key, text="{}") for key in "ab")))
+        await store.save(
+            replace(turn(1), outbox=tuple(Outgoing(sink="s", key=key, text="{}") for key in "ab"))
+        )
         rows = await store.outbox(OutboxQuery(sink="s"))
-        assert "the server does not let this user do that" in await message_of(bot.acknowledge(rows[0]))
+        assert "the server does not let this user do that" in await message_of(
+            bot.acknowledge(rows[0])
+        )
         assert await store.outbox(OutboxQuery(sink="s")) == rows
         await store.close()
         await bot.close()
@@ -225,7 +256,9 @@ async def test_a_user_who_may_not_write_loses_nothing_that_sinks_have_still_to_b
 
 @asynccontextmanager
 async def address_of(first, second):
-    """An address that leads new connections to the second port once it is told so; those that stand stay."""
+    """An address that leads new connections to the second port once it is told so; those that stand
+    stay.
+    """
     ports, served = [first], []
 
     async def pass_on(reader, writer):
@@ -241,7 +274,10 @@ async def address_of(first, second):
 
     listening = await asyncio.start_server(connected, "127.0.0.1", 0)
     try:
-        yield f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0", lambda: ports.insert(0, second)
+        yield (
+            f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0",
+            lambda: ports.insert(0, second),
+        )
     finally:
         listening.close()
         await asyncio.gather(*served)
@@ -255,12 +291,15 @@ async def test_a_store_goes_with_its_address_when_a_replica_takes_over():
         cli(new.url, "REPLICAOF", "127.0.0.1", str(old.port))
         async with AsyncExitStack() as stack:
             url, fail_over = await stack.enter_async_context(address_of(old.port, new.port))
-            # on a busy machine the usual ten seconds may pass before a lease is renewed, or a server answers
+            # on a busy machine the usual ten seconds may pass before a lease is renewed, or a
+            # server answers
             store = RedisStore(url, timeout=services.PATIENCE, lease=services.PATIENCE)
             stack.push_async_callback(store.close)
             async with store.lock("c"):
                 await asyncio.gather(*(store.save(turn(1, name)) for name in "cde"))
-                await asyncio.to_thread(services.until, lambda: cli(new.url, "ZCARD", "{llm-fsm}:all") == "3")
+                await asyncio.to_thread(
+                    services.until, lambda: cli(new.url, "ZCARD", "{llm-fsm}:all") == "3"
+                )
                 cli(new.url, "REPLICAOF", "NO", "ONE")
                 cli(old.url, "REPLICAOF", "127.0.0.1", str(new.port))
                 fail_over()
@@ -284,13 +323,20 @@ def test_a_url_that_is_none_is_a_configuration_error(url):
 @pytest.mark.parametrize("name", ["timeout", "lease"])
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", ""])
 def test_a_setting_that_is_no_time_is_a_configuration_error(name, text):
-    with pytest.raises(ConfigurationError, match=f"{name} is a number of seconds, more than 0 and at most 86400"):
+    with pytest.raises(
+        ConfigurationError, match=f"{name} is a number of seconds, more than 0 and at most 86400"
+    ):
         RedisStore(f"redis://localhost/0?{name}={text}")
 
 
 def test_a_socket_is_named_by_its_path():
     store = RedisStore("unix:///run/redis.sock?db=1&prefix=a%20b&timeout=3&lease=4")
-    assert (store.place, store.prefix, store.timeout, store.lease) == ("unix:///run/redis.sock", "{a b}:", 3.0, 4.0)
+    assert (store.place, store.prefix, store.timeout, store.lease) == (
+        "unix:///run/redis.sock",
+        "{a b}:",
+        3.0,
+        4.0,
+    )
 
 
 def test_passwords_do_not_show():

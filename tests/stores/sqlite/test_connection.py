@@ -71,11 +71,15 @@ async def test_work_that_fails_in_the_middle_of_a_transaction_is_rolled_back(pat
 async def test_full_disk_is_an_error_and_the_store_goes_on_when_there_is_space(path):
     async with used(path) as store:
         (pages,) = await store._read(lambda rows: rows.db.execute("PRAGMA page_count").fetchone())
-        await store._read(lambda rows: rows.db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+        await store._read(
+            lambda rows: rows.db.execute(f"PRAGMA max_page_count = {pages}").fetchone()
+        )
         with pytest.raises(StoreError, match="the disk is full"):
             await store.save(turn(5, size=100_000))
         assert (await store.load("c")).version == 4
-        await store._read(lambda rows: rows.db.execute(f"PRAGMA max_page_count = {2 * pages + 400}").fetchone())
+        await store._read(
+            lambda rows: rows.db.execute(f"PRAGMA max_page_count = {2 * pages + 400}").fetchone()
+        )
         await store.save(turn(5, size=100_000))
         assert (await store.load("c")).version == 5
 
@@ -93,7 +97,9 @@ async def test_several_event_loops_write_one_after_the_other(path):
             await store.save(replace(turn(number), conversation_id=name))
 
     async with used(path) as store:
-        others = [threading.Thread(target=asyncio.run, args=[add(store, f"t{n}")]) for n in range(3)]
+        others = [
+            threading.Thread(target=asyncio.run, args=[add(store, f"t{n}")]) for n in range(3)
+        ]
         for thread in others:
             thread.start()
         await add(store, "t3")

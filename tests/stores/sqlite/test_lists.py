@@ -18,7 +18,9 @@ from sqlite_processes import turn
 pytestmark = pytest.mark.anyio
 
 MANY = 50_000
-"""Conversations of one definition in one state. A statement that goes through them takes more than 200,000 steps."""
+"""Conversations of one definition in one state. A statement that goes through them takes more than
+200,000 steps.
+"""
 FEW = 3_000
 """Steps of SQLite's machine that are enough to find a page of ten lines."""
 FILTERS = [
@@ -49,7 +51,14 @@ def large(tmp_path_factory):
     async def made():
         store = SQLiteStore(path)
         events = (Outgoing(sink="crm", key="k", text="{}"),)
-        rare = Commit(conversation_id="w", expected=0, session="{}", record="{}", definition="rare", state="rare")
+        rare = Commit(
+            conversation_id="w",
+            expected=0,
+            session="{}",
+            record="{}",
+            definition="rare",
+            state="rare",
+        )
         rare = replace(rare, metadata=ADA)
         await store.save(replace(rare, ended=True, due=((1.0, "expire"),), outbox=events))
         await store.close()
@@ -58,7 +67,10 @@ def large(tmp_path_factory):
     with closing(sqlite3.connect(path)) as db:
         rows = ((f"v{number:07d}",) for number in range(MANY))
         columns = "id, version, session, definition, state, ended, created, updated"
-        db.executemany(f"INSERT INTO conversations ({columns}) VALUES (?, 1, '{{}}', 'shop', 'hello', 0, 1, 1)", rows)
+        db.executemany(
+            f"INSERT INTO conversations ({columns}) VALUES (?, 1, '{{}}', 'shop', 'hello', 0, 1, 1)",
+            rows,
+        )
         db.commit()
     return path
 
@@ -80,7 +92,9 @@ def listings(store):
         *(store.due(10.0, 10, definition) for definition in (None, "shop", "rare")),
         *(
             store.outbox(OutboxQuery(sink=sink, after=after, definition=definition, limit=10))
-            for sink, after, definition in product((None, "crm", "other"), (None, "v"), (None, "shop", "rare"))
+            for sink, after, definition in product(
+                (None, "crm", "other"), (None, "v"), (None, "shop", "rare")
+            )
         ),
     ]
 
@@ -109,11 +123,16 @@ async def test_a_list_goes_through_an_index_in_order_and_sorts_nothing(large):
         await store._list(lambda rows: rows.db.set_trace_callback(None))
         assert len(statements) >= len(FILTERS)
         for statement in statements:
-            plan = await store._list(lambda rows, of=statement: rows.db.execute(f"EXPLAIN QUERY PLAN {of}").fetchall())
+            plan = await store._list(
+                lambda rows, of=statement: rows.db.execute(f"EXPLAIN QUERY PLAN {of}").fetchall()
+            )
             for *_, step in plan:
                 assert "TEMP B-TREE" not in step, statement
-                # A scan of an index in order ends at the last line of the page. One of the table does not.
-                assert not step.startswith("SCAN") or "USING" in step or "json_each" in step, statement
+                # A scan of an index in order ends at the last line of the page. One of the table
+                # does not.
+                assert not step.startswith("SCAN") or "USING" in step or "json_each" in step, (
+                    statement
+                )
 
 
 async def test_a_list_finds_what_the_query_admits(large):
@@ -125,7 +144,9 @@ async def test_a_list_finds_what_the_query_admits(large):
             assert await store.list(query) == query.page(lines)
 
 
-async def test_the_conversations_of_a_label_are_found_by_time_without_going_through_the_others(large):
+async def test_the_conversations_of_a_label_are_found_by_time_without_going_through_the_others(
+    large,
+):
     async with opened(large) as store:
         steps = 0
 
@@ -184,8 +205,14 @@ async def test_a_list_sees_every_turn_that_is_saved(tmp_path):
     async with opened(tmp_path / "x.db") as store:
         assert await store.list(ListQuery()) == ()
         for number in range(1, 20):
-            await store.save(replace(turn(number), definition="shop", state=f"s{number // 4}", ended=number % 5 == 0))
-            (line,) = await store.list(ListQuery(definition="shop", state=f"s{number // 4}", ended=number % 5 == 0))
+            await store.save(
+                replace(
+                    turn(number), definition="shop", state=f"s{number // 4}", ended=number % 5 == 0
+                )
+            )
+            (line,) = await store.list(
+                ListQuery(definition="shop", state=f"s{number // 4}", ended=number % 5 == 0)
+            )
             assert line.turns == number
             assert await store.list(ListQuery(definition="shop", ended=number % 5 != 0)) == ()
 

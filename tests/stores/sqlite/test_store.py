@@ -44,7 +44,9 @@ def path(tmp_path):
 @contextmanager
 def process(*args):
     command = [sys.executable, PROCESSES, *map(str, args)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    ) as running:
         try:
             yield running
         finally:
@@ -72,7 +74,8 @@ async def message_of(awaitable, retryable=False):
     return str(caught.value)
 
 
-# --- opening ---------------------------------------------------------------------------------------
+# --- opening
+# ---------------------------------------------------------------------------------------
 
 
 async def test_construction_touches_nothing_and_first_use_makes_folder_and_file(tmp_path):
@@ -95,11 +98,15 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
     async with opened(path) as store:
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
-            assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
+            assert db.execute("PRAGMA application_id").fetchone() == (
+                int.from_bytes(b"LFSM", "big"),
+            )
             assert db.execute("PRAGMA user_version").fetchone() == (7,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         names = ("synchronous", "foreign_keys")
-        settings = await store._read(lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
+        settings = await store._read(
+            lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+        )
         assert settings == [2, 1]
 
 
@@ -140,7 +147,9 @@ async def test_a_file_without_pauses_finds_what_waits_already(path):
         db.commit()
     async with opened(path) as store:
         for kind in ("any", "approval"):
-            assert [line.conversation_id for line in await store.list(ListQuery(paused=kind))] == ["golden/2"]
+            assert [line.conversation_id for line in await store.list(ListQuery(paused=kind))] == [
+                "golden/2"
+            ]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
@@ -156,7 +165,9 @@ async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     assert loaded.definition_sha == (None if version < 3 else session.definition)
     records = [parse(text) for text in await one.records("golden/1")]
     replayed = replay("golden/1", records)
-    assert structs.replace(replayed, time=0, fruitless=session.fruitless) == structs.replace(session, time=0)
+    assert structs.replace(replayed, time=0, fruitless=session.fruitless) == structs.replace(
+        session, time=0
+    )
     assert parse(loaded.recorded).user_message.text == "Ada"
     assert parse((await one.load("golden/1", "r1")).recorded).user_message.text == "hm \ud800\0"
     assert [json.loads(text)["text"] for text in await one.journalled("golden/2")] == ["half"]
@@ -177,8 +188,15 @@ async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     assert await other.definition("sha") == "{}"
     labelled = ListQuery(metadata={"user": "ada"})
     assert await other.count(labelled) == (1 if version > 4 else 0)
-    assert [line.conversation_id for line in await other.list(ListQuery(order="-updated"))] == ["golden/1", "golden/2"]
-    await one.save(Commit(conversation_id="new", expected=0, session="{}", record="{}", metadata={"user": "ada"}))
+    assert [line.conversation_id for line in await other.list(ListQuery(order="-updated"))] == [
+        "golden/1",
+        "golden/2",
+    ]
+    await one.save(
+        Commit(
+            conversation_id="new", expected=0, session="{}", record="{}", metadata={"user": "ada"}
+        )
+    )
     assert "new" in [line.conversation_id for line in await other.list(labelled)]
     for store in stores:
         await store.close()
@@ -276,7 +294,8 @@ async def test_a_parent_that_cannot_be_made_is_named(tmp_path):
         assert str(caught.value) == wanted
 
 
-# --- permissions: as an unprivileged user in another process ----------------------------------------
+# --- permissions: as an unprivileged user in another process
+# ----------------------------------------
 
 
 @pytest.fixture
@@ -292,7 +311,9 @@ READ_ONLY = (
     "StoreError {}: cannot be written, because the file or its folder is read-only for this user. Locks and logs are "
     "written even if a store is only read. Change the permissions, or use another file or a copy\n"
 )
-DENIED = "StoreError {}: permission denied for this user: change the permissions or use another file\n"
+DENIED = (
+    "StoreError {}: permission denied for this user: change the permissions or use another file\n"
+)
 
 
 async def saved_in(path):
@@ -346,7 +367,8 @@ async def test_a_folder_without_permission_is_named(public):
     )
 
 
-# --- full and locked ---------------------------------------------------------------------------------
+# --- full and locked
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit", [100_000, 500_000])
@@ -365,7 +387,9 @@ async def test_a_locked_database_is_a_retryable_error_and_works_once_it_is_free(
         await store.save(turn(1))
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("BEGIN IMMEDIATE")
-            wanted = f"{path}: the database is locked by another program: try again, or end that program"
+            wanted = (
+                f"{path}: the database is locked by another program: try again, or end that program"
+            )
             assert await message_of(store.save(turn(2)), retryable=True) == wanted
             assert (await store.load("c")).version == 1
             db.execute("ROLLBACK")
@@ -396,7 +420,8 @@ async def test_a_removed_file_is_noticed(path):
         assert path.is_file()
 
 
-# --- together ----------------------------------------------------------------------------------------
+# --- together
+# ----------------------------------------------------------------------------------------
 
 
 async def test_what_another_store_wrote_since_is_read(path):
@@ -446,7 +471,9 @@ async def test_a_turn_that_keeps_its_pin_may_follow_one_that_changed_it(path):
         assert (await store.load("c")).definition_sha == "two"
 
 
-async def test_a_pin_to_a_definition_that_was_taken_out_of_the_file_is_refused_alone_as_among_others(path):
+async def test_a_pin_to_a_definition_that_was_taken_out_of_the_file_is_refused_alone_as_among_others(
+    path,
+):
     async with opened(path) as store:
         await store.save(replace(turn(1), definition_sha="one", definition_text="{}"))
         with closing(sqlite3.connect(path)) as db, db:
@@ -472,7 +499,9 @@ async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
         first = asyncio.create_task(store._read(lambda _: (started.set(), go_on.wait())))
         await asyncio.to_thread(started.wait)
         saves = [store.journal(f"c{number}", 1, "{}") for number in range(10)]
-        together = asyncio.gather(*saves, store.save(turn(1)), store.save(turn(2)), return_exceptions=True)
+        together = asyncio.gather(
+            *saves, store.save(turn(1)), store.save(turn(2)), return_exceptions=True
+        )
         await asyncio.sleep(0)
         go_on.set()
         *fine, refused, saved = await together
@@ -483,7 +512,9 @@ async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
         assert (await store.load("c")).version == 2
 
 
-async def test_what_is_committed_but_not_known_to_be_on_the_disk_is_not_written_again(path, monkeypatch):
+async def test_what_is_committed_but_not_known_to_be_on_the_disk_is_not_written_again(
+    path, monkeypatch
+):
     async with opened(path) as store:
         await store.save(turn(1))
         started, go_on = threading.Event(), threading.Event()
@@ -516,7 +547,10 @@ def mixed_commits():
 
     def of(name, number, **more):
         plain = Commit(
-            conversation_id=name, expected=number - 1, session=f'"{name} {number}"', record=f'"{number}"'
+            conversation_id=name,
+            expected=number - 1,
+            session=f'"{name} {number}"',
+            record=f'"{number}"',
         )
         return replace(plain, **more)
 
@@ -592,7 +626,9 @@ async def test_where_many_are_under_way_one_transaction_serves_what_they_hand_in
     async with opened(path) as store, under_way(store, 20):
         begun = []
         await store._read(lambda rows: rows.db.set_trace_callback(begun.append))
-        await asyncio.gather(*(store.save(replace(turn(1), conversation_id=f"c{n}")) for n in range(20)))
+        await asyncio.gather(
+            *(store.save(replace(turn(1), conversation_id=f"c{n}")) for n in range(20))
+        )
         assert sum(statement.startswith("BEGIN") for statement in begun) == 1
         found = await asyncio.gather(*(store.load(f"c{number}") for number in range(20)))
         assert [loaded.version for loaded in found] == [1] * 20
@@ -601,7 +637,9 @@ async def test_where_many_are_under_way_one_transaction_serves_what_they_hand_in
 async def test_many_at_once_are_handed_in_while_more_of_them_come(path):
     async with opened(path) as store, under_way(store, 20):
         await asyncio.gather(*(store.journal(f"j{number}", 1, "{}") for number in range(1500)))
-        assert [len(await store.journalled(f"j{number}")) for number in (0, 63, 64, 1499)] == [1] * 4
+        assert [len(await store.journalled(f"j{number}")) for number in (0, 63, 64, 1499)] == [
+            1
+        ] * 4
 
 
 async def test_what_waits_for_a_batch_at_close_is_still_written(path):
@@ -657,7 +695,9 @@ def test_event_loops_in_several_threads_share_a_store(path):
         for number in (1, 2, 3):
             await store.journal(name, number, json.dumps(number))
 
-    threads = [threading.Thread(target=asyncio.run, args=(talk(f"c{number}"),)) for number in range(4)]
+    threads = [
+        threading.Thread(target=asyncio.run, args=(talk(f"c{number}"),)) for number in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -671,14 +711,17 @@ def test_event_loops_in_several_threads_share_a_store(path):
     assert asyncio.run(read()) == [["1", "2", "3"]] * 4
 
 
-# --- other processes ---------------------------------------------------------------------------------
+# --- other processes
+# ---------------------------------------------------------------------------------
 
 
 async def test_a_lock_holds_between_processes_and_dies_with_its_owner(path):
     async with opened(path) as store:
         with process("hold", path) as holder:
             assert holder.stdout.readline() == "held\n"
-            with pytest.raises(StoreError, match='conversation "c" is busy in another process') as caught:
+            with pytest.raises(
+                StoreError, match='conversation "c" is busy in another process'
+            ) as caught:
                 async with store.lock("c", timeout=0.02):
                     pass
             assert caught.value.retryable
@@ -753,7 +796,8 @@ async def test_a_folder_that_may_not_be_entered_is_named(public):
     assert output_of("as_nobody", inner / "x.db", "lock") == READ_ONLY.format(inner / "x.db")
 
 
-# --- kinds of locks ------------------------------------------------------------------------------------
+# --- kinds of locks
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [RangeLocks, FolderLocks])

@@ -1,4 +1,6 @@
-"""A model's turns against the labels of a person: what counts as right, and where a conversation goes on."""
+"""A model's turns against the labels of a person: what counts as right, and where a conversation
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,26 @@ BOOKING: dict[str, Any] = {
     "initial_state": "name",
     "context_schema": {
         "type": "object",
-        "properties": {"name": {"type": "string"}, "guests": {"type": "integer"}, "note": {"type": "string"}},
+        "properties": {
+            "name": {"type": "string"},
+            "guests": {"type": "integer"},
+            "note": {"type": "string"},
+        },
     },
     "states": {
         "name": {
             "purpose": "What is your name?",
             "required_context_keys": ["name"],
-            "transitions": [{"target_state": "guests", "conditions": [{"requires_context_keys": ["name"]}]}],
+            "transitions": [
+                {"target_state": "guests", "conditions": [{"requires_context_keys": ["name"]}]}
+            ],
         },
         "guests": {
             "purpose": "How many guests?",
             "required_context_keys": ["guests"],
-            "transitions": [{"target_state": "done", "conditions": [{"requires_context_keys": ["guests"]}]}],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["guests"]}]}
+            ],
         },
         "done": {"reply": "Booked."},
     },
@@ -69,7 +79,10 @@ QUOTED: dict[str, Any] = {
     **BOOKING,
     "context_schema": {
         "type": "object",
-        "properties": {"name": {"type": "string", "x-said": "quote"}, "guests": {"type": "integer"}},
+        "properties": {
+            "name": {"type": "string", "x-said": "quote"},
+            "guests": {"type": "integer"},
+        },
     },
 }
 
@@ -98,7 +111,9 @@ ROUTED: dict[str, Any] = {
         "name": {
             "purpose": "What is your name?",
             "required_context_keys": ["name"],
-            "transitions": [{"target_state": "route", "conditions": [{"requires_context_keys": ["name"]}]}],
+            "transitions": [
+                {"target_state": "route", "conditions": [{"requires_context_keys": ["name"]}]}
+            ],
         },
         "route": {
             "kind": "decide",
@@ -113,7 +128,11 @@ ROUTED: dict[str, Any] = {
 
 def test_the_right_answer_may_name_a_state_on_the_way_to_the_one_of_the_label() -> None:
     turns: list[dict[str, Any]] = [
-        {"say": "I am Ada, for four", "state": "done", "values": {"name": {"like": "^ada$"}, "guests": 4}},
+        {
+            "say": "I am Ada, for four",
+            "state": "done",
+            "values": {"name": {"like": "^ada$"}, "guests": 4},
+        }
     ]
     found = dialogue([reply("name", "What?")], turns, file={"definition": ROUTED})
     assert (found.unforced, [turn.right for turn in found.turns]) == (0, [False])
@@ -135,7 +154,9 @@ def test_a_free_dialogue_goes_on_from_where_the_model_led_it() -> None:
 
 
 def test_a_value_without_a_label_is_invented() -> None:
-    found = dialogue([reply("guests", "", name="Ada", note="a window"), reply("done", "", guests=4)])
+    found = dialogue(
+        [reply("guests", "", name="Ada", note="a window"), reply("done", "", guests=4)]
+    )
     assert (found.turns[0].right, found.turns[0].invented) == (False, ("note",))
 
 
@@ -153,11 +174,17 @@ def test_a_model_that_fails_is_a_wrong_turn_with_its_reason() -> None:
 
 def test_steps_with_expectations_are_labels_too() -> None:
     steps = [
-        {"say": "Ada", "reply": {"to": "guests", "set": {"name": "Ada"}}, "expect": {"context": {"name": "Ada"}}},
+        {
+            "say": "Ada",
+            "reply": {"to": "guests", "set": {"name": "Ada"}},
+            "expect": {"context": {"name": "Ada"}},
+        },
         {"say": "hm", "reply": {}},
     ]
     loaded = suite_of(json.dumps({"definition": BOOKING, "steps": steps}), file="x.test.json")
-    player = DialoguePlayer(loaded, ScriptedLLM([reply("guests", "", name="Ada", note="x"), reply("guests", "")]))
+    player = DialoguePlayer(
+        loaded, ScriptedLLM([reply("guests", "", name="Ada", note="x"), reply("guests", "")])
+    )
     found = asyncio.run(player.play(player.plays[0], lambda _: None))
     assert [(turn.judged, turn.right) for turn in found.turns] == [(True, True), (False, True)]
     assert figures(found.turns).turns == 1
@@ -209,7 +236,9 @@ def test_a_dialogue_file_has_its_own_time_flows_and_tools() -> None:
         ({"state": "done"}, '"say" is missing'),
     ],
 )
-def test_a_label_that_cannot_be_met_is_reported_when_the_file_is_read(turn: dict[str, Any], said: str) -> None:
+def test_a_label_that_cannot_be_met_is_reported_when_the_file_is_read(
+    turn: dict[str, Any], said: str
+) -> None:
     with pytest.raises(SuiteError, match=said):
         suite_of(json.dumps({"definition": BOOKING, "turns": [turn]}), file="x.json")
 
@@ -230,11 +259,22 @@ def test_two_ways_are_compared_turn_by_turn() -> None:
 
 
 def test_the_page_escapes_what_people_and_models_say() -> None:
-    turn = {"say": "<script>alert(1)</script>", "text": "a\x1b[2J", "state": "s", "right": False, "why": "<b>"}
-    ways = [{"name": "m", "dialogues": [{"name": "d", "judged": 1, "right": 0, "wrong": 1, "turns": [turn]}]}]
-    text = page({"ways": ways, "rows": [{"name": "turns right", "cells": ["0 of 1"]}], "difference": ""})
+    turn = {
+        "say": "<script>alert(1)</script>",
+        "text": "a\x1b[2J",
+        "state": "s",
+        "right": False,
+        "why": "<b>",
+    }
+    ways = [
+        {
+            "name": "m",
+            "dialogues": [{"name": "d", "judged": 1, "right": 0, "wrong": 1, "turns": [turn]}],
+        }
+    ]
+    text = page(
+        {"ways": ways, "rows": [{"name": "turns right", "cells": ["0 of 1"]}], "difference": ""}
+    )
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "\x1b" not in text
-
-

@@ -57,8 +57,16 @@ SHOP: dict[str, Any] = {
         "sort": {
             "kind": "decide",
             "transitions": [
-                {"target_state": "hall", "priority": 1, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]},
-                {"target_state": "vip", "priority": 2, "conditions": [{"logic": {"==": [{"var": "known"}, True]}}]},
+                {
+                    "target_state": "hall",
+                    "priority": 1,
+                    "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}],
+                },
+                {
+                    "target_state": "vip",
+                    "priority": 2,
+                    "conditions": [{"logic": {"==": [{"var": "known"}, True]}}],
+                },
                 {"target_state": "table", "priority": 3},
             ],
         },
@@ -70,7 +78,9 @@ SHOP: dict[str, Any] = {
 
 
 def made_of(document: dict[str, Any]) -> dict[str, Any]:
-    return dict(generated(load_dict(document).definition, name="shop.json", place="shop.test.json").document)
+    return dict(
+        generated(load_dict(document).definition, name="shop.json", place="shop.test.json").document
+    )
 
 
 def failures(tests: dict[str, Any], document: dict[str, Any], file: str = "shop.test.json") -> int:
@@ -113,8 +123,13 @@ WHOLE = {"type": "integer", "minimum": 0}
     ("converse", {"said": {"type": "string"}}, [{">": [{"var": "_turns_in_state"}, 3]}]),
 ], ids=str)  # fmt: skip
 def test_values_are_found_for_conditions(kind: str, keys: dict[str, Any], rules: list[Any]) -> None:
-    """In a state that talks each transition opens by itself; in one that decides those before it must not hold."""
-    ways = [{"target_state": f"way{number}", "conditions": [{"logic": rule}]} for number, rule in enumerate(rules)]
+    """In a state that talks each transition opens by itself; in one that decides those before it
+    must not hold.
+    """
+    ways = [
+        {"target_state": f"way{number}", "conditions": [{"logic": rule}]}
+        for number, rule in enumerate(rules)
+    ]
     asks = [{"target_state": "sort"}] if kind == "decide" else ways
     document = {
         "name": "finds", "initial_state": "ask", "context_schema": {"type": "object", "properties": keys},
@@ -131,7 +146,11 @@ def test_values_are_found_for_conditions(kind: str, keys: dict[str, Any], rules:
 
 def test_a_key_and_one_that_is_named_like_a_part_of_it_are_tried_together() -> None:
     """What is tried of the one leaves the values of the other as its schema wants them."""
-    only_q = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
+    only_q = {
+        "type": "object",
+        "properties": {"q": {"type": "string"}},
+        "additionalProperties": False,
+    }
     document = {
         "name": "parts", "initial_state": "ask",
         "context_schema": {"type": "object", "properties": {"o": only_q, "o.p": {"enum": ["x", "y"]}}},
@@ -170,7 +189,11 @@ def test_an_answer_that_gives_a_whole_and_a_part_of_it_is_tried() -> None:
 
 def test_a_transition_that_no_conversation_makes_is_left() -> None:
     document = copy.deepcopy(SHOP)
-    never = {"target_state": "hall", "priority": 0, "conditions": [{"logic": {"==": [{"var": "guests"}, 99]}}]}
+    never = {
+        "target_state": "hall",
+        "priority": 0,
+        "conditions": [{"logic": {"==": [{"var": "guests"}, 99]}}],
+    }
     document["states"]["sort"]["transitions"].insert(0, never)
     made = generated(load_dict(document).definition, name="shop.json", place="shop.test.json")
     assert made.left == (
@@ -188,7 +211,11 @@ def form(number: int, keys: int) -> dict[str, Any]:
         key = f"k{place % keys}"
         target = f"s{place + 1}" if place + 1 < number else "end"
         way = {"target_state": target, "conditions": [{"requires_context_keys": [key]}]}
-        states[f"s{place}"] = {"purpose": "q?", "required_context_keys": [key], "transitions": [way]}
+        states[f"s{place}"] = {
+            "purpose": "q?",
+            "required_context_keys": [key],
+            "transitions": [way],
+        }
     properties = {f"k{place}": {"type": "string"} for place in range(min(keys, number))}
     schema = {"type": "object", "properties": properties}
     return {"name": "form", "initial_state": "s0", "context_schema": schema, "states": states}
@@ -217,7 +244,11 @@ RULE = ["states", "sort", "transitions", 0, "conditions", 0, "logic"]
 CHANGES: list[tuple[str, list[Any], Any]] = [
     ("a bound of a condition", [*RULE, ">", 1], 9),
     ("an operator", RULE, {">=": [{"var": "guests"}, 8]}),
-    ("an expression", ["states", "hello", "transitions", 0, "conditions", 1, "logic", "matches", 1], "^AC"),
+    (
+        "an expression",
+        ["states", "hello", "transitions", 0, "conditions", 1, "logic", "matches", 1],
+        "^AC",
+    ),
     ("a target", ["states", "sort", "transitions", 2, "target_state"], "hall"),
     ("an order", ["states", "sort", "transitions", 1, "priority"], 5),
     ("a fixed reply", ["states", "vip", "reply"], "Welcome."),
@@ -313,11 +344,22 @@ def shipped(name: str) -> dict[str, Any]:
     return dict(generated(load(path), name=path, place=path).document)
 
 
-@pytest.mark.parametrize("kind", [
-    "a transition is gone", "targets are swapped", "a condition is negated", "a bound is in instead of out",
-    "fixed words lack a part", "a mapping is another", "a setting of a state is another", "a key result is gone",
-    "a move is new", "a state asks for a key less", "a pattern is new",
-])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a transition is gone",
+        "targets are swapped",
+        "a condition is negated",
+        "a bound is in instead of out",
+        "fixed words lack a part",
+        "a mapping is another",
+        "a setting of a state is another",
+        "a key result is gone",
+        "a move is new",
+        "a state asks for a key less",
+        "a pattern is new",
+    ],
+)
 def test_changes_of_the_kinds_that_are_measured_are_noticed(kind: str) -> None:
     for name in ("cleanup", "membership", "refund"):
         path = FOLDER / f"{name}.json"
@@ -418,7 +460,9 @@ def test_the_command_writes_tests_beside_a_definition_and_plays_them(desk: Desk)
     desk.write("shop.json", json.dumps(SHOP))
     done = desk.run("test", "--generate", "shop.json")
     assert (done.code, done.out) == (0, "")
-    assert re.search(r"wrote shop\.generated\.test\.json: \d+ cases, 100 % of transitions\n$", done.err)
+    assert re.search(
+        r"wrote shop\.generated\.test\.json: \d+ cases, 100 % of transitions\n$", done.err
+    )
     played = desk.run("test", "shop.generated.test.json")
     assert played.code == 0
     assert " passed in " in played.out
@@ -441,12 +485,21 @@ def test_tasks_and_tools_of_what_is_called_are_played(desk: Desk) -> None:
         "name": "outer",
         "initial_state": "hello",
         "states": {
-            "hello": {"purpose": "Hello", "transitions": [{"target_state": "call", "description": "Go"}]},
-            "call": {"kind": "subflow", "flow": "inner.json", "transitions": [{"target_state": "bye"}]},
+            "hello": {
+                "purpose": "Hello",
+                "transitions": [{"target_state": "call", "description": "Go"}],
+            },
+            "call": {
+                "kind": "subflow",
+                "flow": "inner.json",
+                "transitions": [{"target_state": "bye"}],
+            },
             "bye": {"reply": "Bye."},
             "hours": {"reply": "From nine to five."},
         },
-        "global_transitions": [{"target_state": "hours", "description": "Asks for the hours", "return": True}],
+        "global_transitions": [
+            {"target_state": "hours", "description": "Asks for the hours", "return": True}
+        ],
     }
     desk.write("inner.json", inner)
     desk.write("outer.json", outer)
@@ -462,10 +515,16 @@ def test_tasks_and_tools_of_what_is_called_are_played(desk: Desk) -> None:
     ("arguments", "code", "words"),
     [
         (["missing.json"], 1, "missing.json"),
-        (["shop.json", "shop.json", "-o", "x.test.json"], 4, "-o takes the tests of one definition, here are 2"),
+        (
+            ["shop.json", "shop.json", "-o", "x.test.json"],
+            4,
+            "-o takes the tests of one definition, here are 2",
+        ),
     ],
 )
-def test_what_cannot_be_generated_is_told(desk: Desk, arguments: list[str], code: int, words: str) -> None:
+def test_what_cannot_be_generated_is_told(
+    desk: Desk, arguments: list[str], code: int, words: str
+) -> None:
     desk.write("shop.json", json.dumps(SHOP))
     done = desk.run("test", "--generate", *arguments)
     assert done.code == code

@@ -1,4 +1,6 @@
-"""Files of conversation tests: their short forms, their tables, and everything that can be wrong with them."""
+"""Files of conversation tests: their short forms, their tables, and everything that can be wrong
+with them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ GREETER = {
 
 
 def read(**document: Any) -> LoadedCases:
-    return suite_of(json.dumps({"definition": GREETER, **document}), file="x.test.json", drafts=True)
+    return suite_of(
+        json.dumps({"definition": GREETER, **document}), file="x.test.json", drafts=True
+    )
 
 
 def faults(text: str) -> list[str]:
@@ -94,25 +98,39 @@ def test_a_table_makes_a_case_of_each_row_and_values_keep_their_types() -> None:
 
 
 def test_what_is_always_a_text_stays_one_in_a_table() -> None:
-    case = {"name": "{{n}}", "table": [{"n": 5}], "steps": [{"say": "{{n}}", "expect": {"text": ["{{n}}"]}}]}
+    case = {
+        "name": "{{n}}",
+        "table": [{"n": 5}],
+        "steps": [{"say": "{{n}}", "expect": {"text": ["{{n}}"]}}],
+    }
     [play] = read(cases=[case]).plays
     assert (play.name, play.case.steps[0].say) == ("5", "5")
 
 
 def test_rows_of_one_name_are_numbered() -> None:
-    case = {"name": "same", "table": [{"who": "Ada"}, {"who": "Bob"}], "context": {"who": "{{who}}"}}
+    case = {
+        "name": "same",
+        "table": [{"who": "Ada"}, {"who": "Bob"}],
+        "context": {"who": "{{who}}"},
+    }
     assert [play.name for play in read(cases=[case]).plays] == ["same [1]", "same [2]"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"definition": "order",\n "cass": []}', ['2:2: error: unknown key "cass"; did you mean "cases"?']),
+        (
+            '{"definition": "order",\n "cass": []}',
+            ['2:2: error: unknown key "cass"; did you mean "cases"?'],
+        ),
         (
             '{"definition": "order",\n "steps": [], "steps": []}',
             ['2:15: error: the key "steps" is repeated here, first in line 2; keep one of them'],
         ),
-        ('{"definition": "order", "cases": [{"table": []}]}', ["1:45: error: the table has no rows"]),
+        (
+            '{"definition": "order", "cases": [{"table": []}]}',
+            ["1:45: error: the table has no rows"],
+        ),
         (
             '{"definition": "order", "cases": [7]}',
             ["1:35: error: a case: expected an object, found the number 7"],
@@ -135,7 +153,9 @@ def test_rows_of_one_name_are_numbered() -> None:
         ),
         (
             '{"definition": "tickets", "steps": [], "context": {"seats": 9}}',
-            ["1:61: error: no conversation begins with seats 9: 9 is greater than the maximum of 8"],
+            [
+                "1:61: error: no conversation begins with seats 9: 9 is greater than the maximum of 8"
+            ],
         ),
         ('{"definition": "order",\n "steps": []}', ["2:11: error: this case plays nothing"]),
         (
@@ -162,7 +182,10 @@ def test_rows_of_one_name_are_numbered() -> None:
             '{"definition": "order",\n "steps": [{"expect": "choose"}]}',
             ["2:12: error: a step has one of say, answer, wait and end"],
         ),
-        ('{"definition": "order", "steps": [{"say": "x"', ["1:46: error: the text ends inside the object"]),
+        (
+            '{"definition": "order", "steps": [{"say": "x"',
+            ["1:46: error: the text ends inside the object"],
+        ),
         ('{"definition": 3, "steps": []}', ["1:16: error: a definition is a path or an object"]),
         (
             '{"definition": "ordr", "steps": []}',
@@ -251,7 +274,9 @@ def test_what_is_wrong_is_told_with_its_line(text: str, said: list[str]) -> None
 
 
 def test_faults_of_the_definition_are_told_where_they_stand(tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text('{"name": "x", "initial_state": "nowhere",\n "states": {"a": {}}}')
+    (tmp_path / "bad.json").write_text(
+        '{"name": "x", "initial_state": "nowhere",\n "states": {"a": {}}}'
+    )
     path = tmp_path / "x.test.json"
     path.write_text('{"definition": "bad.json", "steps": []}')
     with pytest.raises(SuiteError) as caught:
@@ -268,7 +293,9 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_the_published_schema_is_what_the_models_say() -> None:
     place = ROOT / "src" / "llm_fsm" / "testing" / "scenarios" / "case.schema.json"
     written = json.loads(place.read_text(encoding="utf-8"))
-    assert written == suite_schema(), "run: llm-fsm schema --tests > src/llm_fsm/testing/scenarios/case.schema.json"
+    assert written == suite_schema(), (
+        "run: llm-fsm schema --tests > src/llm_fsm/testing/scenarios/case.schema.json"
+    )
     jsonschema_rs.meta.validate(written)
 
 
@@ -284,7 +311,10 @@ def test_every_key_is_described_and_of_a_model() -> None:
                 yield from shapes(item)
 
     found = [
-        (name, key) for shape in shapes(suite_schema()) for name, key in shape.items() if name != "properties"
+        (name, key)
+        for shape in shapes(suite_schema())
+        for name, key in shape.items()
+        if name != "properties"
     ]
     assert len(found) > 80
     assert [name for name, key in found if not key.get("description")] == []
@@ -297,7 +327,10 @@ def test_every_key_is_described_and_of_a_model() -> None:
         ({"steps": [{"say": "x"}]}, False),
         ({"steps": [{"say": "x", "expect": {}}], "start": {}}, False),
         ({"steps": [{"say": "x", "expect": {"context": {}, "not": {"absent": []}}}]}, False),
-        ({"steps": [{"say": "x", "expect": {"text": "", "any_of": ["hello", {"text": {}}]}}]}, False),
+        (
+            {"steps": [{"say": "x", "expect": {"text": "", "any_of": ["hello", {"text": {}}]}}]},
+            False,
+        ),
         ({"steps": [{"say": "x", "expect": {"any_of": ["hello", {"text": "Hi"}]}}]}, True),
         ({"steps": [{"say": "x", "expect": {"text": {"equals": ""}}}]}, True),
         ({"steps": [{"say": "x", "expect": "hello"}]}, True),
@@ -310,7 +343,9 @@ def test_every_key_is_described_and_of_a_model() -> None:
 def test_a_case_that_expects_nothing_is_noticed(case: dict[str, Any], says: bool) -> None:
     loaded = read(cases=[{"name": "a", **case}])
     found = warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays))
-    assert ["warning: this case expects nothing" in str(one) for one in found] == ([] if says else [True])
+    assert ["warning: this case expects nothing" in str(one) for one in found] == (
+        [] if says else [True]
+    )
 
 
 def test_a_table_that_expects_nothing_is_noticed_once() -> None:

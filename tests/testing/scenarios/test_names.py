@@ -13,7 +13,12 @@ SHIPPED = Path(__file__).parents[2] / "conversations" / "shipped"
 STATE = Renaming("state", "pay", "till")
 KEY = Renaming("key", "city", "town")
 MOVE = {"transition": {"target_state": "pay", "context_update": {"city": 1}}, "message": "pay city"}
-RULE = {"and": [{"==": [{"var": "_current_state"}, "pay"]}, {"in": [{"var": ["city.zip", "city"]}, ["pay"]]}]}
+RULE = {
+    "and": [
+        {"==": [{"var": "_current_state"}, "pay"]},
+        {"in": [{"var": ["city.zip", "city"]}, ["pay"]]},
+    ]
+}
 
 
 def step(**parts):
@@ -32,12 +37,38 @@ def step(**parts):
         step(replies=[{"to": "pay", "clear": ["city"]}, "pay", MOVE]),
         step(reply={"target_state": "pay", "message": "pay", "fault": "city"}),
         step(expect=["pay"]),
-        step(expect={"path": ["pay"], "open": ["pay"], "missing": ["city"], "shown": ["city"], "absent": "city"}),
-        step(expect={"not": {"state": "pay", "logic": RULE}, "any_of": ["pay", {"context_exact": {"city": 1}}]}),
-        step(expect={"events": ["pay", {"type": "pay", "previous": "pay", "key": "city", "reason": "city"}]}),
-        step(expect={"events": [{"type": "StateEntered", "transition": "/states/pay/transitions/0"}]}),
+        step(
+            expect={
+                "path": ["pay"],
+                "open": ["pay"],
+                "missing": ["city"],
+                "shown": ["city"],
+                "absent": "city",
+            }
+        ),
+        step(
+            expect={
+                "not": {"state": "pay", "logic": RULE},
+                "any_of": ["pay", {"context_exact": {"city": 1}}],
+            }
+        ),
+        step(
+            expect={
+                "events": [
+                    "pay",
+                    {"type": "pay", "previous": "pay", "key": "city", "reason": "city"},
+                ]
+            }
+        ),
+        step(
+            expect={"events": [{"type": "StateEntered", "transition": "/states/pay/transitions/0"}]}
+        ),
         step(expect={"text": "pay", "tools": ["pay", {"name": "city", "arguments": {"city": 1}}]}),
-        {"turns": [{"say": "pay", "state": "pay", "values": {"city": {"like": "city"}}, "text": "pay"}]},
+        {
+            "turns": [
+                {"say": "pay", "state": "pay", "values": {"city": {"like": "city"}}, "text": "pay"}
+            ]
+        },
         {"table": [{"to": "pay"}, {"to": "ask"}], "steps": [{"say": "{{to}}", "expect": "{{to}}"}]},
         {"x-own": {"state": "pay"}, "cases": [4, {"steps": "pay"}]},
     ],
@@ -47,17 +78,33 @@ def test_names_are_changed_and_words_are_not(document):
     new = renamed(text, [STATE, KEY])
     back = renamed(new, [Renaming("state", "till", "pay"), Renaming("key", "town", "city")])
     assert back == text
-    words = ("x-own", "name", "say", "message", "fault", "persona", "goal", "reason", "like", "type", "arguments")
+    words = (
+        "x-own",
+        "name",
+        "say",
+        "message",
+        "fault",
+        "persona",
+        "goal",
+        "reason",
+        "like",
+        "type",
+        "arguments",
+    )
     for old, after in zip(text.splitlines(), new.splitlines(), strict=True):
         key = old.strip().partition(":")[0].strip('"')
         if key in words:
             assert after == old
-    assert ("till" in new or "town" in new) == any(True for _ in places(document) if "x-own" not in document)
+    assert ("till" in new or "town" in new) == any(
+        True for _ in places(document) if "x-own" not in document
+    )
 
 
 def test_names_that_are_swapped_stay_apart():
     text = '{"path": 1, "cases": [{"expect": {"path": ["a", "b"]}}]}'
-    swap = composed([Renaming("state", "a", "x"), Renaming("state", "b", "a"), Renaming("state", "x", "b")])
+    swap = composed(
+        [Renaming("state", "a", "x"), Renaming("state", "b", "a"), Renaming("state", "x", "b")]
+    )
     assert renamed(text, swap) == text.replace('["a", "b"]', '["b", "a"]')
     assert composed([*swap, *swap]) == []
 

@@ -114,9 +114,23 @@ def after(expect: object, reply: object = TO_BYE) -> list[str]:
         },
         {"text": ["So long.", "Ada!"]},
         {"text": {"equals": "So long.\n\nGoodbye, Ada!", "matches": "^So.*"}},
-        {"logic": {"and": [{"==": [{"var": "name"}, "Ada"]}, {"==": [{"var": "_current_state"}, "bye"]}]}},
+        {
+            "logic": {
+                "and": [
+                    {"==": [{"var": "name"}, "Ada"]},
+                    {"==": [{"var": "_current_state"}, "bye"]},
+                ]
+            }
+        },
         {"tools": [], "paused": False},
-        {"events": ["UserSaid", {"type": "ContextSet", "values": {"name": "Ada"}}, "StateEntered", "Ended"]},
+        {
+            "events": [
+                "UserSaid",
+                {"type": "ContextSet", "values": {"name": "Ada"}},
+                "StateEntered",
+                "Ended",
+            ]
+        },
         {"not": {"state": "hello", "text": "PIN", "ended": False, "events": ["MoveRefused"]}},
         {"any_of": ["hello", {"state": "bye", "ended": True}]},
         {"not": {"any_of": ["hello", {"state": "bye", "ended": False}]}},
@@ -192,9 +206,17 @@ def test_what_is_otherwise_is_told(expect: object, said: list[str]) -> None:
 @pytest.mark.parametrize(
     ("reply", "expect", "said"),
     [
-        ({"message": "?"}, {"open": ["bye", "late", "repeat"], "missing": ["name", "age"], "shown": []}, []),
+        (
+            {"message": "?"},
+            {"open": ["bye", "late", "repeat"], "missing": ["name", "age"], "shown": []},
+            [],
+        ),
         ({"set": {"age": 9}}, {"missing": ["name"], "shown": ["age"]}, []),
-        ({"set": {"name": "Ada", "age": 9, "pin": "1234"}}, {"missing": [], "shown": ["age", "name"]}, []),
+        (
+            {"set": {"name": "Ada", "age": 9, "pin": "1234"}},
+            {"missing": [], "shown": ["age", "name"]},
+            [],
+        ),
         (
             {"set": {"pin": "1234"}},
             {"open": ["late"], "missing": ["age"], "shown": ["pin"]},
@@ -207,7 +229,9 @@ def test_what_is_otherwise_is_told(expect: object, said: list[str]) -> None:
         ({"to": "bye", "set": {"name": "Ada"}}, {"open": [], "missing": [], "shown": []}, []),
     ],
 )
-def test_what_the_model_is_asked_with_next_can_be_expected(reply: object, expect: object, said: list[str]) -> None:
+def test_what_the_model_is_asked_with_next_can_be_expected(
+    reply: object, expect: object, said: list[str]
+) -> None:
     machine: dict[str, Any] = {
         "name": "gate", "initial_state": "hello", "patterns": ["repeat"],
         "context_schema": {"type": "object", "properties": {
@@ -283,7 +307,9 @@ def test_too_few_and_too_many_replies_are_told() -> None:
 
 def test_why_the_model_is_asked_again_is_told() -> None:
     [said] = missed({"steps": [{"say": "x", "reply": {"to": "bye", "message": "Bye."}}]})
-    assert said.startswith("step 1: the model is asked for a reply in state 'hello', and only 1 is scripted")
+    assert said.startswith(
+        "step 1: the model is asked for a reply in state 'hello', and only 1 is scripted"
+    )
     assert "; it is asked again, as it is told: Your reply cannot be used: " in said
     assert said.endswith(' Name "hello" as target_state now, and ask for what is missing.')
 
@@ -312,10 +338,16 @@ def test_later_steps_go_on_after_a_failed_one_and_misses_have_their_lines() -> N
         loaded = suite_of(text, file="x.test.json")
         [play] = loaded.plays
         return [
-            (found.step, found.line, found.column) for found in (await Player(loaded).play(play)).failures
+            (found.step, found.line, found.column)
+            for found in (await Player(loaded).play(play)).failures
         ]
 
-    assert asyncio.run(lines()) == [("start", 2, 12), ("step 1", 5, 16), ("step 2", 8, 17), ("end", 10, 14)]
+    assert asyncio.run(lines()) == [
+        ("start", 2, 12),
+        ("step 1", 5, 16),
+        ("step 2", 8, 17),
+        ("end", 10, 14),
+    ]
 
 
 def test_time_passes_only_by_waiting() -> None:
@@ -328,7 +360,10 @@ def test_time_passes_only_by_waiting() -> None:
 
 
 def test_a_conversation_that_is_closed_takes_no_message() -> None:
-    steps = [{"end": True, "expect": {"ended": True}}, {"say": "x", "expect": {"error": "ConversationEnded"}}]
+    steps = [
+        {"end": True, "expect": {"ended": True}},
+        {"say": "x", "expect": {"error": "ConversationEnded"}},
+    ]
     assert missed({"steps": steps}) == []
 
 
@@ -348,7 +383,10 @@ def test_a_conversation_that_is_closed_takes_no_message() -> None:
 )
 def test_tools_are_played(fixture: object, calls: int, said: list[str]) -> None:
     replies = [*({"calls": [{"name": "find", "arguments": {"id": 1}}]},) * calls, TO_BYE]
-    tools = [{"name": "find", "arguments": {"id": 1}, "error": number < calls - 1} for number in range(calls)]
+    tools = [
+        {"name": "find", "arguments": {"id": 1}, "error": number < calls - 1}
+        for number in range(calls)
+    ]
     expect = {"tools": tools, "context": {"code": "7"}} if not said else {"tools": ["find"]}
     given = {} if fixture is None else {"tools": {"find": fixture}}
     found = missed({**given, "steps": [{"say": "x", "replies": replies, "expect": expect}]})
@@ -366,12 +404,19 @@ ARGUMENTS = {"name": "find", "arguments": {"id": 1}}
         {"calls": [ARGUMENTS]},
         {"tool_calls": [ARGUMENTS], "message": "One moment."},
         {"tool_calls": [ARGUMENTS], "text": "One moment."},
-        {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "find", "arguments": '{"id": 1}'}}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "a", "function": {"name": "find", "arguments": '{"id": 1}'}}],
+        },
     ],
 )
 def test_a_test_file_calls_tools_as_a_scripted_model_does(reply: dict[str, Any]) -> None:
     tools = [{"name": "find", "arguments": {"id": 1}}]
-    step = {"say": "x", "replies": [reply, TO_BYE], "expect": {"tools": tools, "context": {"code": "7"}}}
+    step = {
+        "say": "x",
+        "replies": [reply, TO_BYE],
+        "expect": {"tools": tools, "context": {"code": "7"}},
+    }
     assert missed({"tools": {"find": {"result": {"code": "7"}}}, "steps": [step]}) == []
     if "calls" not in reply:
         (call,) = asyncio.run(ScriptedLLM([reply]).complete(LLMRequest(messages=()))).tool_calls
@@ -391,18 +436,32 @@ def test_arguments_that_do_not_fit_a_played_tool_are_refused() -> None:
 
 def test_handlers_are_played() -> None:
     handlers = [
-        {"at": "pre_processing", "when": {"==": [{"var": "_turn"}, 1]}, "set": {"known": True}, "times": 1},
+        {
+            "at": "pre_processing",
+            "when": {"==": [{"var": "_turn"}, 1]},
+            "set": {"known": True},
+            "times": 1,
+        },
         {"at": "pre_transition", "veto": "not yet", "times": 1},
         {"at": "post_processing", "state": "bye", "text": "Other words"},
     ]
     step = {
         "say": "x",
         "replies": [TO_BYE, TO_BYE],
-        "expect": {"text": {"equals": "Other words"}, "events": [{"type": "MoveRefused", "by": "veto"}]},
+        "expect": {
+            "text": {"equals": "Other words"},
+            "events": [{"type": "MoveRefused", "by": "veto"}],
+        },
     }
-    other = {"name": "without", "steps": [{"say": "x", "reply": TO_BYE, "expect": {"text": "Goodbye"}}]}
+    other = {
+        "name": "without",
+        "steps": [{"say": "x", "reply": TO_BYE, "expect": {"text": "Goodbye"}}],
+    }
     found = results(
-        {"definition": GREETER, "cases": [{"name": "with", "handlers": handlers, "steps": [step]}, other]}
+        {
+            "definition": GREETER,
+            "cases": [{"name": "with", "handlers": handlers, "steps": [step]}, other],
+        }
     )
     assert [result.failures for result in found] == [(), ()]
 
@@ -426,7 +485,10 @@ def test_a_run_without_a_user_is_played() -> None:
         "answer": {"by": "Ada"},
         "expect": {"outcome": "passed", "context": {"by": "Ada"}, "output": "printed"},
     }
-    late = {"wait": 61, "expect": {"state": "lost", "text": "Nobody signed.", "events": ["TimedOut"]}}
+    late = {
+        "wait": 61,
+        "expect": {"state": "lost", "text": "Nobody signed.", "events": ["TimedOut"]},
+    }
     assert missed({**case, "steps": [signed]}, WORK) == []
     assert missed({**case, "steps": [late]}, WORK) == []
     assert missed({**case, "steps": [{"wait": 59, "expect": {"paused": True}}]}, WORK) == []
@@ -457,5 +519,7 @@ def test_misses_stand_in_file_order_step_by_step() -> None:
 
 
 def test_a_case_that_is_skipped_is_not_played() -> None:
-    [result] = results({"definition": GREETER, "cases": [{"skip": "later", "steps": [{"say": "x"}]}]})
+    [result] = results(
+        {"definition": GREETER, "cases": [{"skip": "later", "steps": [{"say": "x"}]}]}
+    )
     assert (result.skipped, result.passed, result.turns) == ("later", True, ())

@@ -38,7 +38,10 @@ CASE = {
     ],
 }
 REPLIES = [
-    {"transition": {"target_state": "ask", "context_update": {"name": "Ada"}}, "message": "Your PIN?"},
+    {
+        "transition": {"target_state": "ask", "context_update": {"name": "Ada"}},
+        "message": "Your PIN?",
+    },
     {"transition": {"target_state": "done", "context_update": {"pin": PIN}}, "message": ""},
 ]
 
@@ -46,7 +49,9 @@ REPLIES = [
 def write(folder: Path, *cases: Any, definition: Any = DEFINITION) -> str:
     (folder / "desk.json").write_text(json.dumps(definition))
     path = folder / "desk.test.json"
-    path.write_text(json.dumps({"definition": "desk.json", "cases": list(cases or (CASE,))}, indent=1))
+    path.write_text(
+        json.dumps({"definition": "desk.json", "cases": list(cases or (CASE,))}, indent=1)
+    )
     return str(path)
 
 
@@ -61,7 +66,11 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, replies: Any = REPLI
 
 
 def told(done: FileResult) -> list[str]:
-    return [f"{found.line}: {found.step}: {found.message}" for result in done.results for found in result.failures]
+    return [
+        f"{found.line}: {found.step}: {found.message}"
+        for result in done.results
+        for found in result.failures
+    ]
 
 
 def said(file: str, **options: Any) -> list[str]:
@@ -72,7 +81,9 @@ def said(file: str, **options: Any) -> list[str]:
         return [str(fault) for fault in error.faults]
 
 
-def test_what_was_recorded_is_played_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_recorded_is_played_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = recorded(tmp_path, monkeypatch)
     for match in ("exact", "words"):
         done = play_file(file, PlayOptions(match=match))
@@ -97,24 +108,36 @@ def test_parts_of_secrets_and_refused_ones_are_not_kept_either(
     definition = json.loads(json.dumps(DEFINITION))
     definition["context_schema"]["properties"]["cards"] = {"type": "array", "x-secret": True}
     told = "4111 for shopping, 5500, and the PIN is wrong-1"
-    case = {"name": "c", "steps": [{"say": told, "expect": {"context": {"cards": ["4111", {"no": 5500}]}}}]}
+    case = {
+        "name": "c",
+        "steps": [{"say": told, "expect": {"context": {"cards": ["4111", {"no": 5500}]}}}],
+    }
     file = write(tmp_path, case, definition=definition)
     update = {"cards": ["4111", {"no": 5500}], "pin": "wrong-1"}
     reply = {"transition": {"target_state": "ask", "context_update": update}, "message": "So 4111."}
     monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
     with serve_scripted([reply]) as server:
-        assert play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url)).passed
+        assert play_file(
+            file, PlayOptions(mode="record", model="any", base_url=server.base_url)
+        ).passed
     kept = Path(place_of(file)).read_text()
-    assert [part for part in ("4111", "5500", "wrong-1") if part in kept.partition('"text"')[2]] == []
+    assert [
+        part for part in ("4111", "5500", "wrong-1") if part in kept.partition('"text"')[2]
+    ] == []
     assert play_file(file).passed
 
 
-def test_secrets_of_a_called_definition_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_a_called_definition_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "inner.json").write_text(json.dumps({**DEFINITION, "name": "inner"}))
     outer = {
         "name": "outer",
         "initial_state": "in",
-        "states": {"in": {"kind": "subflow", "flow": "inner.json", "transitions": ["end"]}, "end": {}},
+        "states": {
+            "in": {"kind": "subflow", "flow": "inner.json", "transitions": ["end"]},
+            "end": {},
+        },
     }
     file = write(tmp_path, {"name": "c", "steps": [{"say": f"it is {PIN}"}]}, definition=outer)
     monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
@@ -139,14 +162,19 @@ def test_a_secret_that_nobody_said_is_masked_in_its_shape(
     assert play_file(file).passed
 
 
-def test_recording_one_case_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_one_case_keeps_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = recorded(tmp_path, monkeypatch)
     write(tmp_path, CASE, {"name": "second", "steps": [{"say": "x", "expect": "ask"}]})
     with serve_scripted([REPLIES[0]]) as server:
         options = PlayOptions(mode="record", model="any", base_url=server.base_url)
         assert play_file(file, options, names=("second",)).passed
     done = play_file(file)
-    assert [(result.name, result.passed) for result in done.results] == [("enters", True), ("second", True)]
+    assert [(result.name, result.passed) for result in done.results] == [
+        ("enters", True),
+        ("second", True),
+    ]
 
 
 def lines_of(file: str) -> list[str]:
@@ -241,11 +269,15 @@ def test_there_is_nothing_to_replay(tmp_path: Path) -> None:
 
 
 def test_live_cases_have_a_rate_and_pass_by_the_threshold(tmp_path: Path) -> None:
-    file = write(tmp_path, {"name": "c", "steps": [{"say": "Ada", "expect": {"context": {"name": "Ada"}}}]})
+    file = write(
+        tmp_path, {"name": "c", "steps": [{"say": "Ada", "expect": {"context": {"name": "Ada"}}}]}
+    )
     wrong = {**REPLIES[0], "transition": {"target_state": "ask", "context_update": {"name": "Bob"}}}
     for threshold, passed in ((0.5, True), (0.75, False)):
         with serve_scripted([REPLIES[0], wrong, HttpReply(status=400), REPLIES[0]]) as server:
-            options = PlayOptions(mode="live", model="any", base_url=server.base_url, times=4, threshold=threshold)
+            options = PlayOptions(
+                mode="live", model="any", base_url=server.base_url, times=4, threshold=threshold
+            )
             [result] = play_file(file, options).results
         assert (result.passes, result.runs, result.passed) == (2, 4, passed)
         assert result.failures
@@ -264,13 +296,18 @@ def test_scripted_replies_come_before_a_recording_unless_it_is_asked_for(
         assert play_file(file, PlayOptions(mode=mode)).results[0].said[1].text == words
 
 
-def test_a_failed_recording_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_recording_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = recorded(tmp_path, monkeypatch)
     before = Path(place_of(file)).read_text()
     with serve_scripted([REPLIES[0], HttpReply(status=400)]) as server:
         done = play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url))
     assert (done.passed, Path(place_of(file)).read_text()) == (False, before)
-    assert done.recorded == f"recorded 0 of 1 case in {place_of(file)}; where the model failed, nothing was changed"
+    assert (
+        done.recorded
+        == f"recorded 0 of 1 case in {place_of(file)}; where the model failed, nothing was changed"
+    )
 
 
 def test_what_was_recorded_with_an_older_definition_says_so_when_it_does_not_fit(
@@ -281,31 +318,51 @@ def test_what_was_recorded_with_an_older_definition_says_so_when_it_does_not_fit
     file = write(tmp_path, CASE, other, definition={**DEFINITION, "persona": "A grumpy porter"})
     with serve_scripted(REPLIES) as server:
         options = {"mode": "record", "model": "any", "base_url": server.base_url}
-        assert play_file(file, PlayOptions(**options), names=("other",)).recorded.startswith("recorded 1 of 1 case in")
+        assert play_file(file, PlayOptions(**options), names=("other",)).recorded.startswith(
+            "recorded 1 of 1 case in"
+        )
     found = play_file(file)
     assert [result.passed for result in found.results] == [False, True]
     assert "step 1: the prompt differs" in told(found)[0]
     assert "the definition has changed since" in told(found)[0]
 
 
-def test_a_case_that_nobody_recorded_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_nobody_recorded_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded(tmp_path, monkeypatch)
     file = write(tmp_path, {**CASE, "name": "comes in"})
     [first, _] = said(file)
-    assert first.endswith("desk.cassette.jsonl has no recording of this case; record again with --record")
+    assert first.endswith(
+        "desk.cassette.jsonl has no recording of this case; record again with --record"
+    )
 
 
-def test_a_subflow_that_changed_is_a_definition_that_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = {"name": "inner", "initial_state": "ask", "states": {"ask": {"purpose": "Ask"}, "end": {}}}
+def test_a_subflow_that_changed_is_a_definition_that_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = {
+        "name": "inner",
+        "initial_state": "ask",
+        "states": {"ask": {"purpose": "Ask"}, "end": {}},
+    }
     inner["states"]["ask"]["transitions"] = [{"target_state": "end", "description": "Said"}]
-    outer = {"name": "outer", "initial_state": "in", "states": {"in": {"kind": "subflow", "flow": "inner.json"}}}
+    outer = {
+        "name": "outer",
+        "initial_state": "in",
+        "states": {"in": {"kind": "subflow", "flow": "inner.json"}},
+    }
     outer["states"] |= {"bye": {"reply": "Bye"}}
     outer["states"]["in"]["transitions"] = [{"target_state": "bye"}]
     case = {"name": "a", "steps": [{"say": "x", "expect": "bye"}]}
     (tmp_path / "inner.json").write_text(json.dumps(inner))
     file = write(tmp_path, case, definition=outer)
-    with serve_scripted([{"transition": {"target_state": "end", "context_update": {}}, "message": "M"}]) as server:
-        assert play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url)).passed
+    with serve_scripted(
+        [{"transition": {"target_state": "end", "context_update": {}}, "message": "M"}]
+    ) as server:
+        assert play_file(
+            file, PlayOptions(mode="record", model="any", base_url=server.base_url)
+        ).passed
     assert play_file(file).passed
     (tmp_path / "inner.json").write_text(json.dumps(inner).replace("Ask", "Ask again"))
     assert "the definition has changed since" in said(file)[0]

@@ -58,7 +58,9 @@ OPENAI = {"id": "c9", "type": "function", "function": {"name": "look", "argument
 
 
 def test_calls_may_stand_in_the_form_of_openai():
-    with serve_scripted([{"role": "assistant", "content": "wait", "tool_calls": [OPENAI]}]) as server:
+    with serve_scripted(
+        [{"role": "assistant", "content": "wait", "tool_calls": [OPENAI]}]
+    ) as server:
         message = json.loads(ask(server, tools=[TOOL])[1])["choices"][0]["message"]
     assert (message["tool_calls"], message["content"]) == ([OPENAI], "wait")
 
@@ -66,7 +68,10 @@ def test_calls_may_stand_in_the_form_of_openai():
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ({"tool_calls": [{"function": {"arguments": "{}"}}]}, "call 1 is no object with a name and arguments"),
+        (
+            {"tool_calls": [{"function": {"arguments": "{}"}}]},
+            "call 1 is no object with a name and arguments",
+        ),
         ({"tool_calls": "look"}, "tool_calls is a list"),
         ({"message": {1, 2}}, "not JSON serializable"),
     ],
@@ -126,7 +131,10 @@ def test_a_forced_tool_is_answered_by_a_call():
     with serve_scripted([{"message": "m"}]) as server:
         message = json.loads(ask(server, **FORCED)[1])["choices"][0]["message"]
     assert message["content"] is None
-    assert message["tool_calls"][0]["function"] == {"name": "answer", "arguments": '{"message":"m"}'}
+    assert message["tool_calls"][0]["function"] == {
+        "name": "answer",
+        "arguments": '{"message":"m"}',
+    }
 
 
 def test_tools_that_are_offered_are_called_only_if_the_script_says_so():
@@ -141,8 +149,16 @@ def test_tools_that_are_offered_are_called_only_if_the_script_says_so():
     assert said[1]["finish_reason"] == "tool_calls"
     assert said[1]["message"]["content"] is None
     assert said[1]["message"]["tool_calls"] == [
-        {"id": "call_2_1", "type": "function", "function": {"name": "answer", "arguments": '{"a": 1}'}},
-        {"id": "call_2_2", "type": "function", "function": {"name": "answer", "arguments": '{"half'}},
+        {
+            "id": "call_2_1",
+            "type": "function",
+            "function": {"name": "answer", "arguments": '{"a": 1}'},
+        },
+        {
+            "id": "call_2_2",
+            "type": "function",
+            "function": {"name": "answer", "arguments": '{"half'},
+        },
     ]
     assert said[2]["message"]["content"] == "let me see"
 
@@ -172,7 +188,11 @@ def test_a_stream_carries_the_same_words_in_chunks(tool):
     events = [json.loads(line) for line in lines[:-1]]
     deltas = [event["choices"][0]["delta"] for event in events if event["choices"]]
     if tool:
-        parts = [call["function"]["arguments"] for delta in deltas for call in delta.get("tool_calls", [])]
+        parts = [
+            call["function"]["arguments"]
+            for delta in deltas
+            for call in delta.get("tool_calls", [])
+        ]
     else:
         parts = [delta.get("content", "") for delta in deltas]
     assert (status, lines[-1], "".join(parts)) == (200, "[DONE]", text)

@@ -26,11 +26,19 @@ from paths import SUPPORT
 
 pytestmark = pytest.mark.anyio
 
-GOOD = {"name": "good", "description": "d", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+GOOD = {
+    "name": "good",
+    "description": "d",
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
+}
 
 
 def server(**script: Any) -> dict[str, Any]:
-    command = [sys.executable, str(SUPPORT / "raw_mcp_server.py"), json.dumps({"tools": [GOOD], **script})]
+    command = [
+        sys.executable,
+        str(SUPPORT / "raw_mcp_server.py"),
+        json.dumps({"tools": [GOOD], **script}),
+    ]
     return {"s": {"command": command}}
 
 
@@ -49,7 +57,9 @@ async def called(**script: Any) -> Any:
 
 
 def definition(tool: str) -> Definition:
-    return Definition(name="d", initial_state="a", states={"a": {}}, tools={"x": ToolRef(mcp="s", tool=tool)})
+    return Definition(
+        name="d", initial_state="a", states={"a": {}}, tools={"x": ToolRef(mcp="s", tool=tool)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +86,13 @@ async def test_one_malformed_tool_takes_no_other_away_and_is_told_of_by_name(bad
 
 @pytest.mark.parametrize(
     "odd",
-    [{"annotations": 7}, {"title": []}, {"outputSchema": {"type": "string"}}, {"description": ["a"]}, {"icons": "x"}],
+    [
+        {"annotations": 7},
+        {"title": []},
+        {"outputSchema": {"type": "string"}},
+        {"description": ["a"]},
+        {"icons": "x"},
+    ],
 )
 async def test_what_is_not_read_of_a_tool_may_be_anything(odd):
     async with toolbox(tools=[{**GOOD, **odd}]) as made:
@@ -94,7 +110,10 @@ def link(**words: Any) -> dict[str, Any]:
 
 def blob(kind: str | None, data: bytes) -> dict[str, Any]:
     inner = {"uri": "file:///a.cs", "blob": base64.b64encode(data).decode()}
-    return {"type": "resource", "resource": {**inner, **({} if kind is None else {"mimeType": kind})}}
+    return {
+        "type": "resource",
+        "resource": {**inner, **({} if kind is None else {"mimeType": kind})},
+    }
 
 
 @pytest.mark.parametrize(
@@ -106,7 +125,10 @@ def blob(kind: str | None, data: bytes) -> dict[str, Any]:
         ([blob("text/plain", b"\xff\xfe")], "[resource file:///a.cs: text/plain, 2 bytes]"),
         ([blob("image/png", b"x" * 2048)], "[resource file:///a.cs: image/png, 2,048 bytes]"),
         ([blob(None, b"abc")], "[resource file:///a.cs: 3 bytes]"),
-        ([{"type": "image", "data": "QUJD", "mimeType": "image/png"}], "[image: image/png, 3 bytes]"),
+        (
+            [{"type": "image", "data": "QUJD", "mimeType": "image/png"}],
+            "[image: image/png, 3 bytes]",
+        ),
         ([link(name="b")], "[resource_link file:///b: b]"),
         ([link(name="b", title="B", description="The bill", mimeType="a/b")], LINKED),
         ([link(name="b", title="b", description=7)], "[resource_link file:///b: b]"),
@@ -167,14 +189,25 @@ async def test_an_answer_that_cannot_be_read_is_told_at_once_and_its_outcome_is_
     async with toolbox(lines=[line]) as made:
         await made.servers.tools("s")
         began = time.monotonic()
-        with pytest.raises(CallFault, match="the MCP server 's': it gave an answer that nobody can read") as caught:
+        with pytest.raises(
+            CallFault, match="the MCP server 's': it gave an answer that nobody can read"
+        ) as caught:
             await made.servers.call("s", "good", {}, 20.0)
     assert caught.value.lost
     assert time.monotonic() - began < 10
 
 
 async def test_what_a_server_prints_beside_its_messages_is_passed_over_in_silence(capfd):
-    lines = ["{half", '"words"', "[1]", "[half", "caf\udce9", "[caf\udce9]", '[{"method": "x", "id": 1}]', HALF]
+    lines = [
+        "{half",
+        '"words"',
+        "[1]",
+        "[half",
+        "caf\udce9",
+        "[caf\udce9]",
+        '[{"method": "x", "id": 1}]',
+        HALF,
+    ]
     assert await called(banner="Starting server v1 ...", lines=lines) == "cut in half: \ufffd"
     assert capfd.readouterr().err == ""
 
@@ -201,7 +234,9 @@ async def test_a_list_ends_where_a_cursor_comes_a_second_time(cursors, pages):
 async def test_one_limit_of_time_and_of_pages_holds_for_a_whole_list(monkeypatch):
     pages = [[{**GOOD, "name": f"tool_{number}"}] for number in range(12)]
     async with toolbox(tools=pages, cursors="new", pause=0.1) as made:
-        link = await made.servers._link(read_server("s", server(tools=pages, cursors="new", pause=0.1)["s"]), 20.0)
+        link = await made.servers._link(
+            read_server("s", server(tools=pages, cursors="new", pause=0.1)["s"]), 20.0
+        )
         assert 1 <= len(await link.tools(0.35)) <= 4
     monkeypatch.setattr(client, "MAX_PAGES", 5)
     async with toolbox(tools=pages, cursors="new") as made:
@@ -220,7 +255,9 @@ async def test_one_limit_of_time_holds_for_the_lists_of_all_servers():
     refs = {"x": ToolRef(mcp="s", tool="good"), "y": ToolRef(mcp="t", tool="good")}
     wanted = Definition(name="d", initial_state="a", states={"a": {}}, tools=refs)
     try:
-        with pytest.raises(ConfigurationError, match=r"it did not finish within|it did not answer within"):
+        with pytest.raises(
+            ConfigurationError, match=r"it did not finish within|it did not answer within"
+        ):
             await made.policies(wanted, 3.5)
         assert list(await made.policies(wanted)) == ["x", "y"]
     finally:
@@ -295,7 +332,10 @@ async def test_tools_of_a_server_that_does_not_come_back_stay_known(monkeypatch)
 
 async def test_a_machine_shows_a_model_the_tools_as_they_are_now():
     tools = {"count": {"mcp": "s", "tool": "good"}}
-    states = {"talk": {"purpose": "Count.", "tools": ["count"], "transitions": [{"target_state": "end"}]}, "end": {}}
+    states = {
+        "talk": {"purpose": "Count.", "tools": ["count"], "transitions": [{"target_state": "end"}]},
+        "end": {},
+    }
     document = {"name": "d", "initial_state": "talk", "tools": tools, "states": states}
     model = ScriptedLLM([calls(("count", {})), reply("talk", "One."), reply("talk", "Two.")])
     mcp = server(tools=versions(2), changes=True)
@@ -308,9 +348,18 @@ async def test_a_machine_shows_a_model_the_tools_as_they_are_now():
 
 async def test_the_time_of_a_turn_holds_while_servers_list_their_tools():
     states = {"a": {"purpose": "Hello?", "tools": ["x"]}}
-    document = {"name": "d", "initial_state": "a", "states": states, "tools": {"x": {"mcp": "s", "tool": "good"}}}
-    async with AsyncMachine.from_dict(document, model="offline", mcp=server(pause=20), timeout=1.0) as machine:
+    document = {
+        "name": "d",
+        "initial_state": "a",
+        "states": states,
+        "tools": {"x": {"mcp": "s", "tool": "good"}},
+    }
+    async with AsyncMachine.from_dict(
+        document, model="offline", mcp=server(pause=20), timeout=1.0
+    ) as machine:
         began = time.monotonic()
-        with pytest.raises(ConfigurationError, match=r"it did not finish within|it did not answer within"):
+        with pytest.raises(
+            ConfigurationError, match=r"it did not finish within|it did not answer within"
+        ):
             await machine.start(greet=False)
         assert time.monotonic() - began < 15  # the server pauses for 20

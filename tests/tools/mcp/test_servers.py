@@ -35,7 +35,9 @@ PLENTY = 30.0
 @contextmanager
 def http_server(port: int = 0) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     command = [sys.executable, SERVER, "http", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline()), process
@@ -86,7 +88,9 @@ async def test_what_goes_wrong_in_a_call_is_a_fault_and_the_session_goes_on(conf
         ]:
             with pytest.raises(CallFault, match=says):
                 await made.call("things", tool, arguments, PLENTY)
-        with pytest.raises(CallFault, match=r"did not finish within 0\.2 seconds, and was given up"):
+        with pytest.raises(
+            CallFault, match=r"did not finish within 0\.2 seconds, and was given up"
+        ):
             await made.call("things", "slow", {"seconds": 60}, 0.2)
         assert await made.call("things", "add", {"a": 1}, PLENTY) == {"result": 3}
 
@@ -167,7 +171,9 @@ async def test_callers_who_wait_for_less_than_a_server_takes_to_start_do_not_kee
 
 async def test_a_server_that_never_answers_is_given_up_whoever_waits(monkeypatch):
     monkeypatch.setattr("llm_fsm.tools.mcp.client.CONNECT", 0.1)
-    async with servers({"things": {"command": [sys.executable, "-c", "import time; time.sleep(60)"]}}) as made:
+    async with servers(
+        {"things": {"command": [sys.executable, "-c", "import time; time.sleep(60)"]}}
+    ) as made:
         with pytest.raises(CallFault, match=r"did not answer within 0\.1 seconds"):
             await made.call("things", "add", {"a": 1}, PLENTY)
 
@@ -234,14 +240,23 @@ async def test_an_http_server_that_comes_back_is_called_again():
     [
         ({"command": ["/no/such/program"]}, "cannot be reached: .*No such file"),
         (
-            {"command": [sys.executable, "-c", "import sys; print('no key', file=sys.stderr); sys.exit(4)"]},
+            {
+                "command": [
+                    sys.executable,
+                    "-c",
+                    "import sys; print('no key', file=sys.stderr); sys.exit(4)",
+                ]
+            },
             "cannot be reached: .*it said: no key",
         ),
         (
             {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]},
             "did not answer within 0.5",
         ),
-        ({"url": "http://127.0.0.1:{port}/mcp"}, "cannot be reached: All connection attempts failed"),
+        (
+            {"url": "http://127.0.0.1:{port}/mcp"},
+            "cannot be reached: All connection attempts failed",
+        ),
     ],
 )
 async def test_a_server_that_does_not_come_up_says_why(server, says):
@@ -249,7 +264,8 @@ async def test_a_server_that_does_not_come_up_says_why(server, says):
         nobody_listens.bind(("127.0.0.1", 0))
         port = nobody_listens.getsockname()[1]
         server = {
-            name: str(value).format(port=port) if name == "url" else value for name, value in server.items()
+            name: str(value).format(port=port) if name == "url" else value
+            for name, value in server.items()
         }
     async with servers({"things": server}) as made:
         with pytest.raises(CallFault, match=says):
@@ -260,7 +276,9 @@ async def test_a_server_is_given_its_own_variables_and_none_of_ours(monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     async with servers({"things": {**STDIO, "env": {"ROOT": "/srv"}}}) as made:
         assert await made.call("things", "setting", {"name": "ROOT"}, PLENTY) == {"result": "/srv"}
-        assert await made.call("things", "setting", {"name": "OPENAI_API_KEY"}, PLENTY) == {"result": ""}
+        assert await made.call("things", "setting", {"name": "OPENAI_API_KEY"}, PLENTY) == {
+            "result": ""
+        }
 
 
 async def test_closing_ends_the_process():
@@ -294,11 +312,23 @@ def test_each_event_loop_has_a_session_of_its_own():
         ({"command": ["a"], "env": {"A": 1}}, "env is an object of texts"),
         ({"url": "ftp://x"}, "url 'ftp://x' is no http:// or https:// address"),
         ({"url": "http://[::1"}, r"url 'http://\[::1' is no http:// or https:// address"),
-        ({"url": "https://shop:99999/mcp"}, "url 'https://shop:99999/mcp' is no http:// or https:// address"),
-        ({"url": "http://my shop/mcp"}, "url 'http://my shop/mcp' is no http:// or https:// address"),
+        (
+            {"url": "https://shop:99999/mcp"},
+            "url 'https://shop:99999/mcp' is no http:// or https:// address",
+        ),
+        (
+            {"url": "http://my shop/mcp"},
+            "url 'http://my shop/mcp' is no http:// or https:// address",
+        ),
         ({"url": "http://x", "headers": ["a"]}, "headers is an object of texts"),
-        ({"type": "http", "command": ["a"]}, "type 'http' does not fit 'command', which is 'stdio'"),
-        ({"type": "sse", "url": "http://x"}, "type 'sse' does not fit 'url', which is 'http'; servers over SSE alone"),
+        (
+            {"type": "http", "command": ["a"]},
+            "type 'http' does not fit 'command', which is 'stdio'",
+        ),
+        (
+            {"type": "sse", "url": "http://x"},
+            "type 'sse' does not fit 'url', which is 'http'; servers over SSE alone",
+        ),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_refused_at_once(given, says):
@@ -320,7 +350,9 @@ async def test_configurations_that_other_programs_write_are_read(wrapper):
         ("b", (), "http://x/mcp"),
         ("d", (), "http://x/mcp"),
     ]
-    with pytest.raises(ConfigurationError, match="the MCP server 'c' is disabled in its configuration"):
+    with pytest.raises(
+        ConfigurationError, match="the MCP server 'c' is disabled in its configuration"
+    ):
         await made.tools("c")
 
 
@@ -328,9 +360,15 @@ async def test_configurations_that_other_programs_write_are_read(wrapper):
     ("given", "same"),
     [
         ({"httpUrl": "http://x/mcp"}, {"url": "http://x/mcp"}),
-        ({"serverUrl": "http://x/mcp", "headers": {"A": "b"}}, {"url": "http://x/mcp", "headers": {"A": "b"}}),
+        (
+            {"serverUrl": "http://x/mcp", "headers": {"A": "b"}},
+            {"url": "http://x/mcp", "headers": {"A": "b"}},
+        ),
         ({"type": "remote", "url": "http://x/mcp", "enabled": True}, {"url": "http://x/mcp"}),
-        ({"type": "local", "command": ["a"], "environment": {"B": "c"}}, {"command": ["a"], "env": {"B": "c"}}),
+        (
+            {"type": "local", "command": ["a"], "environment": {"B": "c"}},
+            {"command": ["a"], "env": {"B": "c"}},
+        ),
         ({"command": "a", "args": ["b"], "url": None, "env": None}, {"command": ["a", "b"]}),
     ],
 )
@@ -341,7 +379,10 @@ def test_settings_may_have_the_names_of_other_programs(given, same):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"command": ["a"], "envs": {}}, r"'envs' is unknown and has no effect; did you mean 'env'\?"),
+        (
+            {"command": ["a"], "envs": {}},
+            r"'envs' is unknown and has no effect; did you mean 'env'\?",
+        ),
         ({"command": ["a"], "autoApprove": ["x"]}, "'autoApprove' is unknown and has no effect"),
         ({"url": "http://x", "timeout": 60}, "'timeout' is unknown and has no effect"),
         ({"url": "http://x", "command_line": 1}, "'command_line' is unknown and has no effect"),
@@ -366,7 +407,9 @@ def test_blanks_around_an_address_are_no_part_of_it() -> None:
 
 async def test_without_the_sdk_the_error_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(ConfigurationError, match=r"need the package `mcp`.*pip install 'mcp>=2\.2,<3'"):
+    with pytest.raises(
+        ConfigurationError, match=r"need the package `mcp`.*pip install 'mcp>=2\.2,<3'"
+    ):
         await McpServers({"things": STDIO}).tools("things")
 
 
@@ -383,7 +426,12 @@ def test_the_sdk_is_imported_with_the_first_connection_only():
 
 
 def definition(**tools: Any) -> Definition:
-    document = {"name": "m", "initial_state": "a", "states": {"a": {"purpose": "x"}}, "tools": tools}
+    document = {
+        "name": "m",
+        "initial_state": "a",
+        "states": {"a": {"purpose": "x"}},
+        "tools": tools,
+    }
     return Definition.model_validate(document)
 
 
@@ -401,7 +449,9 @@ async def test_a_toolbox_has_registered_functions_and_tools_of_servers():
     )
     try:
         policies = await toolbox.policies(wanted)
-        assert {name: made.name for name, made in policies.items()} == {name: name for name in wanted.tools}
+        assert {name: made.name for name, made in policies.items()} == {
+            name: name for name in wanted.tools
+        }
         assert (policies["twice"].timeout, policies["double"].registered) == (3, "double")
         assert (policies["add"].output, policies["add"].at_most_once) == ({"sum": "result"}, True)
         calls = [
@@ -419,7 +469,9 @@ async def test_a_toolbox_has_registered_functions_and_tools_of_servers():
         outside = (await toolbox.run(calls[2:3], "b")).results[0]
         assert outside.error == "the tool 'look' cannot be called in state 'b', only in a"
         lost = policies["add"].plan(id="6", arguments={}, key="k")
-        died = (await toolbox.run([PlannedCall(**{**_fields(lost), "tool": "die"})], "a")).results[0]
+        died = (await toolbox.run([PlannedCall(**{**_fields(lost), "tool": "die"})], "a")).results[
+            0
+        ]
         assert died.unknown
     finally:
         await toolbox.aclose()
@@ -427,7 +479,11 @@ async def test_a_toolbox_has_registered_functions_and_tools_of_servers():
 
 async def test_a_tool_of_a_server_acts_by_its_hints_and_by_the_definition() -> None:
     wanted = {name: {"mcp": "own"} for name in ("order", "fail", "die", "words")}
-    kit = definition(**wanted, add={"mcp": "own", "acts": True}, slow={"mcp": "own", "tool": "die", "acts": False})
+    kit = definition(
+        **wanted,
+        add={"mcp": "own", "acts": True},
+        slow={"mcp": "own", "tool": "die", "acts": False},
+    )
     async with servers({"own": STDIO}) as found:
         policies = await Toolbox(servers=found).policies(kit)
     assert {name for name, policy in policies.items() if policy.acts} == {"fail", "die", "add"}
@@ -446,7 +502,10 @@ def _fields(call: PlannedCall) -> dict[str, Any]:
         ),
         ({"registered": "zzz"}, "there are double (functions are registered with @machine.tool"),
         ({"mcp": "thing"}, "no MCP server 'thing' is configured; did you mean 'things'?"),
-        ({"mcp": "things", "tool": "ad"}, "the MCP server 'things' has no tool 'ad'; did you mean 'add'?"),
+        (
+            {"mcp": "things", "tool": "ad"},
+            "the MCP server 'things' has no tool 'ad'; did you mean 'add'?",
+        ),
         ({"mcp": "gone"}, "tool 'x': the MCP server 'gone' cannot be reached"),
     ],
 )
@@ -463,9 +522,14 @@ async def test_what_a_definition_wants_and_nobody_has_is_said_before_anything_ru
 
 @pytest.mark.parametrize(
     ("config", "says"),
-    [(STDIO, None), ({"command": [sys.executable, "-c", "import sys; sys.exit('no key')"]}, "it said: no key")],
+    [
+        (STDIO, None),
+        ({"command": [sys.executable, "-c", "import sys; sys.exit('no key')"]}, "it said: no key"),
+    ],
 )
-def test_servers_over_stdio_need_no_event_loop_that_watches_pipes(config: dict[str, Any], says: str | None) -> None:
+def test_servers_over_stdio_need_no_event_loop_that_watches_pipes(
+    config: dict[str, Any], says: str | None
+) -> None:
     """That of Windows watches none."""
 
     class Poor(asyncio.SelectorEventLoop):

@@ -29,7 +29,10 @@ def chain(states: int, *, declared: bool = True) -> Any:
         }
         for number in range(states - 1)
     }
-    keys = {f"answer_{number}": {"type": "string", "maxLength": 50 - number % 2} for number in range(states - 1)}
+    keys = {
+        f"answer_{number}": {"type": "string", "maxLength": 50 - number % 2}
+        for number in range(states - 1)
+    }
     schema = {"context_schema": {"properties": keys}} if declared else {}
     return machine({**asking, f"step_{states - 1}": {"purpose": "Thank"}}, **schema)
 
@@ -39,7 +42,9 @@ def walked(states: int, turns: int, **options: Any) -> list[Played]:
     played = [talk(made, "an answer", reply("step_1", answer_0="an answer"))]
     for number in range(1, turns):
         update = {f"answer_{number}": "an answer"}
-        played.append(say(made, played[-1].session, "an answer", reply(f"step_{number + 1}", **update)))
+        played.append(
+            say(made, played[-1].session, "an answer", reply(f"step_{number + 1}", **update))
+        )
     return played
 
 
@@ -57,7 +62,10 @@ def names(text: str) -> list[str]:
 
 
 def test_what_many_states_are_told_alike_makes_a_small_machine_no_larger() -> None:
-    office = "If the user asks about parking, prices or other days, say that the office will answer by mail. " * 4
+    office = (
+        "If the user asks about parking, prices or other days, say that the office will answer by mail. "
+        * 4
+    )
     onward = {f"s{number}": {"purpose": f"Ask {number}", "instructions": f"Note {number} down. {office}",
                              "transitions": [{"target_state": f"s{number + 1}"}]} for number in range(20)}  # fmt: skip
     done = talk(machine({**onward, "s20": {"purpose": "Thank"}}), "m", reply("s1"))
@@ -85,7 +93,9 @@ def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region()
     assert [systems.index(system) for system in systems] == [0] * 12 + [12] * 4
     assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 12 + [12] * 4
     first, second = systems[0], systems[12]
-    assert [line.partition(" ")[0] for line in lines(first, "context_keys")] == [f"answer_{n}" for n in range(13)]
+    assert [line.partition(" ")[0] for line in lines(first, "context_keys")] == [
+        f"answer_{n}" for n in range(13)
+    ]
     begins = [line.partition(":")[0] for line in lines(second, "states") if line[0] != " "]
     assert begins == [f"step_{n}" for n in range(12, 24)]
     assert targets(schemas(played)[12]) == [f"step_{number}" for number in range(12, 25)]
@@ -94,7 +104,9 @@ def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region()
 def test_what_is_known_elsewhere_stands_once_before_the_history_of_a_large_machine() -> None:
     played = walked(72, 16)
     assert "further_context_keys" not in names(played[0].prompt)
-    further = [f'answer_{number} = "an answer" (maxLength {50 - number % 2})' for number in range(12)]
+    further = [
+        f'answer_{number} = "an answer" (maxLength {50 - number % 2})' for number in range(12)
+    ]
     assert lines(played[13].prompt, "further_context_keys") == further
     assert names(played[13].prompt)[:2] == ["further_context_keys", "conversation_history"]
     assert lines(played[13].prompt, "current_context") == ['{"answer_12":"an answer"}']
@@ -112,7 +124,10 @@ def test_a_correction_of_what_is_known_elsewhere_changes_its_line() -> None:
 
 def test_a_state_that_narrows_the_context_shows_no_value_beside_it() -> None:
     keys = {f"k{number}": {"maxLength": 9} for number in range(30)}
-    states = {"a": {"context_scope": {"read": ["k1"]}, "transitions": [{"target_state": "b"}]}, "b": {}}
+    states = {
+        "a": {"context_scope": {"read": ["k1"]}, "transitions": [{"target_state": "b"}]},
+        "b": {},
+    }
     made = machine(states, context_schema={"properties": keys})
     prompt = talk(made, "m", reply("a"), context={"k1": "one", "k2": "two"}).prompt
     assert lines(prompt, "further_context_keys") == ["k1 (maxLength 9)", "k2 (maxLength 9)"]
@@ -130,13 +145,22 @@ def test_the_history_is_cut_where_a_conversation_goes_into_another_region() -> N
     made = machine(document["states"], context_schema=document["context_schema"], history=summed)
     session = talk(made, "m", reply("step_1", answer_0="x")).session
     for number in range(1, 9):
-        session = say(made, session, "m", reply(f"step_{number + 1}", **{f"answer_{number}": "x"})).session
+        session = say(
+            made, session, "m", reply(f"step_{number + 1}", **{f"answer_{number}": "x"})
+        ).session
     assert len(session.window) == 9
 
 
 @pytest.mark.parametrize(
     ("states", "sizes"),
-    [(24, [24]), (25, [9, 9, 7]), (36, [12] * 3), (37, [10, 10, 10, 7]), (72, [12] * 6), (100, [12] * 8 + [4])],
+    [
+        (24, [24]),
+        (25, [9, 9, 7]),
+        (36, [12] * 3),
+        (37, [10, 10, 10, 7]),
+        (72, [12] * 6),
+        (100, [12] * 8 + [4]),
+    ],
 )
 def test_a_machine_of_many_states_is_divided_into_blocks_in_the_order_of_the_file(
     states: int, sizes: list[int]
@@ -152,9 +176,19 @@ def test_a_machine_of_many_states_is_divided_into_blocks_in_the_order_of_the_fil
 
 @pytest.mark.parametrize(
     ("states", "options"),
-    [(1, {}), (12, {}), (24, {}), (25, {}), (40, {"declared": False}), (65, {"declared": False}), (300, {})],
+    [
+        (1, {}),
+        (12, {}),
+        (24, {}),
+        (25, {}),
+        (40, {"declared": False}),
+        (65, {"declared": False}),
+        (300, {}),
+    ],
 )
-def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, options: dict[str, Any]) -> None:
+def test_every_state_is_in_one_region_and_its_schema_has_its_moves(
+    states: int, options: dict[str, Any]
+) -> None:
     made = chain(states, **options)
     for plan in made.states.values():
         assert plan.id in plan.around
@@ -168,7 +202,10 @@ def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, 
 
 
 def asking(*targets: str) -> dict[str, Any]:
-    return {"purpose": "Ask one more question", "transitions": [{"target_state": target} for target in targets]}
+    return {
+        "purpose": "Ask one more question",
+        "transitions": [{"target_state": target} for target in targets],
+    }
 
 
 def test_a_transition_into_another_region_tells_what_its_target_asks() -> None:
@@ -180,9 +217,14 @@ def test_a_transition_into_another_region_tells_what_its_target_asks() -> None:
 
 
 def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() -> None:
-    long = {f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    long = {
+        f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]}
+        for number in range(4)
+    }
     made = machine(long)
-    assert sorted({tuple(plan.around) for plan in made.states.values()}) == [(f"s{number}",) for number in range(4)]
+    assert sorted({tuple(plan.around) for plan in made.states.values()}) == [
+        (f"s{number}",) for number in range(4)
+    ]
     assert len({made.question(name, "object").schema.text for name in made.states}) == 1
 
 
@@ -190,14 +232,20 @@ def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() ->
 def test_wordy_states_share_a_system_message_with_enough_others_to_serve_several_turns(
     states: int, together: set[int]
 ) -> None:
-    wordy = {f"s{number}": {**asking(f"s{number + 1}"), "purpose": "x" * 1000} for number in range(states - 1)}
+    wordy = {
+        f"s{number}": {**asking(f"s{number + 1}"), "purpose": "x" * 1000}
+        for number in range(states - 1)
+    }
     made = machine({**wordy, f"s{states - 1}": {"purpose": "x" * 1000}})
     assert {len(plan.around) for plan in made.states.values()} == together
 
 
 def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None:
     facts = "A fact that somebody may ask for. " * 10
-    long = {f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    long = {
+        f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]}
+        for number in range(4)
+    }
     aside = {"target_state": "help", "description": "A question", "return": True}
     other = {"target_state": "terms", "priority": 200}
     states = {**long, "help": {"instructions": facts}, "terms": {"purpose": "y " * 1500}}
@@ -214,7 +262,10 @@ def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None
 
 
 def test_an_object_of_which_a_state_collects_parts_is_listed_among_many_keys() -> None:
-    place = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}}
+    place = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "zip": {"type": "string"}},
+    }
     keys = {"place": place, **{f"k{number}": {} for number in range(30)}}
     needs = [{"requires_context_keys": ["place.city"]}]
     states = {
@@ -225,24 +276,38 @@ def test_an_object_of_which_a_state_collects_parts_is_listed_among_many_keys() -
         "b": {},
     }
     asked = talk(machine(states, context_schema={"properties": keys}), "m", reply("a")).requests[0]
-    assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["place"]
+    assert [
+        line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")
+    ] == ["place"]
     assert asked.schema is not None
     assert '"place"' in asked.schema.text
 
 
 def test_a_list_that_is_read_out_stands_in_the_schema_of_that_state_among_many_keys() -> None:
     listed = {"type": "array", "items": {"type": "string"}}
-    keys = {"debts": listed, "goods": listed, "day": {"type": "integer"}, **{f"k{n}": {} for n in range(30)}}
+    keys = {
+        "debts": listed,
+        "goods": listed,
+        "day": {"type": "integer"},
+        **{f"k{n}": {} for n in range(30)},
+    }
     read = "{% for debt in debts %}{{ debt }}{% endfor %} goods {{ day }} Right?"
     states = {"check": {"reply": read, "transitions": [{"target_state": "end"}]}, "end": {}}
     made = machine(states, context_schema={"properties": keys})
-    asked = talk(made, "m", reply("check"), context={"debts": ["a"], "goods": ["b"], "day": 1}).requests[0]
+    asked = talk(
+        made, "m", reply("check"), context={"debts": ["a"], "goods": ["b"], "day": 1}
+    ).requests[0]
     assert asked.schema is not None
     update = json.loads(asked.schema.text)["properties"]["context_update"]["properties"]
     assert list(update) == ["debts", "+debts", "-debts", "_clear"]
-    assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["debts"]
+    assert [
+        line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")
+    ] == ["debts"]
     shown = asked.messages[1].content
-    assert lines(shown, "further_context_keys") == ['goods = ["b"] (array, items {"type":"string"})', "day = 1"]
+    assert lines(shown, "further_context_keys") == [
+        'goods = ["b"] (array, items {"type":"string"})',
+        "day = 1",
+    ]
     assert lines(shown, "current_context") == ['{"debts":["a"]}']
 
 
@@ -251,7 +316,9 @@ def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -
         {"a": {"purpose": "x", "transitions": [{"target_state": "a"}]}},
         context_schema={"properties": {"age": {"type": "integer"}, "name": {"type": "string"}}},
     )
-    done = talk(made, "m", reply("a", _extra=[{"key": "age", "value": "7"}, {"key": "hat", "value": "8"}]))
+    done = talk(
+        made, "m", reply("a", _extra=[{"key": "age", "value": "7"}, {"key": "hat", "value": "8"}])
+    )
     assert done.session.context == {"age": 7, "_extra": {"hat": "8"}}
     worse = talk(made, "m", reply("a", _extra=[{"key": "age", "value": "seven"}]))
     assert "age" not in worse.session.context
@@ -276,12 +343,16 @@ def test_the_record_holds_the_tokens_of_each_section() -> None:
         *("transitions", "user_input"),
     ]
     [request] = last.requests
-    whole = sum(estimate(message.content) for message in request.messages) + replied.prompt["schema"]
+    whole = (
+        sum(estimate(message.content) for message in request.messages) + replied.prompt["schema"]
+    )
     assert sum(replied.prompt.values()) == pytest.approx(whole, rel=0.1)
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_record_holds_what_a_prompt_takes_section_by_section_and_a_second_try_too(whole: bool) -> None:
+def test_the_record_holds_what_a_prompt_takes_section_by_section_and_a_second_try_too(
+    whole: bool,
+) -> None:
     states = {
         "a": {
             "purpose": "Which size?",
@@ -296,16 +367,29 @@ def test_the_record_holds_what_a_prompt_takes_section_by_section_and_a_second_tr
     first, second = done.of(ev.ModelReplied)
     user = done.requests[0].messages[1].content
     found = {section.name: section.tokens for section in sections(user)}
-    told = {name: tokens for name, tokens in first.prompt.items() if name not in ("system", "schema")}
+    told = {
+        name: tokens for name, tokens in first.prompt.items() if name not in ("system", "schema")
+    }
     assert told == pytest.approx(found, abs=5)
     assert second.prompt.keys() - first.prompt.keys() == {"second_try"}
     whole_second = sum(estimate(message.content) for message in done.requests[1].messages)
-    assert sum(second.prompt.values()) - second.prompt["schema"] == pytest.approx(whole_second, abs=10)
+    assert sum(second.prompt.values()) - second.prompt["schema"] == pytest.approx(
+        whole_second, abs=10
+    )
 
 
 def test_the_whole_machine_can_stand_in_the_system_message() -> None:
-    document = {"a": {"purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"target_state": "b"}]}}
-    states = {**document, "b": {"purpose": "Ask B", "transitions": [{"target_state": "a", "description": "Back"}]}}
+    document = {
+        "a": {
+            "purpose": "Ask A",
+            "instructions": "Be kind.",
+            "transitions": [{"target_state": "b"}],
+        }
+    }
+    states = {
+        **document,
+        "b": {"purpose": "Ask B", "transitions": [{"target_state": "a", "description": "Back"}]},
+    }
     made = machine(states, whole=True)
     first = talk(made, "m", reply("b"))
     second = say(made, first.session, "m", reply("a"))
@@ -323,12 +407,22 @@ def test_the_whole_machine_can_stand_in_the_system_message() -> None:
 
 def test_keys_behind_global_transitions_are_listed_where_there_is_room() -> None:
     states: dict[str, Any] = {
-        f"s{number}": {"required_context_keys": [f"k{number}"], "transitions": [{"target_state": f"s{number + 1}"}]}
+        f"s{number}": {
+            "required_context_keys": [f"k{number}"],
+            "transitions": [{"target_state": f"s{number + 1}"}],
+        }
         for number in range(40)
     }
-    states |= {"s40": {}, "bill": {"required_context_keys": ["firm"], "transitions": [{"target_state": "s40"}]}}
-    keys = {f"k{number}": {"type": "string"} for number in range(40)} | {"firm": {"type": "string", "maxLength": 60}}
-    made = machine(states, context_schema={"properties": keys}, global_transitions=[{"target_state": "bill"}])
+    states |= {
+        "s40": {},
+        "bill": {"required_context_keys": ["firm"], "transitions": [{"target_state": "s40"}]},
+    }
+    keys = {f"k{number}": {"type": "string"} for number in range(40)} | {
+        "firm": {"type": "string", "maxLength": 60}
+    }
+    made = machine(
+        states, context_schema={"properties": keys}, global_transitions=[{"target_state": "bill"}]
+    )
     asked = talk(made, "m", reply("s1")).requests[0]
     assert "\nfirm (maxLength 60)\n" in asked.messages[0].content
     assert asked.schema is not None
@@ -337,11 +431,22 @@ def test_keys_behind_global_transitions_are_listed_where_there_is_room() -> None
 
 def test_what_a_digression_in_another_region_left_open_is_told_of_once() -> None:
     states: dict[str, Any] = {
-        f"s{number}": {"purpose": f"Question {number}?", "transitions": [{"target_state": f"s{number + 1}"}]}
+        f"s{number}": {
+            "purpose": f"Question {number}?",
+            "transitions": [{"target_state": f"s{number + 1}"}],
+        }
         for number in range(40)
     }
-    aside = {"purpose": "Which firm?", "transitions": [{"target_state": name} for name in ("noted", "refused")]}
-    states |= {"s40": {}, "bill": aside, "noted": {"purpose": "Noted."}, "refused": {"purpose": "No bill."}}
+    aside = {
+        "purpose": "Which firm?",
+        "transitions": [{"target_state": name} for name in ("noted", "refused")],
+    }
+    states |= {
+        "s40": {},
+        "bill": aside,
+        "noted": {"purpose": "Noted."},
+        "refused": {"purpose": "No bill."},
+    }
     made = machine(states, global_transitions=[{"target_state": "bill", "return": True}])
     begun = talk(made, "m", reply("s1", "Question 1?"))
     left = say(made, begun.session, "m", reply("bill", "Which firm?"))
@@ -361,12 +466,19 @@ def test_a_deciding_state_shows_where_it_leads_on_to_where_the_whole_machine_is_
     states = {
         "a": {"purpose": "Ask A", "transitions": [{"target_state": "route"}]},
         "route": {"kind": "decide", "purpose": "Is it a member?", "transitions": branches},
-        **{name: {"purpose": f"Ask {name}", "transitions": [{"target_state": "end"}]} for name in ("b", "c")},
+        **{
+            name: {"purpose": f"Ask {name}", "transitions": [{"target_state": "end"}]}
+            for name in ("b", "c")
+        },
         "end": {"purpose": "Goodbye"},
     }
     system = talk(machine(states, whole=True), "m", reply("a")).requests[0].messages[0].content
     line = next(line for line in system.splitlines() if line.startswith('{"id":"route"'))
-    told = [{"to": "b", "if": "A member"}, {"to": "c", "conditions": [{"logic": {"has_context": "x"}}]}, {"to": "end"}]
+    told = [
+        {"to": "b", "if": "A member"},
+        {"to": "c", "conditions": [{"logic": {"has_context": "x"}}]},
+        {"to": "end"},
+    ]
     assert json.loads(line) == {"id": "route", "purpose": "Is it a member?", "leads_on_to": told}
     listed = talk(machine(states), "m", reply("a")).requests[0].messages[0].content
     assert "\nroute (leads on): Is it a member?\n" in listed
@@ -398,7 +510,11 @@ def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() 
 def test_instructions_of_several_states_stand_once_where_the_whole_machine_is_shown() -> None:
     style = "Ask politely, one thing at a time, and be patient with whoever does not know it."
     states = {
-        "a": {"purpose": "Ask A", "instructions": f"Be kind. {style}", "transitions": [{"target_state": "b"}]},
+        "a": {
+            "purpose": "Ask A",
+            "instructions": f"Be kind. {style}",
+            "transitions": [{"target_state": "b"}],
+        },
         "b": {"purpose": "Ask B", "instructions": style, "transitions": [{"target_state": "end"}]},
         "end": {"purpose": "Goodbye"},
     }
@@ -412,7 +528,9 @@ def test_instructions_of_several_states_stand_once_where_the_whole_machine_is_sh
     ]
 
 
-def test_a_state_with_fixed_words_shows_no_menu_of_digressions_alone_where_the_whole_machine_is_shown() -> None:
+def test_a_state_with_fixed_words_shows_no_menu_of_digressions_alone_where_the_whole_machine_is_shown() -> (
+    None
+):
     states = {
         "a": {"reply": "Agreed?", "transitions": [{"target_state": "end"}]},
         **{"help": {"purpose": "Answer"}, "end": {"purpose": "Goodbye"}},
@@ -429,11 +547,18 @@ def test_of_a_task_a_reply_is_told_its_purpose_and_not_how_it_is_done(whole: boo
     done = {"target_state": "end", "description": "The ticket is open"}
     states = {
         "a": {"purpose": "Ask A", "transitions": [{"target_state": "work"}]},
-        "work": {"kind": "task", "purpose": "Open a ticket", "instructions": "Call the desk.", "transitions": [done]},
+        "work": {
+            "kind": "task",
+            "purpose": "Open a ticket",
+            "instructions": "Call the desk.",
+            "transitions": [done],
+        },
         "end": {"purpose": "Goodbye"},
     }
     made = machine(states, whole=whole)
-    prompt = "".join(message.content for message in talk(made, "m", reply("a")).requests[0].messages)
+    prompt = "".join(
+        message.content for message in talk(made, "m", reply("a")).requests[0].messages
+    )
     assert "Open a ticket" in prompt
     assert not [word for word in ("Call the desk.", "The ticket is open") if word in prompt]
 
@@ -446,7 +571,9 @@ def test_of_a_task_a_reply_is_told_its_purpose_and_not_how_it_is_done(whole: boo
         ({"type": "object", "properties": {"city": {"type": "string"}}}, True),
     ],
 )
-def test_it_is_said_how_a_part_of_an_object_is_taken_back(schema: dict[str, Any], told: bool) -> None:
+def test_it_is_said_how_a_part_of_an_object_is_taken_back(
+    schema: dict[str, Any], told: bool
+) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {}}
     program = machine(states, context_schema={"properties": {"home": schema}})
     system = talk(program, "m", reply("a")).requests[0].messages[0].content

@@ -25,7 +25,11 @@ RICH = {
     "initial_state": "ask",
     "context_schema": {
         "properties": {
-            "time": {"type": "string", "pattern": "^[0-2][0-9]:[0-5][0-9]$", "description": "Time as HH:MM"},
+            "time": {
+                "type": "string",
+                "pattern": "^[0-2][0-9]:[0-5][0-9]$",
+                "description": "Time as HH:MM",
+            },
             "vip": {"type": "boolean", "x-source": "host"},
             "pin": {"type": "string", "x-secret": True},
         }
@@ -43,7 +47,9 @@ RICH = {
                     "target_state": "done",
                     "description": "Time known",
                     "priority": 5,
-                    "conditions": [{"description": "has a time", "requires_context_keys": ["time"]}],
+                    "conditions": [
+                        {"description": "has a time", "requires_context_keys": ["time"]}
+                    ],
                 },
                 {"target_state": "done", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}]},
             ],
@@ -71,12 +77,7 @@ def test_types_formats_and_descriptions_of_keys_are_passed_on_and_host_keys_are_
 def test_user_message_ends_with_the_input_and_has_no_empty_section() -> None:
     prompt = talk(program(RICH), "half seven", reply("ask")).prompt
     names = [section.name for section in sections(prompt)]
-    assert names == [
-        "current_state",
-        "now",
-        "transitions",
-        "user_input",
-    ]
+    assert names == ["current_state", "now", "transitions", "user_input"]
     assert prompt.startswith("<current_state>\n<id>ask</id>\n")
     assert '[{"user":"half seven"},{"system":"19:30?"}]' in prompt
     assert "<now>1970-01-01T00:33 (UTC)</now>" in prompt
@@ -88,11 +89,7 @@ def test_transitions_show_their_conditions_and_what_is_closed() -> None:
     prompt = talk(program(RICH), "m", reply("ask")).prompt
     items = json.loads(prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
     assert items == [
-        {
-            "to": "done",
-            "desc": "Time known",
-            "conditions": [{"keys": ["time"]}],
-        },
+        {"to": "done", "desc": "Time known", "conditions": [{"keys": ["time"]}]},
         {"to": "done", "open": False},
         {"to": "ask", "desc": "stay: the user asks or changes something, or something is missing"},
     ]
@@ -100,7 +97,12 @@ def test_transitions_show_their_conditions_and_what_is_closed() -> None:
 
 def states_shown(states: dict[str, Any], **options: Any) -> str:
     """What <states> says in the first state."""
-    system: str = talk(machine(states, **options), "m", reply(next(iter(states)))).requests[0].messages[0].content
+    system: str = (
+        talk(machine(states, **options), "m", reply(next(iter(states))))
+        .requests[0]
+        .messages[0]
+        .content
+    )
     return system.partition("<states>\n")[2].partition("\n</states>")[0]
 
 
@@ -113,7 +115,11 @@ def test_all_states_of_a_small_machine_stand_in_the_system_message() -> None:
 
 def test_the_answer_of_a_digression_is_not_shown_as_an_end() -> None:
     back = {"target_state": "hours", "description": "Asks for the hours", "return": True}
-    states = {"a": {"purpose": "Ask", "transitions": [{"target_state": "end"}, back]}, "hours": {}, "end": {}}
+    states = {
+        "a": {"purpose": "Ask", "transitions": [{"target_state": "end"}, back]},
+        "hours": {},
+        "end": {},
+    }
     assert states_shown(states) == "a: Ask.\nhours (then back to what was asked)\nend (final)"
     either = {**back, "return": False, "priority": 50}
     states["a"] = {"purpose": "Ask", "transitions": [{"target_state": "end"}, back, either]}
@@ -134,7 +140,9 @@ def test_conditions_are_shown_in_words_where_there_are_any() -> None:
 
 
 @pytest.mark.parametrize(("words", "told"), [({}, False), ({"reply": "See you."}, True)])
-def test_a_model_is_told_not_to_say_what_fixed_replies_add(words: dict[str, Any], told: bool) -> None:
+def test_a_model_is_told_not_to_say_what_fixed_replies_add(
+    words: dict[str, Any], told: bool
+) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": words}
     system = talk(machine(states), "m", reply("a")).requests[0].messages[0].content
     assert ('A state that "says" a text adds it after your message' in system) is told
@@ -152,10 +160,23 @@ _ASIDE = {"target_state": "c", "return": True}
         ({"a": {"transitions": [{"target_state": "b"}, _ASIDE]}}, False),
         ({"a": {"reply": "A?", "transitions": [{"target_state": "b"}, _ASIDE]}}, True),
     ],
-    ids=["nothing", "a deciding state", "an automatic move", "a digression", "a digression from fixed words"],
+    ids=[
+        "nothing",
+        "a deciding state",
+        "an automatic move",
+        "a digression",
+        "a digression from fixed words",
+    ],
 )
-def test_a_model_is_told_where_to_look_for_what_lies_behind(more: dict[str, Any], told: bool) -> None:
-    states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {"purpose": "B"}, "c": {"purpose": "C"}, **more}
+def test_a_model_is_told_where_to_look_for_what_lies_behind(
+    more: dict[str, Any], told: bool
+) -> None:
+    states = {
+        "a": {"transitions": [{"target_state": "b"}]},
+        "b": {"purpose": "B"},
+        "c": {"purpose": "C"},
+        **more,
+    }
     done = talk(machine(states), "m", reply("a"))
     assert ('(and "there" in its entry)' in done.requests[0].messages[0].content) is told
     assert ('"there"' in done.prompt) is told
@@ -167,7 +188,9 @@ def test_a_list_within_a_list_of_instructions_is_shown_as_one() -> None:
     spaced = "Say hello.\n        If it rains:\n          - Offer a lift.\n        Be brief."
     onward = {"transitions": [{"target_state": "b"}]}
     states = {"a": {"instructions": ["Rules:", *rules], **onward}, "b": {"instructions": spaced}}
-    listed = "a:\n  notes: Rules:\n  - If it rains:\n    - Offer a lift.\n      Say when.\n  - Be brief."
+    listed = (
+        "a:\n  notes: Rules:\n  - If it rains:\n    - Offer a lift.\n      Say when.\n  - Be brief."
+    )
     other = "b (final):\n  notes: Say hello.\n  If it rains:\n    - Offer a lift.\n  Be brief."
     assert states_shown(states) == f"{listed}\n{other}"
 
@@ -175,7 +198,9 @@ def test_a_list_within_a_list_of_instructions_is_shown_as_one() -> None:
 def test_a_list_of_instructions_begins_on_a_line_of_its_own() -> None:
     rules = ["- If it rains:", "  - Offer a lift.", "- Be brief."]
     asked = {"purpose": "Ask", "instructions": rules, "transitions": [{"target_state": "b"}]}
-    shown = states_shown({"a": asked, "b": {"purpose": "Thank", "instructions": ["Smile.", "- Be kind."]}})
+    shown = states_shown(
+        {"a": asked, "b": {"purpose": "Thank", "instructions": ["Smile.", "- Be kind."]}}
+    )
     assert shown == (
         "a: Ask.\n  notes: - If it rains:\n    - Offer a lift.\n  - Be brief.\n"
         "b (final): Thank.\n  notes: Smile.\n  - Be kind."
@@ -183,19 +208,36 @@ def test_a_list_of_instructions_begins_on_a_line_of_its_own() -> None:
 
 
 def test_a_heading_of_instructions_stands_on_a_line_of_its_own() -> None:
-    asked = {"purpose": "Ask", "instructions": "## Rules\n\nBe brief.", "transitions": [{"target_state": "b"}]}
-    assert states_shown({"a": asked, "b": {}}) == "a: Ask.\n  notes: ## Rules\n  Be brief.\nb (final)"
+    asked = {
+        "purpose": "Ask",
+        "instructions": "## Rules\n\nBe brief.",
+        "transitions": [{"target_state": "b"}],
+    }
+    assert (
+        states_shown({"a": asked, "b": {}}) == "a: Ask.\n  notes: ## Rules\n  Be brief.\nb (final)"
+    )
 
 
 def test_every_state_that_collects_says_so_in_the_same_way() -> None:
-    asked = {"purpose": "Where to?", "required_context_keys": ["to_city"], "transitions": [{"target_state": "b"}]}
+    asked = {
+        "purpose": "Where to?",
+        "required_context_keys": ["to_city"],
+        "transitions": [{"target_state": "b"}],
+    }
     described = {"a": {**asked, "description": "Collects the to city"}, "b": {}}
-    assert states_shown(described) == "a: Collects the to city. Where to?\n  collect: to_city\nb (final)"
+    assert (
+        states_shown(described)
+        == "a: Collects the to city. Where to?\n  collect: to_city\nb (final)"
+    )
     assert states_shown({"a": asked, "b": {}}) == "a: Where to?\n  collect: to_city\nb (final)"
 
 
 def test_a_line_has_the_full_stops_of_its_script() -> None:
-    asked = {"purpose": "お名前を聞く", "required_context_keys": ["name"], "transitions": [{"target_state": "b"}]}
+    asked = {
+        "purpose": "お名前を聞く",
+        "required_context_keys": ["name"],
+        "transitions": [{"target_state": "b"}],
+    }
     shown = states_shown({"a": asked, "b": {"purpose": "ลาก่อน"}})
     assert shown == "a: お名前を聞く。\n  collect: name\nb (final): ลาก่อน"
 
@@ -234,9 +276,15 @@ _TIMES = "予約について聞かれたら、" * 6 + "答える。"
         (f'Ask "How many?"\n{_OFFICE}', f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
     ],
 )  # fmt: skip
-def test_what_instructions_of_several_states_end_with_is_said_once(first: Any, second: Any, shared: str) -> None:
+def test_what_instructions_of_several_states_end_with_is_said_once(
+    first: Any, second: Any, shared: str
+) -> None:
     onward = {"transitions": [{"target_state": "c"}]}
-    states = {"a": {"instructions": first, **onward}, "b": {"instructions": second, **onward}, "c": {}}
+    states = {
+        "a": {"instructions": first, **onward},
+        "b": {"instructions": second, **onward},
+        "c": {},
+    }
     shown = states_shown(states)
     assert shown.endswith(f"c (final){shared}")
     assert shown.count(shared.partition(": ")[2]) == 1
@@ -247,7 +295,10 @@ def test_what_instructions_of_several_states_end_with_is_said_once(first: Any, s
     [
         ("Be kind. Go on.", "Be brief. Go on."),
         ("Say e.g. " + _OFFICE.lower(), "Ask e.g. " + _OFFICE.lower()),
-        (["Colours:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]], ["Cars:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]]),
+        (
+            ["Colours:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]],
+            ["Cars:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]],
+        ),
         (["Never say:", _OFFICE], ["Always say:", _OFFICE]),
         (["## Never say", "", _OFFICE], ["**Always say**", "", _OFFICE]),
         (f"Be kind. {_OFFICE}", f"Be brief. {_OFFICE} Then go on."),
@@ -260,26 +311,52 @@ def test_what_instructions_of_several_states_end_with_is_said_once(first: Any, s
         (f'Say "Welcome. {_OFFICE}"', f'Never say "Sorry. {_OFFICE}"'),
         (f"Frage: „Hallo. {_OFFICE}“", f"Sage nie: „Danke. {_OFFICE}“"),
         (f"「親切に。{_TIMES}」と言う。", f"「短く。{_TIMES}」と言う。"),
-        (["Write:", "```", "One.", _OFFICE, "```"], ["Never write:", "```", "Two.", _OFFICE, "```"]),
+        (
+            ["Write:", "```", "One.", _OFFICE, "```"],
+            ["Never write:", "```", "Two.", _OFFICE, "```"],
+        ),
     ],
     ids=[
-        "too short", "within a sentence", "a line of a list", "announced", "below a heading", "not at the end",
-        "after a title", "after an abbreviation", "after a number", "within a numbered line", "an indented line",
-        "a wrapped line", "within quotes", "within German quotes", "within Japanese quotes", "within a block",
+        "too short",
+        "within a sentence",
+        "a line of a list",
+        "announced",
+        "below a heading",
+        "not at the end",
+        "after a title",
+        "after an abbreviation",
+        "after a number",
+        "within a numbered line",
+        "an indented line",
+        "a wrapped line",
+        "within quotes",
+        "within German quotes",
+        "within Japanese quotes",
+        "within a block",
     ],
 )
-def test_what_could_mean_something_else_on_its_own_stays_with_each_state(first: Any, second: Any) -> None:
+def test_what_could_mean_something_else_on_its_own_stays_with_each_state(
+    first: Any, second: Any
+) -> None:
     onward = {"transitions": [{"target_state": "c"}]}
-    states = {"a": {"instructions": first, **onward}, "b": {"instructions": second, **onward}, "c": {}}
+    states = {
+        "a": {"instructions": first, **onward},
+        "b": {"instructions": second, **onward},
+        "c": {},
+    }
     assert "a, b: " not in states_shown(states)
 
 
-@pytest.mark.parametrize(("times", "shared"), [(1, f"\na, b, c: {_OFFICE}"), (2, "\na, b: Never promise")])
+@pytest.mark.parametrize(
+    ("times", "shared"), [(1, f"\na, b, c: {_OFFICE}"), (2, "\na, b: Never promise")]
+)
 def test_of_several_ends_the_one_that_saves_most_is_said_once(times: int, shared: str) -> None:
     more = "Never promise a day that nobody has confirmed. " * times + _OFFICE
     ends = {"a": f"Be kind. {more}", "b": f"Be brief. {more}", "c": f"Be calm. {_OFFICE}"}
     onward = {"transitions": [{"target_state": "d"}]}
-    assert shared in states_shown({**{name: {"instructions": text, **onward} for name, text in ends.items()}, "d": {}})
+    assert shared in states_shown(
+        {**{name: {"instructions": text, **onward} for name, text in ends.items()}, "d": {}}
+    )
 
 
 LONG = "word " * 40
@@ -311,7 +388,9 @@ LONG = "word " * 40
         ({"kind": "decide", "transitions": [{"target_state": "a"}]}, []),
     ],
 )  # fmt: skip
-def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], said: list[str]) -> None:
+def test_a_line_says_what_a_state_does_in_a_conversation(
+    state: dict[str, Any], said: list[str]
+) -> None:
     lines = states_shown(
         {"a": {"purpose": "Ask", "transitions": [{"target_state": "x"}]}, "x": state}
     ).splitlines()
@@ -319,10 +398,13 @@ def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], 
 
 
 def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the prompt shows of the transitions to `target` and of further ones, from far away in a large machine."""
+    """What the prompt shows of the transitions to `target` and of further ones, from far away in a
+    large machine.
+    """
     transitions = [{"target_state": "to", "description": "First"}, *more]
     between = {
-        f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]} for number in range(30)
+        f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]}
+        for number in range(30)
     }
     states = {"here": {"purpose": "Ask", "transitions": transitions}, **between, "to": target}
     done = talk(machine(states), "m", reply("here"))
@@ -340,14 +422,21 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
     [
         ({"purpose": "Learn the size", "required_context_keys": ["size"]}, "Learn the size."),
         (
-            {"purpose": "When?", "required_context_keys": ["date", "time"], "instructions": "Be brief"},
+            {
+                "purpose": "When?",
+                "required_context_keys": ["date", "time"],
+                "instructions": "Be brief",
+            },
             "When? (collect: date, time; notes: Be brief.)",
         ),
         (
             {"purpose": "Ask the date", "required_context_keys": ["date", "time"]},
             "Ask the date. (collect: date, time)",
         ),
-        ({"purpose": "Your phone number?", "required_context_keys": ["phone_number"]}, "Your phone number?"),
+        (
+            {"purpose": "Your phone number?", "required_context_keys": ["phone_number"]},
+            "Your phone number?",
+        ),
         ({"purpose": "Go on.", "reply": "Well, go on."}, {"says": "Well, go on."}),
         ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "says": "One."}),
         (
@@ -358,16 +447,27 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
         ({"description": "First", "reply": "One."}, {"says": "One."}),
     ],
 )
-def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:
+def test_what_lies_behind_a_transition_is_said_once_and_in_words(
+    target: dict[str, Any], there: Any
+) -> None:
     [item] = state_shown({**target, **LEAVES})
     assert item["there"] == there
 
 
-def test_an_end_of_instructions_that_the_state_left_has_too_is_not_said_behind_a_transition() -> None:
+def test_an_end_of_instructions_that_the_state_left_has_too_is_not_said_behind_a_transition() -> (
+    None
+):
     transitions = [{"target_state": "to"}, {"target_state": "other"}]
-    between = {f"s{number}": {"purpose": LONG, "transitions": [{"target_state": "to"}]} for number in range(30)}
+    between = {
+        f"s{number}": {"purpose": LONG, "transitions": [{"target_state": "to"}]}
+        for number in range(30)
+    }
     states = {
-        "here": {"purpose": "Ask", "instructions": f"Be kind. {_OFFICE}", "transitions": transitions},
+        "here": {
+            "purpose": "Ask",
+            "instructions": f"Be kind. {_OFFICE}",
+            "transitions": transitions,
+        },
         **between,
         "to": {"purpose": "How many?", "instructions": ["Say 10-15", "", _OFFICE], **LEAVES},
         "other": {"purpose": "Which?", "instructions": f"{_OFFICE} Be brief.", **LEAVES},
@@ -426,7 +526,11 @@ def test_escaped_json_holds_nothing_that_markup_or_transport_could_trip_over(tex
     assert json.loads(shown) == {"k": text}
 
 
-@given(st.lists(st.text() | st.text("<&\n\u2028\ud800a") | st.lists(st.text("a\n<")) | st.none(), min_size=1))
+@given(
+    st.lists(
+        st.text() | st.text("<&\n\u2028\ud800a") | st.lists(st.text("a\n<")) | st.none(), min_size=1
+    )
+)
 def test_values_escaped_together_are_each_as_it_is_escaped_alone(values: list[Any]) -> None:
     assert each_escaped(values) == [escaped(value) for value in values]
 
@@ -437,16 +541,26 @@ def test_reasoning_is_asked_for_only_if_the_definition_says_so(reasoning: str) -
     played = talk(made, "m", reply("hello"))
     asked = reasoning != "none"
     assert ('"reasoning"' in played.requests[0].messages[0].content) is asked
-    assert ('"reasoning"' in (played.requests[0].schema.text if played.requests[0].schema else "")) is asked
+    assert (
+        '"reasoning"' in (played.requests[0].schema.text if played.requests[0].schema else "")
+    ) is asked
 
 
 @pytest.mark.parametrize("reasoning", ["first", "last", "none"])
 @pytest.mark.parametrize("others", ["first", "last", "none"])
-def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, reasoning: str) -> None:
+def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(
+    others: str, reasoning: str
+) -> None:
     hello = {**GREETER["states"]["hello"], "model": {"reasoning": reasoning}}
-    made = program({**GREETER, "model": {"reasoning": others}, "states": {**GREETER["states"], "hello": hello}})
+    made = program(
+        {**GREETER, "model": {"reasoning": others}, "states": {**GREETER["states"], "hello": hello}}
+    )
     (request,) = talk(made, "m", reply("hello")).requests
-    form = request.messages[0].content.partition("Reply with one JSON object only: ")[2].splitlines()[0]
+    form = (
+        request.messages[0]
+        .content.partition("Reply with one JSON object only: ")[2]
+        .splitlines()[0]
+    )
     assert request.schema is not None
     assert re.findall(r'"(\w+)": ', form) == list(request.schema.schema["properties"])
 
@@ -459,7 +573,10 @@ GUEST = {"type": "object", "properties": {"called": {"type": "string"}, "age": {
     [
         ({"type": "string"}, ""),
         ({"type": ["object", "null"]}, ""),
-        ({"items": {"type": "integer"}}, '"+k": [items] adds items, and "-k" removes those that are named.'),
+        (
+            {"items": {"type": "integer"}},
+            '"+k": [items] adds items, and "-k" removes those that are named.',
+        ),
         (
             {"type": "array", "items": GUEST},
             '"+k": [items] adds items or replaces those with the same called, and "-k" removes those that are named by '
@@ -467,8 +584,12 @@ GUEST = {"type": "object", "properties": {"called": {"type": "string"}, "age": {
         ),
     ],
 )
-def test_a_machine_with_a_list_shows_how_it_is_changed_by_its_items(schema: dict[str, Any], told: str) -> None:
-    made = program(GREETER, context_schema={"properties": {"name": {"type": "string"}, "k": schema}})
+def test_a_machine_with_a_list_shows_how_it_is_changed_by_its_items(
+    schema: dict[str, Any], told: str
+) -> None:
+    made = program(
+        GREETER, context_schema={"properties": {"name": {"type": "string"}, "k": schema}}
+    )
     system = talk(made, "m", reply("hello")).requests[0].messages[0].content
     assert told in system
     assert ("Change a list by its items" in system) is bool(told)
@@ -502,7 +623,9 @@ def test_sections_have_sizes() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_a_key_takes_is_told_before_a_value_is_refused(schema: dict[str, Any], line: str) -> None:
+def test_what_a_key_takes_is_told_before_a_value_is_refused(
+    schema: dict[str, Any], line: str
+) -> None:
     assert key_line("n", schema) == line
 
 
@@ -522,10 +645,16 @@ def test_the_size_of_a_call_counts_its_tools_and_what_they_answered_so_far() -> 
 def test_tools_that_differ_in_their_parameters_alone_are_counted_each_as_it_is() -> None:
     """The schema of a tool may come from a server, and be another one after it was started anew."""
     few, many = (
-        ToolSpec(name="t", description="d", parameters={"type": "object", "properties": {name: {} for name in names}})
+        ToolSpec(
+            name="t",
+            description="d",
+            parameters={"type": "object", "properties": {name: {} for name in names}},
+        )
         for names in (("a",), map(str, range(20)))
     )
-    counted = [call_sizes(LLMRequest(messages=(), tools=(spec,)))["tools"] for spec in (few, many, few)]
+    counted = [
+        call_sizes(LLMRequest(messages=(), tools=(spec,)))["tools"] for spec in (few, many, few)
+    ]
     assert counted == [estimate(escaped(to_openai(spec))) for spec in (few, many, few)]
     assert counted[0] < counted[1]
 

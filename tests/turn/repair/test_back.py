@@ -36,7 +36,10 @@ def trip(*more: str, **changes: Any) -> Any:
             "transitions": [{"target_state": "sort", "conditions": needs("city", "street")}],
         },
         "sort": {"kind": "decide", "transitions": [{"target_state": "confirm"}]},
-        "confirm": {"purpose": "Is that right?", "transitions": [{"target_state": "done", "description": "A yes"}]},
+        "confirm": {
+            "purpose": "Is that right?",
+            "transitions": [{"target_state": "done", "description": "A yes"}],
+        },
         "help": {"purpose": "Which help?", "transitions": [{"target_state": "told"}]},
         "told": {},
         "done": {},
@@ -44,7 +47,11 @@ def trip(*more: str, **changes: Any) -> Any:
     }
     aside = {"target_state": "help", "description": "Asks for help", "return": True}
     return machine(
-        states, context_schema={"properties": KEYS}, patterns=["back", *more], global_transitions=[aside], **changes
+        states,
+        context_schema={"properties": KEYS},
+        patterns=["back", *more],
+        global_transitions=[aside],
+        **changes,
     )
 
 
@@ -95,7 +102,10 @@ def test_the_answer_can_be_given_anew_and_the_way_goes_on() -> None:
 
 def test_before_the_first_question_there_is_none() -> None:
     done = told(trip(), BACK)
-    assert (done.session.state, done.text) == ("who", "I cannot go further back.\n\nWhat is your name?")
+    assert (done.session.state, done.text) == (
+        "who",
+        "I cannot go further back.\n\nWhat is your name?",
+    )
 
 
 def test_what_worked_or_waited_is_not_gone_back_over() -> None:
@@ -110,7 +120,11 @@ def test_what_worked_or_waited_is_not_gone_back_over() -> None:
 
 def test_in_a_digression_it_ends_the_digression() -> None:
     done = told(trip(), NAME, reply("help", "Which?"), BACK)
-    assert (done.session.state, done.session.stack, done.session.context) == ("where", (), {"name": "Ada"})
+    assert (done.session.state, done.session.stack, done.session.context) == (
+        "where",
+        (),
+        {"name": "Ada"},
+    )
     assert done.text.endswith("Where do you live?")
 
 
@@ -121,7 +135,11 @@ def test_a_skipped_question_is_asked_again() -> None:
             "required_context_keys": ["city"],
             "transitions": [{"target_state": "confirm", "description": "On"}],
         },
-        "confirm": {"purpose": "A note?", "required_context_keys": ["note"], "transitions": [{"target_state": "done"}]},
+        "confirm": {
+            "purpose": "A note?",
+            "required_context_keys": ["note"],
+            "transitions": [{"target_state": "done"}],
+        },
     }
     made = trip("skip", states=states)
     skipped = told(made, NAME, reply("skip", "Fine."))
@@ -133,7 +151,8 @@ def test_a_skipped_question_is_asked_again() -> None:
 def test_what_is_made_of_the_answer_is_cleared_with_it() -> None:
     made = trip()
     session = play(
-        begin(made, start(made, context={"price": 5}).session, UserMessage(text="x", time=1.0)), [NAME]
+        begin(made, start(made, context={"price": 5}).session, UserMessage(text="x", time=1.0)),
+        [NAME],
     ).session
     session = said(made, session, CITY).session
     done = said(made, session, BACK)
@@ -141,6 +160,12 @@ def test_what_is_made_of_the_answer_is_cleared_with_it() -> None:
 
 
 def test_a_state_of_its_own_takes_its_place() -> None:
-    states = {"back": {"purpose": "Start page", "reply": "Start page.", "transitions": [{"target_state": "who"}]}}
+    states = {
+        "back": {
+            "purpose": "Start page",
+            "reply": "Start page.",
+            "transitions": [{"target_state": "who"}],
+        }
+    }
     done = told(trip(states=states), NAME, reply("back", "Back."))
     assert (done.session.state, done.session.context) == ("back", {"name": "Ada"})

@@ -1,4 +1,6 @@
-"""Nothing is agreed to by a repair pattern: every pattern at every confirmation of every shipped definition."""
+"""Nothing is agreed to by a repair pattern: every pattern at every confirmation of every shipped
+definition.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ PROMISE = "Of course, that is done!"
 @cache
 def program(name: str) -> CompiledMachine:
     definition = load(FOLDER / f"{name}.json").model_dump(exclude_unset=True)
-    return machine(**{key: value for key, value in definition.items() if key != "patterns"}, patterns=list(PATTERNS))
+    return machine(
+        **{key: value for key, value in definition.items() if key != "patterns"},
+        patterns=list(PATTERNS),
+    )
 
 
 def confirmations() -> Iterator[tuple[str, str]]:
@@ -53,7 +58,9 @@ def confirmations() -> Iterator[tuple[str, str]]:
         if any(state.kind in ("subflow", "task") for state in definition.states.values()):
             continue
         for state in program(path.stem).states.values():
-            if state.kind == "converse" and (not state.collects or _waits_for_yes(program(path.stem), state)):
+            if state.kind == "converse" and (
+                not state.collects or _waits_for_yes(program(path.stem), state)
+            ):
                 yield path.stem, state.id
 
 
@@ -76,7 +83,9 @@ def test_the_confirmations_that_are_tried_can_be_agreed_to(name: str, state: str
     assert (name, state) in CONFIRMATIONS
     session = at(name, state)
     moves = program(name).states[state].own
-    assert any(verdict(move, session.data()).holds for move in moves if move.guards or len(moves) == 1)
+    assert any(
+        verdict(move, session.data()).holds for move in moves if move.guards or len(moves) == 1
+    )
 
 
 @pytest.mark.parametrize("pattern", named(PATTERNS))
@@ -100,7 +109,9 @@ def test_no_pattern_agrees_to_anything(name: str, state: str, pattern: str) -> N
         assert done.session.skipped == ()
 
 
-@pytest.mark.parametrize("pattern", ["correct", "digress", "clarify", "repeat", "skip", "cannot_handle", "back"])
+@pytest.mark.parametrize(
+    "pattern", ["correct", "digress", "clarify", "repeat", "skip", "cannot_handle", "back"]
+)
 @pytest.mark.parametrize("asks", ["method", "invoice"])
 @pytest.mark.parametrize(
     ("name", "calls", "known"),

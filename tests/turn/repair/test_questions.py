@@ -44,7 +44,13 @@ def test_what_is_told_is_left_where_the_questions_go(said: str, told: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "asking"),
-    [("Who?", True), ("誰ですか\uff1f", True), ("ما اسمك؟", True), ("Tell me.", False), ("", False)],
+    [
+        ("Who?", True),
+        ("誰ですか\uff1f", True),
+        ("ما اسمك؟", True),
+        ("Tell me.", False),
+        ("", False),
+    ],
 )
 def test_a_question_mark_of_any_script_asks(text: str, asking: bool) -> None:
     assert asks(text) is asking

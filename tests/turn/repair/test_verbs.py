@@ -1,4 +1,6 @@
-"""Repair patterns: what each does when a model names it, and what happens without a model naming it."""
+"""Repair patterns: what each does when a model names it, and what happens without a model naming
+it.
+"""
 
 from __future__ import annotations
 
@@ -76,13 +78,21 @@ def at(state: str, program: CompiledMachine = FORM, **context: Any) -> Session:
 
 def test_cancel_says_goodbye_and_ends_the_conversation() -> None:
     done = say(FORM, at("mail"), "stop it", reply("cancel", "I stopped. Bye."))
-    assert (done.session.ended, done.session.outcome, done.text) == (True, "cancelled", "I stopped. Bye.")
+    assert (done.session.ended, done.session.outcome, done.text) == (
+        True,
+        "cancelled",
+        "I stopped. Bye.",
+    )
     assert (done.session.state, done.usage.calls) == ("mail", 1)
-    assert say(FORM, at("mail"), "stop", reply("cancel", "")).text == "All right, I have stopped here."
+    assert (
+        say(FORM, at("mail"), "stop", reply("cancel", "")).text == "All right, I have stopped here."
+    )
 
 
 def test_cancel_goes_to_a_state_cancelled_where_there_is_one() -> None:
-    program = machine({**STATES, "cancelled": {"reply": "Nothing was ordered."}}, patterns=["cancel"])
+    program = machine(
+        {**STATES, "cancelled": {"reply": "Nothing was ordered."}}, patterns=["cancel"]
+    )
     done = say(program, at("mail", program), "stop", reply("cancel", "As you wish."))
     assert (done.session.state, done.session.outcome) == ("cancelled", "cancelled")
     assert done.text == "As you wish.\n\nNothing was ordered."
@@ -95,7 +105,11 @@ def test_cancel_in_a_digression_ends_the_digression() -> None:
     )
     begun = say(program, at("mail", program), "?", reply("help", "What about?")).session
     done = say(program, begun, "forget it", reply("cancel", "Fine."))
-    assert (done.session.state, done.session.ended, done.text) == ("mail", False, "Fine.\n\nWhat now?")
+    assert (done.session.state, done.session.ended, done.text) == (
+        "mail",
+        False,
+        "Fine.\n\nWhat now?",
+    )
 
 
 SUB: dict[str, Any] = {
@@ -121,8 +135,15 @@ def booking(*transitions: dict[str, Any], **keys: Any) -> CompiledMachine:
             },
             "booked": {"reply": "Booked."},
             "go": {"kind": "decide", "transitions": [{"target_state": "charge"}]},
-            "charge": {"kind": "task", "purpose": "Charge", "transitions": [{"target_state": "booked"}]},
-            "sorry": {"reply": "No booking then. What else?", "transitions": [{"target_state": "booked"}]},
+            "charge": {
+                "kind": "task",
+                "purpose": "Charge",
+                "transitions": [{"target_state": "booked"}],
+            },
+            "sorry": {
+                "reply": "No booking then. What else?",
+                "transitions": [{"target_state": "booked"}],
+            },
         },
         "patterns": ALL,
         **keys,
@@ -150,7 +171,11 @@ def booking(*transitions: dict[str, Any], **keys: Any) -> CompiledMachine:
         ),
         ([{"target_state": "booked", "conditions": needs("day")}], "menu", "What can I do?"),
         ([{"target_state": "booked", "conditions": needs("_turn")}], "menu", "What can I do?"),
-        ([{"target_state": "booked", "on": "ok"}, {"target_state": "go"}], "menu", "What can I do?"),
+        (
+            [{"target_state": "booked", "on": "ok"}, {"target_state": "go"}],
+            "menu",
+            "What can I do?",
+        ),
         ([{"target_state": "booked"}], "menu", "What can I do?"),
     ],
 )
@@ -185,9 +210,15 @@ def test_handover_ends_with_an_outcome_that_a_host_can_see() -> None:
 
 def test_restart_goes_back_to_the_beginning_and_keeps_what_the_host_gave() -> None:
     begun = at("name", tier="gold")
-    half = say(FORM, begun, "Ada", reply("mail", "Your address?", name="Ada", _extra={"x": 1})).session
+    half = say(
+        FORM, begun, "Ada", reply("mail", "Your address?", name="Ada", _extra={"x": 1})
+    ).session
     done = say(FORM, half, "again", reply("restart", "From the start: your name?"))
-    assert (done.session.state, done.session.context, done.session.ended) == ("name", {"tier": "gold"}, False)
+    assert (done.session.state, done.session.context, done.session.ended) == (
+        "name",
+        {"tier": "gold"},
+        False,
+    )
     assert (done.text, done.usage.calls) == ("From the start: your name?", 1)
     assert done.session.window == (("again", "From the start: your name?"),)
     silent = say(FORM, half, "again", reply("restart", ""))
@@ -240,7 +271,9 @@ def test_clarify_explains_and_stays() -> None:
         ("", "Let us go on.\n\nWhat now?"),
     ],
 )
-def test_a_digression_is_answered_and_the_open_question_asked_again(message: str, text: str) -> None:
+def test_a_digression_is_answered_and_the_open_question_asked_again(
+    message: str, text: str
+) -> None:
     done = say(FORM, at("mail"), "how is the weather?", reply("digress", message))
     assert (done.session.state, done.text, done.usage.calls) == ("mail", text, 1)
     assert say(FORM, at("phone"), "?", reply("digress", "Sunny.")).text == "Sunny.\n\nWhich number?"
@@ -270,7 +303,10 @@ def test_skip_goes_the_one_way_that_is_open_without_the_answer() -> None:
     ],
 )
 def test_who_skips_a_question_is_asked_the_next_one(message: str, text: str) -> None:
-    states = {**STATES, "phone": {**STATES["phone"], "reply": None, "purpose": "What is your number?"}}
+    states = {
+        **STATES,
+        "phone": {**STATES["phone"], "reply": None, "purpose": "What is your number?"},
+    }
     program = machine(states, context_schema=SCHEMA, patterns=ALL)
     done = say(program, at("mail", program), "skip", reply("skip", message))
     assert (done.session.state, done.text, done.usage.calls) == ("phone", text, 1)
@@ -278,7 +314,11 @@ def test_who_skips_a_question_is_asked_the_next_one(message: str, text: str) -> 
 
 def test_a_question_without_a_question_mark_is_asked_once_after_a_skip_without_words() -> None:
     states = {
-        "borda": {"purpose": "Borda?", "required_context_keys": ["borda"], "transitions": [{"target_state": "suco"}]},
+        "borda": {
+            "purpose": "Borda?",
+            "required_context_keys": ["borda"],
+            "transitions": [{"target_state": "suco"}],
+        },
         "suco": {
             "purpose": "Oferecer suco de maçã",
             "required_context_keys": ["suco"],
@@ -335,9 +375,15 @@ def test_leaving_out_is_not_saying_what_a_transition_waits_for() -> None:
     }  # fmt: skip
     program = machine(states, patterns=["skip"])
     done = say(program, at("ask", program), "skip", reply("skip", "Booked!"))
-    assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nWhat now?")
+    assert (done.session.state, done.text) == (
+        "ask",
+        "I am sorry, I cannot go on without that.\n\nWhat now?",
+    )
     done = say(program, at("ask_all", program), "skip", reply("skip", "Booked!"))
-    assert (done.session.state, done.text) == ("ask_all", "I am sorry, I cannot go on without that.\n\nWhat now?")
+    assert (done.session.state, done.text) == (
+        "ask_all",
+        "I am sorry, I cannot go on without that.\n\nWhat now?",
+    )
 
 
 def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:
@@ -376,13 +422,25 @@ FREE: dict[str, Any] = {"kind": "decide", "transitions": [{"target_state": "done
     ],
 )  # fmt: skip
 def test_an_answer_left_out_is_no_yes(way: dict[str, Any], states: dict[str, Any]) -> None:
-    ask = {"purpose": "Shall I save it, and with which note?", "required_context_keys": ["note"], "transitions": [way]}
+    ask = {
+        "purpose": "Shall I save it, and with which note?",
+        "required_context_keys": ["note"],
+        "transitions": [way],
+    }
     keys = {"note": {"type": "string"}, "sure": {"type": "boolean"}}
     program = machine({"ask": ask, **states, "done": {"reply": "Saved."}}, context_schema={"properties": keys},
                       patterns=["skip"])  # fmt: skip
-    done = say(program, start(program, state="ask").session, "I'd rather not", reply("skip", "It is saved!"))
+    done = say(
+        program,
+        start(program, state="ask").session,
+        "I'd rather not",
+        reply("skip", "It is saved!"),
+    )
     assert (done.session.state, done.session.skipped) == ("ask", ())
-    assert done.text == "I am sorry, I cannot go on without that.\n\nShall I save it, and with which note?"
+    assert (
+        done.text
+        == "I am sorry, I cannot go on without that.\n\nShall I save it, and with which note?"
+    )
 
 
 # -- not understood
@@ -408,7 +466,10 @@ def test_without_handover_the_third_miss_is_an_apology() -> None:
     session = at("mail", program)
     for _ in range(3):
         done = say(
-            program, session, "xyzzy", reply("cannot_handle", "I cannot do that. What is your address?")
+            program,
+            session,
+            "xyzzy",
+            reply("cannot_handle", "I cannot do that. What is your address?"),
         )
         session = done.session
     assert (session.outcome, done.text) == ("given_up", "I am sorry, I cannot help you with this.")
@@ -417,21 +478,38 @@ def test_without_handover_the_third_miss_is_an_apology() -> None:
 @pytest.mark.parametrize(
     ("state", "words", "text"),
     [
-        ({"reply": "May I book it?"}, "I am not sure what you mean.", "I am not sure what you mean.\n\nMay I book it?"),
+        (
+            {"reply": "May I book it?"},
+            "I am not sure what you mean.",
+            "I am not sure what you mean.\n\nMay I book it?",
+        ),
         ({"purpose": "May I book it?"}, "I am not sure.", "I am not sure.\n\nMay I book it?"),
-        ({"purpose": "May I book it?"}, "Shall I book it, yes or no?", "Shall I book it, yes or no?"),
+        (
+            {"purpose": "May I book it?"},
+            "Shall I book it, yes or no?",
+            "Shall I book it, yes or no?",
+        ),
         ({"reply": "May I book it?"}, "", "Sorry, I did not get that.\n\nMay I book it?"),
     ],
 )
-def test_a_first_miss_asks_again_where_its_words_do_not(state: dict[str, str], words: str, text: str) -> None:
+def test_a_first_miss_asks_again_where_its_words_do_not(
+    state: dict[str, str], words: str, text: str
+) -> None:
     states = {"ask": {**state, "transitions": [{"target_state": "end"}]}, "end": {}}
     program = machine(states, patterns=["cannot_handle"])
     assert talk(program, "asdf", reply("cannot_handle", words)).text == text
 
 
-@pytest.mark.parametrize(("own", "told"), [({}, "the user wants a person"), ({"description": "Is angry"}, "Is angry")])
-def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(own: dict[str, str], told: str) -> None:
-    states = {"ask": {"transitions": [{"target_state": "handover"}]}, "handover": {"purpose": "A colleague.", **own}}
+@pytest.mark.parametrize(
+    ("own", "told"), [({}, "the user wants a person"), ({"description": "Is angry"}, "Is angry")]
+)
+def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(
+    own: dict[str, str], told: str
+) -> None:
+    states = {
+        "ask": {"transitions": [{"target_state": "handover"}]},
+        "handover": {"purpose": "A colleague.", **own},
+    }
     states["start"] = {"purpose": "How are you?", "transitions": [{"target_state": "ask"}]}
     prompt = talk(machine(states, "start", patterns=["handover"]), "m", reply("start")).prompt
     assert f'{{"to":"handover","desc":"{told}"}}' in prompt
@@ -441,7 +519,10 @@ def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(own: dict[str,
 def test_an_own_state_for_a_person_ends_the_conversation_out_of_digressions_too(depth: int) -> None:
     states = {
         "ask": {"purpose": "Which size?", "transitions": [{"target_state": "end"}]},
-        **{name: {"purpose": f"Ask {name}", "transitions": [{"target_state": "end"}]} for name in ("bill", "spa")},
+        **{
+            name: {"purpose": f"Ask {name}", "transitions": [{"target_state": "end"}]}
+            for name in ("bill", "spa")
+        },
         "handover": {"purpose": "A colleague calls you."},
         "end": {},
     }
@@ -452,7 +533,11 @@ def test_an_own_state_for_a_person_ends_the_conversation_out_of_digressions_too(
         done = say(made, done.session, "m", reply(name, "Well?"))
     done = say(made, done.session, "a person!", reply("handover", "A colleague calls you."))
     assert '"to":"handover","desc":"the user wants a person"}' in done.prompt
-    assert (done.session.state, done.session.outcome, done.session.stack) == ("handover", "handover", ())
+    assert (done.session.state, done.session.outcome, done.session.stack) == (
+        "handover",
+        "handover",
+        (),
+    )
     assert (done.text, done.usage.calls) == ("A colleague calls you.", 1)
 
 
@@ -486,7 +571,11 @@ def due(program: CompiledMachine, session: Session, time: float) -> Played:
 def test_silence_reminds_and_closes_at_last() -> None:
     session = at("mail")
     now = session.time
-    assert due_rows(session) == ((now + 1800, "expire"), (now + 300, "remind"), (now + 900, "remind"))
+    assert due_rows(session) == (
+        (now + 1800, "expire"),
+        (now + 300, "remind"),
+        (now + 900, "remind"),
+    )
     first = due(FORM, session, now + 301)
     assert first.text == "Are you still there?\n\nWhat now?"
     assert due_rows(first.session) == ((now + 1800, "expire"), (now + 900, "remind"))
@@ -497,7 +586,9 @@ def test_silence_reminds_and_closes_at_last() -> None:
 
 def test_a_reply_cannot_name_the_silence() -> None:
     played = say(FORM, at("mail"), "eh", reply("silence", "Hush."), reply("mail", "Your address?"))
-    assert [(event.target, event.by) for event in played.of(ev.MoveRefused)] == [("silence", "unknown")]
+    assert [(event.target, event.by) for event in played.of(ev.MoveRefused)] == [
+        ("silence", "unknown")
+    ]
     assert played.text == "Your address?"
 
 
@@ -511,7 +602,13 @@ def test_a_message_ends_the_silence() -> None:
 def test_a_state_of_the_definition_says_when_to_remind() -> None:
     states = {
         **STATES,
-        "silence": {"kind": "wait", "reply": "Hello?", "remind": [5], "timeout": 9, "on_timeout": "gone"},
+        "silence": {
+            "kind": "wait",
+            "reply": "Hello?",
+            "remind": [5],
+            "timeout": 9,
+            "on_timeout": "gone",
+        },
         "gone": {"reply": "Bye then."},
     }
     program = machine(states, patterns=["silence"])
@@ -531,7 +628,11 @@ def test_silence_goes_on_in_a_state_that_does_not_end() -> None:
     program = machine(states, patterns=["silence"])
     session = at("mail", program)
     there = due(program, session, session.time + 10)
-    assert (there.text, there.session.state, there.session.ended) == ("Would you like a list?", "offer", False)
+    assert (there.text, there.session.state, there.session.ended) == (
+        "Would you like a list?",
+        "offer",
+        False,
+    )
     assert due_rows(there.session) == ((session.time + 19, "expire"),)
 
 
@@ -565,7 +666,9 @@ TRAVEL = machine(TRIP, patterns=ALL)
 def travelled(program: CompiledMachine = TRAVEL) -> Session:
     done = talk(program, "business", reply("route", "Which firm?", kind="business"))
     done = say(program, done.session, "Acme", reply("city", "Which city?", firm="Acme"))
-    return say(program, done.session, "Rome", reply("sure", "Business, Acme, Rome?", city="Rome")).session
+    return say(
+        program, done.session, "Rome", reply("sure", "Business, Acme, Rome?", city="Rome")
+    ).session
 
 
 @pytest.mark.parametrize("target", ["correct", "sure", "end"])
@@ -586,23 +689,39 @@ def test_a_correction_goes_back_to_where_the_way_is_decided_again(target: str) -
     [
         ("correct", "Private, then. Private, Acme, Rome?", "Private, then.\n\nWhen were you born?"),
         ("sure", "Private, then. Is that all?", "Private, then.\n\nWhen were you born?"),
-        ("correct", "Private. And when were you born?", "Private. And when were you born?\n\nWhen were you born?"),
+        (
+            "correct",
+            "Private. And when were you born?",
+            "Private. And when were you born?\n\nWhen were you born?",
+        ),
         ("correct", "", "When were you born?"),
     ],
 )
 def test_where_a_correction_leads_elsewhere_the_question_before_is_not_asked_again(
     target: str, message: str, text: str
 ) -> None:
-    assert say(TRAVEL, travelled(), "no, private", reply(target, message, kind="private")).text == text
+    assert (
+        say(TRAVEL, travelled(), "no, private", reply(target, message, kind="private")).text == text
+    )
 
 
 def test_where_a_correction_leads_to_a_state_without_fixed_words_its_question_is_asked() -> None:
     states = {**TRIP, "birth": {**TRIP["birth"], "reply": None, "purpose": "When were you born?"}}
     program = machine(states, patterns=ALL)
     begun = travelled(program)
-    done = say(program, begun, "no, private", reply("correct", "Private. Business, Acme, Rome?", kind="private"))
+    done = say(
+        program,
+        begun,
+        "no, private",
+        reply("correct", "Private. Business, Acme, Rome?", kind="private"),
+    )
     assert done.text == "Private.\n\nWhen were you born?"
-    foreseen = say(program, begun, "no, private", reply("correct", "Private. When is your birthday?", kind="private"))
+    foreseen = say(
+        program,
+        begun,
+        "no, private",
+        reply("correct", "Private. When is your birthday?", kind="private"),
+    )
     assert foreseen.text == "Private. When is your birthday?"
 
 
@@ -630,9 +749,14 @@ def test_after_a_correction_questions_that_were_answered_are_not_asked_again() -
     done = talk(program, "yes", reply("number", "How many?", smoker=True))
     done = say(program, done.session, "ten", reply("nuts", "Nuts?", number=10))
     done = say(program, done.session, "yes", reply("born", "Born when?", nuts=True))
-    done = say(program, done.session, "I do not smoke", reply("correct", "I see. Born when?", smoker=False))
+    done = say(
+        program, done.session, "I do not smoke", reply("correct", "I see. Born when?", smoker=False)
+    )
     assert [event.state for event in done.of(ev.StateEntered)] == ["smoker", "nuts", "born"]
-    assert (done.session.context, done.text) == ({"smoker": False, "nuts": True}, "I see. Born when?")
+    assert (done.session.context, done.text) == (
+        {"smoker": False, "nuts": True},
+        "I see. Born when?",
+    )
 
 
 def test_an_answer_that_does_not_fit_a_corrected_one_is_asked_for_again_and_no_other() -> None:
@@ -677,7 +801,9 @@ def test_a_veto_holds_for_a_way_that_is_taken_again() -> None:
     done = say(program, done.session, "yes", reply("born", "Born when?", nuts=True))
     again = reply("correct", "I see.", smoker=False)
     assert say(program, done.session, "I do not smoke", again).session.state == "born"
-    assert say(program, done.session, "I do not smoke", again, handler=forbid).session.state == "nuts"
+    assert (
+        say(program, done.session, "I do not smoke", again, handler=forbid).session.state == "nuts"
+    )
 
 
 @pytest.mark.parametrize(
@@ -689,7 +815,9 @@ def test_a_veto_holds_for_a_way_that_is_taken_again() -> None:
         ("digress", "", "Let us go on.\n\nPlease go on."),
     ],
 )
-def test_a_pattern_whose_message_answers_the_open_question_goes_on(pattern: str, message: str, text: str) -> None:
+def test_a_pattern_whose_message_answers_the_open_question_goes_on(
+    pattern: str, message: str, text: str
+) -> None:
     begun = talk(FORM, "Ada", reply("mail", "What is your address?", name="Ada"))
     values = {"mail": "b@b", **({"name": "Bob"} if pattern == "correct" else {})}
     done = say(FORM, begun.session, "Bob, b@b", reply(pattern, message, **values))
@@ -703,8 +831,18 @@ def test_an_answer_beside_a_refused_correction_goes_on_without_words_that_announ
         "day": {"purpose": "On which day?", "required_context_keys": ["day"],
                 "transitions": [{"target_state": "check", "conditions": needs("day")}]},
     }, context_schema={"properties": {**SCHEMA["properties"], "day": {}}}, patterns=["correct"])  # fmt: skip
-    begun = say(program, start(program, state="name").session, "Ada", reply("day", "When?", name="Ada", phone="123"))
-    done = say(program, begun.session, "1234567, Friday", reply("correct", "Done!", phone="1234567", day="Fri"))
+    begun = say(
+        program,
+        start(program, state="name").session,
+        "Ada",
+        reply("day", "When?", name="Ada", phone="123"),
+    )
+    done = say(
+        program,
+        begun.session,
+        "1234567, Friday",
+        reply("correct", "Done!", phone="1234567", day="Fri"),
+    )
     assert done.session.state == "check"
     assert done.text.startswith("That does not fit (telephone number)")
     assert done.text.endswith("Ada, 123. Right?")
@@ -732,7 +870,10 @@ CONFIRMED: dict[str, Any] = {
         "required_context_keys": ["name"],
         "transitions": [{"target_state": "check", "conditions": needs("name")}],
     },
-    "check": {"reply": "{{ name }}, {{ phone }}. Right?", "transitions": [{"target_state": "done"}]},
+    "check": {
+        "reply": "{{ name }}, {{ phone }}. Right?",
+        "transitions": [{"target_state": "done"}],
+    },
     "done": {"reply": "Written down: {{ phone }}."},
     "cancelled": {"reply": "As you wish."},
 }
@@ -751,8 +892,15 @@ def test_nothing_is_confirmed_with_the_old_answer_where_the_new_one_was_refused(
     target: str, phone: str, state: str, text: str
 ) -> None:
     ways = [{"target_state": "cancelled", "description": "The user wants to stop"}]
-    program = machine(CONFIRMED, context_schema=SCHEMA, patterns=["correct"], global_transitions=ways)
-    begun = say(program, start(program, state="name").session, "Ada, 123", reply("check", "", name="Ada", phone="123"))
+    program = machine(
+        CONFIRMED, context_schema=SCHEMA, patterns=["correct"], global_transitions=ways
+    )
+    begun = say(
+        program,
+        start(program, state="name").session,
+        "Ada, 123",
+        reply("check", "", name="Ada", phone="123"),
+    )
     done = say(program, begun.session, f"Yes, but {phone}", reply(target, "Done!", phone=phone))
     assert (done.session.state, done.text, done.usage.calls) == (state, text, 1)
     assert bool(done.of(ev.MoveRefused)) is (state == "check")
@@ -775,13 +923,22 @@ TOO_LONG = 'That does not fit (telephone number): "1234567" is longer than 5 cha
 
 
 @pytest.mark.parametrize("states", REST)
-def test_a_refused_change_goes_nowhere_that_a_move_comes_to_rest_without_the_user(states: dict[str, Any]) -> None:
+def test_a_refused_change_goes_nowhere_that_a_move_comes_to_rest_without_the_user(
+    states: dict[str, Any],
+) -> None:
     check = {**CONFIRMED["check"], "transitions": [{"target_state": "go"}]}
     form = {"name": "form", "initial_state": "name", "states": {**CONFIRMED, "check": check, **states},
             "context_schema": SCHEMA, "patterns": ["correct"]}  # fmt: skip
     program = nested(form, pay=PAYING)
-    begun = say(program, start(program, state="name").session, "Ada, 123", reply("check", "", name="Ada", phone="123"))
-    done = say(program, begun.session, "Yes, but 1234567", reply("go", "1234567 it is.", phone="1234567"))
+    begun = say(
+        program,
+        start(program, state="name").session,
+        "Ada, 123",
+        reply("check", "", name="Ada", phone="123"),
+    )
+    done = say(
+        program, begun.session, "Yes, but 1234567", reply("go", "1234567 it is.", phone="1234567")
+    )
     assert (done.session.state, done.session.flow, done.session.pause) == ("check", "", None)
     assert done.text == f"{TOO_LONG}\n\nAda, 123. Right?"
     assert [event.target for event in done.of(ev.MoveRefused)] == ["go"]
@@ -791,9 +948,21 @@ def test_a_refused_change_goes_nowhere_that_a_move_comes_to_rest_without_the_use
 def test_a_refused_change_is_told_where_the_user_is_asked_next(target: str) -> None:
     more = {"purpose": "Anything else?", "transitions": [{"target_state": "done"}]}
     check = {"purpose": "Right?", "transitions": [{"target_state": "more"}]}
-    program = machine({**CONFIRMED, "check": check, "more": more}, context_schema=SCHEMA, patterns=["correct"])
-    begun = say(program, start(program, state="name").session, "x", reply("check", "Right?", name="Ada", phone="123"))
-    done = say(program, begun.session, "Yes, but 1234567", reply(target, "1234567 it is. More?", phone="1234567"))
+    program = machine(
+        {**CONFIRMED, "check": check, "more": more}, context_schema=SCHEMA, patterns=["correct"]
+    )
+    begun = say(
+        program,
+        start(program, state="name").session,
+        "x",
+        reply("check", "Right?", name="Ada", phone="123"),
+    )
+    done = say(
+        program,
+        begun.session,
+        "Yes, but 1234567",
+        reply(target, "1234567 it is. More?", phone="1234567"),
+    )
     question = {"check": "Right?", "more": "Anything else?"}[target]
     assert done.session.state == target
     assert done.text == f"{TOO_LONG}\n\n{question}"
@@ -801,12 +970,21 @@ def test_a_refused_change_is_told_where_the_user_is_asked_next(target: str) -> N
 
 def test_a_first_answer_that_was_refused_keeps_nobody_from_the_end() -> None:
     program = machine(CONFIRMED, context_schema=SCHEMA, patterns=["correct"])
-    begun = say(program, start(program, state="name").session, "Ada", reply("check", "", name="Ada"))
-    assert say(program, begun.session, "Yes, 1234567", reply("done", "", phone="1234567")).session.state == "done"
+    begun = say(
+        program, start(program, state="name").session, "Ada", reply("check", "", name="Ada")
+    )
+    assert (
+        say(
+            program, begun.session, "Yes, 1234567", reply("done", "", phone="1234567")
+        ).session.state
+        == "done"
+    )
 
 
 def test_a_correction_that_decides_nothing_otherwise_stays() -> None:
-    done = say(TRAVEL, travelled(), "in Milan", reply("correct", "Milan. All right now?", city="Milan"))
+    done = say(
+        TRAVEL, travelled(), "in Milan", reply("correct", "Milan. All right now?", city="Milan")
+    )
     assert (done.session.state, done.session.context["city"]) == ("sure", "Milan")
     assert done.text == "Milan. All right now?"
     assert done.of(ev.Corrected) == [ev.Corrected(keys=("city",), named=True)]
@@ -816,16 +994,24 @@ def test_a_correction_that_decides_nothing_otherwise_stays() -> None:
 
 @pytest.mark.parametrize(
     ("message", "text"),
-    [("Bob, then.", "Bob, then.\n\nWhat is your address?"), ("Bob. Your address?", "Bob. Your address?")],
+    [
+        ("Bob, then.", "Bob, then.\n\nWhat is your address?"),
+        ("Bob. Your address?", "Bob. Your address?"),
+    ],
 )
-def test_after_a_correction_that_decides_nothing_the_open_question_is_asked_again(message: str, text: str) -> None:
+def test_after_a_correction_that_decides_nothing_the_open_question_is_asked_again(
+    message: str, text: str
+) -> None:
     begun = talk(FORM, "Ada", reply("mail", "What is your address?", name="Ada"))
     done = say(FORM, begun.session, "Bob, I mean", reply("correct", message, name="Bob"))
     assert (done.session.state, done.text) == ("mail", text)
 
 
 def test_a_refused_type_is_told_in_the_words_of_its_key() -> None:
-    keys = {**SCHEMA["properties"], "at": {"type": "string", "title": "time", "description": "24-hour clock, HH:MM"}}
+    keys = {
+        **SCHEMA["properties"],
+        "at": {"type": "string", "title": "time", "description": "24-hour clock, HH:MM"},
+    }
     program = machine(STATES, context_schema={"properties": keys}, patterns=ALL)
     session = at("check", program, name="Ada", mail="a@b", at="15:00")
     done = say(program, session, "half past four", reply("correct", "Half past four.", at=[16, 30]))
@@ -892,9 +1078,20 @@ def test_a_value_that_is_taken_back_leads_back_to_its_question() -> None:
 
 
 def test_a_refused_value_is_complained_of_without_english_words_where_those_are_foreign() -> None:
-    keys = {"nr": {"type": "string", "pattern": "^[0-9]{8}$", "title": "Kundennummer", "description": "Acht Ziffern"}}
+    keys = {
+        "nr": {
+            "type": "string",
+            "pattern": "^[0-9]{8}$",
+            "title": "Kundennummer",
+            "description": "Acht Ziffern",
+        }
+    }
     states = {
-        "ask": {"reply": "Für wen?", "required_context_keys": ["nr"], "transitions": [{"target_state": "end"}]},
+        "ask": {
+            "reply": "Für wen?",
+            "required_context_keys": ["nr"],
+            "transitions": [{"target_state": "end"}],
+        },
         "end": {},
     }
     made = machine(states, language="de", context_schema={"properties": keys})
@@ -903,7 +1100,14 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
 
 
 def test_a_refused_value_is_told_by_the_words_of_its_key_where_english_is_foreign() -> None:
-    keys = {"people": {"type": "integer", "minimum": 1, "title": "人数", "description": "1名から8名まで"}}
+    keys = {
+        "people": {
+            "type": "integer",
+            "minimum": 1,
+            "title": "人数",
+            "description": "1名から8名まで",
+        }
+    }
     states = {
         "ask": {
             "purpose": "何名様ですか？",
@@ -925,7 +1129,9 @@ def test_a_refused_value_is_told_by_the_words_of_its_key_where_english_is_foreig
         ({"title": "ห้องพัก", "description": "ห้องพัก 1 ถึง 5 ห้อง"}, "✗ ห้องพัก 1 ถึง 5 ห้อง"),
     ],
 )
-def test_a_refused_value_is_named_once_and_in_the_users_script(schema: dict[str, str], told: str) -> None:
+def test_a_refused_value_is_named_once_and_in_the_users_script(
+    schema: dict[str, str], told: str
+) -> None:
     keys = {"room_count": {"type": "integer", "minimum": 1, **schema}}
     state = {"required_context_keys": ["room_count"], "transitions": [{"target_state": "end"}]}
     states = {"ask": {"reply": "กี่ห้องคะ", **state}, "end": {}}
@@ -936,7 +1142,13 @@ def test_a_refused_value_is_named_once_and_in_the_users_script(schema: dict[str,
 
 def test_a_refused_item_is_told_to_the_user_without_its_place() -> None:
     keys = {"towns": {"type": "array", "items": {"enum": ["Rome", "Oslo"]}}}
-    states = {"ask": {"reply": "Which of the towns do you want?", "transitions": [{"target_state": "end"}]}, "end": {}}
+    states = {
+        "ask": {
+            "reply": "Which of the towns do you want?",
+            "transitions": [{"target_state": "end"}],
+        },
+        "end": {},
+    }
     made = machine(states, context_schema={"properties": keys})
     done = talk(made, "x", reply("ask", "Well.", towns=["Rome", "Bonn"]))
     said = 'That does not fit (towns): "Bonn" is not one of "Rome" or "Oslo".'
@@ -959,7 +1171,10 @@ def test_parts_that_are_asked_for_have_their_own_names() -> None:
 
 
 def test_giving_up_says_the_apology_of_the_definition() -> None:
-    states = {"ask": {"purpose": "何名様ですか？", "transitions": [{"target_state": "end"}]}, "end": {}}
+    states = {
+        "ask": {"purpose": "何名様ですか？", "transitions": [{"target_state": "end"}]},
+        "end": {},
+    }
     made = machine(states, patterns=["cannot_handle"], model={"on_failure": "申し訳ございません。"})
     step = talk(made, "あ", reply("cannot_handle", "もう一度お願いします。"))
     step = say(made, step.session, "あ", reply("cannot_handle", "もう一度お願いします。"))
@@ -996,7 +1211,11 @@ def test_what_is_asked_again_after_misses_is_no_question_of_the_state_before() -
     }
     program = machine(states, patterns=["cannot_handle", "clarify"])
     done = talk(program, "what?", reply("clarify", "Your telephone."))
-    for target, words in (("day", "Please name a day."), ("cannot_handle", "Sorry."), ("cannot_handle", "Sorry.")):
+    for target, words in (
+        ("day", "Please name a day."),
+        ("cannot_handle", "Sorry."),
+        ("cannot_handle", "Sorry."),
+    ):
         done = say(program, done.session, "…", reply(target, words))
     assert "What is your number?" not in done.text
     assert done.text.endswith("Please go on.")  # a purpose that does not ask may be an instruction
@@ -1004,7 +1223,10 @@ def test_what_is_asked_again_after_misses_is_no_question_of_the_state_before() -
 
 def test_what_is_repeated_after_misses_that_led_on_is_what_was_said_there() -> None:
     states: dict[str, Any] = {
-        "phone": {"purpose": "x", "transitions": [{"target_state": "cannot_handle"}, {"target_state": "end"}]},
+        "phone": {
+            "purpose": "x",
+            "transitions": [{"target_state": "cannot_handle"}, {"target_state": "end"}],
+        },
         "cannot_handle": {"purpose": "y", "transitions": [{"target_state": "end"}]},
         "end": {},
     }
@@ -1025,10 +1247,15 @@ def test_what_is_repeated_after_misses_that_led_on_is_what_was_said_there() -> N
         ([reply("restart", ""), reply("skip", "")], "ما اسمك؟"),
         ([reply("cannot_handle", "")], "ما رقمك؟"),
         ([reply("cannot_handle", ""), reply("cannot_handle", "")], "• الرقم معروف\n\nما رقمك؟"),
-        ([reply("cannot_handle", ""), reply("cannot_handle", "لا أفهم.")], "لا أفهم.\n\n• الرقم معروف\n\nما رقمك؟"),
+        (
+            [reply("cannot_handle", ""), reply("cannot_handle", "لا أفهم.")],
+            "لا أفهم.\n\n• الرقم معروف\n\nما رقمك؟",
+        ),
     ],
 )
-def test_a_pattern_without_words_says_nothing_in_english_where_that_is_foreign(replies: list[Any], text: str) -> None:
+def test_a_pattern_without_words_says_nothing_in_english_where_that_is_foreign(
+    replies: list[Any], text: str
+) -> None:
     states = {
         "name": {
             "purpose": "ما اسمك؟",
@@ -1038,12 +1265,19 @@ def test_a_pattern_without_words_says_nothing_in_english_where_that_is_foreign(r
         "number": {
             "purpose": "ما رقمك؟",
             "required_context_keys": ["number"],
-            "transitions": [{"target_state": "end", "description": "الرقم معروف", "conditions": needs("name")}],
+            "transitions": [
+                {"target_state": "end", "description": "الرقم معروف", "conditions": needs("name")}
+            ],
         },
         "end": {},
     }
     names = ["correct", "digress", "skip", "restart", "cannot_handle", "silence"]
-    made = machine(states, language="ar", patterns=names, context_schema={"properties": {"name": {}, "number": {}}})
+    made = machine(
+        states,
+        language="ar",
+        patterns=names,
+        context_schema={"properties": {"name": {}, "number": {}}},
+    )
     done = talk(made, "أدا", reply("number", "ما رقمك؟", name="أدا"))
     for item in replies:
         done = say(made, done.session, "هه", item)
@@ -1055,7 +1289,9 @@ def test_a_refused_value_is_asked_for_again_with_the_reason() -> None:
     assert done.text == (
         'Thank you.\n\nThat does not fit (telephone number): "0123456" is longer than 5 characters.\n\nWhich number?'
     )
-    lost = say(FORM, at("mail"), "x", reply("check", "Ok", mail="x"), reply("check", "Ok", mail="x"))
+    lost = say(
+        FORM, at("mail"), "x", reply("check", "Ok", mail="x"), reply("check", "Ok", mail="x")
+    )
     assert lost.text.startswith('That does not fit (mail): "x" does not match')
 
 
@@ -1078,9 +1314,16 @@ def test_a_state_of_that_name_is_used_instead() -> None:
     }
     program = machine(states, patterns=ALL)
     done = say(program, at("mail", program), "stop", reply("cancel", "Well."))
-    assert (done.session.state, done.session.ended, done.text) == ("cancel", False, "Well.\n\nReally stop?")
+    assert (done.session.state, done.session.ended, done.text) == (
+        "cancel",
+        False,
+        "Well.\n\nReally stop?",
+    )
     done = say(program, at("mail", program), "?", reply("clarify", "Look."))
-    assert (done.session.state, done.text) == ("mail", "Look.\n\nIt is written on the card.\n\nWhat now?")
+    assert (done.session.state, done.text) == (
+        "mail",
+        "Look.\n\nIt is written on the card.\n\nWhat now?",
+    )
     done = say(program, at("mail", program), "?", reply("handover", "One moment."))
     assert (done.session.state, done.session.pause is not None) == ("handover", True)
 
@@ -1090,10 +1333,18 @@ def test_a_conditional_way_there_does_not_take_the_pattern_away() -> None:
         "look": {
             "purpose": "What does the light show?",
             "transitions": [
-                {"target_state": "handover", "auto": True, "conditions": [{"logic": {"==": [{"var": "light"}, "red"]}}]}
+                {
+                    "target_state": "handover",
+                    "auto": True,
+                    "conditions": [{"logic": {"==": [{"var": "light"}, "red"]}}],
+                }
             ],
         },
-        "handover": {"kind": "wait", "reply": "Somebody comes.", "transitions": [{"target_state": "look"}]},
+        "handover": {
+            "kind": "wait",
+            "reply": "Somebody comes.",
+            "transitions": [{"target_state": "look"}],
+        },
     }
     program = machine(states, patterns=["handover"])
     done = talk(program, "a person, please", reply("handover", ""))
@@ -1102,7 +1353,9 @@ def test_a_conditional_way_there_does_not_take_the_pattern_away() -> None:
 
 
 def test_an_own_final_state_ends_with_the_patterns_outcome() -> None:
-    program = machine({**STATES, "handover": {"reply": "Somebody calls you."}}, patterns=["handover"])
+    program = machine(
+        {**STATES, "handover": {"reply": "Somebody calls you."}}, patterns=["handover"]
+    )
     done = say(program, at("mail", program), "a person", reply("handover", ""))
     assert (done.session.outcome, done.text) == ("handover", "Somebody calls you.")
 
@@ -1125,7 +1378,9 @@ def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
     assert "\ncancel: the user wants to stop this\n" in system
     assert "only if not, you may name one of <open_patterns> that fits." in system
     assert "clarify, repeat, skip, back, restart, handover, cannot_handle</open_patterns>" in user
-    off = say(machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?"))
+    off = say(
+        machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?")
+    )
     assert off.of(ev.MoveRefused)[0].by == "unknown"
 
 
@@ -1138,7 +1393,9 @@ def test_a_pattern_in_other_letters_is_that_pattern(target: str) -> None:
 
 
 def test_a_target_that_a_state_and_a_pattern_are_in_other_letters_is_refused() -> None:
-    made = machine({"a": {"transitions": [{"target_state": "Cancel"}]}, "Cancel": {}}, patterns=["cancel"])
+    made = machine(
+        {"a": {"transitions": [{"target_state": "Cancel"}]}, "Cancel": {}}, patterns=["cancel"]
+    )
     done = say(made, at("a", made), "No", reply("CANCEL", "?"), reply("Cancel", "Bye"))
     assert (done.session.state, done.usage.calls) == ("Cancel", 2)
 
@@ -1148,7 +1405,9 @@ def test_all_patterns_together_take_few_tokens_and_fewer_that_change() -> None:
     (system, user), (plain_system, plain_user) = (
         [
             estimate(message.content)
-            for message in say(program, at("mail", program), "x", reply("mail")).requests[0].messages
+            for message in say(program, at("mail", program), "x", reply("mail"))
+            .requests[0]
+            .messages
         ]
         for program in (FORM, plain)
     )
@@ -1180,7 +1439,11 @@ def test_patterns_that_only_the_subflow_has_work_there(pattern: str) -> None:
         "initial_state": "menu",
         "states": {
             "menu": {"reply": "What can I do?", "transitions": [{"target_state": "book"}]},
-            "book": {"kind": "subflow", "flow": "sub", "transitions": [{"target_state": "menu", "on": "default"}]},
+            "book": {
+                "kind": "subflow",
+                "flow": "sub",
+                "transitions": [{"target_state": "menu", "on": "default"}],
+            },
         },
     }
     program = nested(document, sub={**SUB, "patterns": ALL})
@@ -1201,7 +1464,9 @@ def test_what_is_taken_back_is_asked_for_where_it_was() -> None:
     program = machine(states, patterns=["correct"])
     done = talk(program, "2000", reply("sum", "Which sum?", income=2000))
     assert done.session.state == "sum"
-    done = say(program, done.session, "no, forget that", reply("correct", "Forgotten.", _clear=["income"]))
+    done = say(
+        program, done.session, "no, forget that", reply("correct", "Forgotten.", _clear=["income"])
+    )
     assert (done.session.state, done.text) == ("income", "Forgotten.\n\nWhich income?")
 
 
@@ -1209,18 +1474,30 @@ def test_a_pattern_that_does_not_fit_is_told_in_the_words_of_its_key() -> None:
     schema = {"properties": {**SCHEMA["properties"], "mail": {"type": "string", "pattern": "@",
               "title": "e-mail", "description": "An address with an @"}}}  # fmt: skip
     program = machine(STATES, context_schema=schema, patterns=ALL)
-    done = say(program, at("check", program, mail="a@b"), "no, x", reply("correct", "Changed!", mail="x"))
+    done = say(
+        program, at("check", program, mail="a@b"), "no, x", reply("correct", "Changed!", mail="x")
+    )
     assert done.text == "That does not fit (e-mail): An address with an @.\n\nWhat now?"
 
 
-def test_a_way_of_more_states_than_auto_steps_is_passed_again_after_an_early_answer_was_changed() -> None:
+def test_a_way_of_more_states_than_auto_steps_is_passed_again_after_an_early_answer_was_changed() -> (
+    None
+):
     def asks(key: str, target: str) -> dict[str, Any]:
-        return {"purpose": f"Your {key}?", "required_context_keys": [key], "transitions": [{"target_state": target}]}
+        return {
+            "purpose": f"Your {key}?",
+            "required_context_keys": [key],
+            "transitions": [{"target_state": target}],
+        }
 
     to = {f"q{number}": f"q{number + 1}" for number in range(40)}
     states: dict[str, Any] = {name: asks(name, target) for name, target in to.items()}
     old = {"target_state": "q0", "conditions": [{"logic": {"==": [{"var": "kind"}, "old"]}}]}
-    states |= {"kind": asks("kind", "route"), "q40": asks("q40", "done"), "done": {"purpose": "Goodbye."}}
+    states |= {
+        "kind": asks("kind", "route"),
+        "q40": asks("q40", "done"),
+        "done": {"purpose": "Goodbye."},
+    }
     states["route"] = {"kind": "decide", "transitions": [old, {"target_state": "q1"}]}
     long_way = machine(states, initial_state="kind", patterns=["correct"])
     done = talk(long_way, "old", reply("route", "Your q0?", kind="old"))

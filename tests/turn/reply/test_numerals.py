@@ -18,11 +18,16 @@ from machines import machine, reply, say, start, talk
         ('{"a": 0, "b": 0.5, "c": 10, "d": -05}', '{"a": 0, "b": 0.5, "c": 10, "d": -05}'),
         ('{"a": "x: 0501, y"}', '{"a": "x: 0501, y"}'),
         (r'{"a": "x\": 0501, y", "b": 02}', r'{"a": "x\": 0501, y", "b": "02"}'),
-        ('{"a": 01, "message": "it: 0501, ok", "b": 02}', '{"a": "01", "message": "it: 0501, ok", "b": 02}'),
+        (
+            '{"a": 01, "message": "it: 0501, ok", "b": 02}',
+            '{"a": "01", "message": "it: 0501, ok", "b": 02}',
+        ),
         ('{"a": 0501', '{"a": 0501'),
     ],
 )
-def test_only_digits_before_the_words_and_outside_of_texts_are_put_in_quotes(text: str, found: str) -> None:
+def test_only_digits_before_the_words_and_outside_of_texts_are_put_in_quotes(
+    text: str, found: str
+) -> None:
     assert quoted(text) == found
 
 
@@ -31,7 +36,9 @@ KEYS: dict[str, Any] = {"properties": {"phone": {"type": "string"}, "month": {"t
 
 @pytest.mark.parametrize("schema", [KEYS, None])
 @pytest.mark.parametrize("phone", ["0501234567", "+491701234567"])
-def test_a_number_without_quotes_loses_no_zero_and_no_plus(schema: dict[str, Any] | None, phone: str) -> None:
+def test_a_number_without_quotes_loses_no_zero_and_no_plus(
+    schema: dict[str, Any] | None, phone: str
+) -> None:
     states = {
         "ask": {"required_context_keys": ["phone"], "transitions": [{"target_state": "end"}]},
         "end": {},
@@ -43,7 +50,10 @@ def test_a_number_without_quotes_loses_no_zero_and_no_plus(schema: dict[str, Any
 
 
 def test_zeros_before_a_number_that_is_wanted_are_left_out() -> None:
-    states = {"ask": {"required_context_keys": ["month"], "transitions": [{"target_state": "end"}]}, "end": {}}
+    states = {
+        "ask": {"required_context_keys": ["month"], "transitions": [{"target_state": "end"}]},
+        "end": {},
+    }
     program = machine(states, context_schema=KEYS)
     sent = '{"transition": {"target_state": "end", "context_update": {"month": 07}}, "message": "July."}'
     assert say(program, start(program).session, "July", sent).session.context == {"month": 7}
@@ -51,5 +61,7 @@ def test_zeros_before_a_number_that_is_wanted_are_left_out() -> None:
 
 
 def test_words_that_need_repair_stay_as_they_are() -> None:
-    sent = '{"transition": {"target_state": "a", "context_update": {}}, "message": "call: 0501, now",}'
+    sent = (
+        '{"transition": {"target_state": "a", "context_update": {}}, "message": "call: 0501, now",}'
+    )
     assert parse(sent).message == "call: 0501, now"

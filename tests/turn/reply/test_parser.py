@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from llm_fsm.errors import ReplyError
 from llm_fsm.turn.reply.parser import Reply, parse, parse_words
 
-GOOD = '{"transition":{"target_state":"bye","context_update":{"name":"Ada"}},"message":"Hi \\"x\\""}'
+GOOD = (
+    '{"transition":{"target_state":"bye","context_update":{"name":"Ada"}},"message":"Hi \\"x\\""}'
+)
 READ = Reply(target="bye", update={"name": "Ada"}, message='Hi "x"')
 
 
@@ -89,7 +91,14 @@ def test_mending_the_words_of_a_reply_changes_none_of_its_values(rest: str, mess
         '{"target_state":"a","context_update":{"n":1},"message":"Hi"}',
         'Here it is: ```json\n{"target_state":"a","context_update":{"n":1},"message":"Hi"}\n```',
     ],
-    ids=["in-the-transition", "and-unclosed", "and-cut-off", "and-empty-outside", "on-one-level", "and-in-a-fence"],
+    ids=[
+        "in-the-transition",
+        "and-unclosed",
+        "and-cut-off",
+        "and-empty-outside",
+        "on-one-level",
+        "and-in-a-fence",
+    ],
 )
 def test_words_and_moves_on_the_wrong_level_count(text: str) -> None:
     assert parse(text) == Reply("a", {"n": 1}, "Hi")
@@ -126,7 +135,15 @@ CALL = '{"name": "reply", "arguments": %s}'
         f'Here: {{"response": {GOOD}}}',
         f'{{"type": "object", "properties": {GOOD}, "required": ["transition"]}}',
     ],
-    ids=["call", "its-arguments-as-text", "in-tags", "in-a-list", "in-full", "named", "as-a-schema"],
+    ids=[
+        "call",
+        "its-arguments-as-text",
+        "in-tags",
+        "in-a-list",
+        "in-full",
+        "named",
+        "as-a-schema",
+    ],
 )
 def test_a_reply_that_another_object_holds_counts(text: str) -> None:
     assert parse(text) == READ
@@ -140,7 +157,10 @@ def test_a_reply_that_another_object_holds_counts(text: str) -> None:
         (f'{{"message": "Hi", "before": {GOOD}}}', "no-target"),
         (f"{CALL % GOOD} or {CALL % GOOD.replace('bye', 'stay')}", "several-objects"),
         (f'{{"a": {{"b": {{"c": {{"d": {GOOD}}}}}}}}}', "no-target"),
-        ('{"type": "object", "properties": {"transition": {"properties": {"target_state": {}}}}}', "no-target"),
+        (
+            '{"type": "object", "properties": {"transition": {"properties": {"target_state": {}}}}}',
+            "no-target",
+        ),
         ('{"Transition": {"target_state": "bye"}, "Message": "Hi"}', "no-target"),
     ],
     ids=["two", "beside-words", "two-calls", "too-deep", "a-schema", "a-move-alone"],
@@ -165,19 +185,33 @@ MOVE = '{"target_state": "bye", "context_update": {"name": "Ada"}}'
         f'{{"transition": {MOVE}}}, "message": "Hi"}}',
         json.dumps({"transition": MOVE[:-1] + ', "message": "Hi"}'}),
     ],
-    ids=["text-move", "text-update", "pairs", "update-beside", "message-first", "brace-too-many", "words-in-text-move"],
+    ids=[
+        "text-move",
+        "text-update",
+        "pairs",
+        "update-beside",
+        "message-first",
+        "brace-too-many",
+        "words-in-text-move",
+    ],
 )
 def test_parts_of_a_reply_in_another_form_count(text: str) -> None:
     assert parse(text) == Reply(target="bye", update={"name": "Ada"}, message="Hi")
 
 
-@pytest.mark.parametrize("target", ["\u2068who\u2069\u200f", "\u061cwho", "\u3000who\xa0", "who\u2003"])
+@pytest.mark.parametrize(
+    "target", ["\u2068who\u2069\u200f", "\u061cwho", "\u3000who\xa0", "who\u2003"]
+)
 def test_marks_of_direction_and_blanks_around_a_target_are_not_part_of_it(target: str) -> None:
-    assert parse(f'{{"transition": {{"target_state": "{target}"}}, "message": "من؟"}}').target == "who"
+    assert (
+        parse(f'{{"transition": {{"target_state": "{target}"}}, "message": "من؟"}}').target == "who"
+    )
 
 
 def test_an_update_after_the_words_is_named_and_does_not_count() -> None:
-    found = parse('{"transition": {"target_state": "a"}, "message": "m", "context_update": {"x": 1}}')
+    found = parse(
+        '{"transition": {"target_state": "a"}, "message": "m", "context_update": {"x": 1}}'
+    )
     assert (found.update, found.update_fault) == ({}, "context_update must stand in transition")
 
 
@@ -246,7 +280,10 @@ def test_everything_else_is_one_named_fault(text: str, fault: str) -> None:
 
 
 def test_equal_duplicates_are_no_fault() -> None:
-    assert parse('{"transition": {"target_state": "a", "target_state": "a"}, "message": "m"}').target == "a"
+    assert (
+        parse('{"transition": {"target_state": "a", "target_state": "a"}, "message": "m"}').target
+        == "a"
+    )
 
 
 @pytest.mark.parametrize("message", ["null", "7", "[]", '{"a": 1}', '"  "'])
@@ -306,19 +343,27 @@ def test_a_reply_within_the_message_that_holds_no_words_leaves_none(message: str
 def test_halves_of_a_character_that_came_apart_are_put_together() -> None:
     message = "\\ud83d\ude00 \ud83d\ude00"
     head = '{"transition":{"target_state":"a","context_update":{"who":"\ud83d\ude00"}}'
-    assert parse(f'{head},"message":"{message}"}}') == Reply(target="a", update={"who": "😀"}, message="😀 😀")
+    assert parse(f'{head},"message":"{message}"}}') == Reply(
+        target="a", update={"who": "😀"}, message="😀 😀"
+    )
 
 
 @pytest.mark.parametrize("half", [r"\ud83d", "\ud83d", r"\uDE00"])
 def test_half_a_character_without_its_other_half_is_replaced_in_every_text(half: str) -> None:
     move = '{"target_state":"a@","context_update":{"k@":["v@",{"x@":"@"}]}}'
     found = parse(f'{{"reasoning":"r@","transition":{move},"message":"m@ b"}}'.replace("@", half))
-    assert found == Reply("a\ufffd", {"k\ufffd": ["v\ufffd", {"x\ufffd": "\ufffd"}]}, "m\ufffd b", "r\ufffd")
+    assert found == Reply(
+        "a\ufffd", {"k\ufffd": ["v\ufffd", {"x\ufffd": "\ufffd"}]}, "m\ufffd b", "r\ufffd"
+    )
 
 
-@pytest.mark.parametrize("before", ["<think>hm</think>", "So: ", "<think>a</think>\n<think>{}</think>"])
+@pytest.mark.parametrize(
+    "before", ["<think>hm</think>", "So: ", "<think>a</think>\n<think>{}</think>"]
+)
 def test_a_reply_on_one_level_is_read_as_it_stands_whatever_is_before_it(before: str) -> None:
-    found = parse(before + r'{"target_state":"a","context_update":{"x":"\\ e"},"message":"„3 \u20ac“ \\ end"}')
+    found = parse(
+        before + r'{"target_state":"a","context_update":{"x":"\\ e"},"message":"„3 \u20ac“ \\ end"}'
+    )
     assert found == Reply(target="a", update={"x": "\\ e"}, message="„3 €“ \\ end")
 
 
@@ -376,5 +421,7 @@ def test_any_damage_to_a_reply_is_a_reply_or_a_fault(data: st.DataObject) -> Non
     ],
 )  # fmt: skip
 def test_a_list_of_updates_is_read_as_the_object(listed: object, update: object) -> None:
-    found = parse(json.dumps({"transition": {"target_state": "a", "context_update": listed}, "message": "m"}))
+    found = parse(
+        json.dumps({"transition": {"target_state": "a", "context_update": listed}, "message": "m"})
+    )
     assert (dict(found.update), found.update_fault) == (update, None)

@@ -57,7 +57,9 @@ def replies(draw: st.DrawFn) -> str:
     document["message"] = draw(TEXTS)
     if draw(st.booleans()):
         document["after"] = draw(VALUES)
-    text = json.dumps(document, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
+    text = json.dumps(
+        document, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1]))
+    )
     return draw(st.sampled_from(WRAPS)).format(text)
 
 
@@ -72,7 +74,9 @@ def heard(text: str, sizes: random.Random | int) -> tuple[ReplyReader, list[str]
 
 
 @given(replies(), st.randoms(use_true_random=False))
-def test_any_cut_gives_the_words_of_the_reply_and_its_move(text: str, chance: random.Random) -> None:
+def test_any_cut_gives_the_words_of_the_reply_and_its_move(
+    text: str, chance: random.Random
+) -> None:
     reader, words = heard(text, chance)
     whole = parse(text)
     assert words[-1] == ("" if NESTED.match(whole.message) else whole.message)
@@ -136,10 +140,15 @@ def test_words_that_begin_with_code_or_a_bracket_are_words(words: str) -> None:
 
 
 def test_a_thought_of_any_length_that_the_prompt_began_is_gone_past() -> None:
-    text = "They gave a name, so " * 500 + '</think>{"transition":{"target_state":"a"},"message":"Hi"}'
+    text = (
+        "They gave a name, so " * 500 + '</think>{"transition":{"target_state":"a"},"message":"Hi"}'
+    )
     for size in (7, 100_000):
         reader, words = heard(text, size)
-        assert (words[-1], reader.head) == ("Hi", '{"transition":{"target_state":"a"},"message":""}')
+        assert (words[-1], reader.head) == (
+            "Hi",
+            '{"transition":{"target_state":"a"},"message":""}',
+        )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +186,9 @@ def test_words_stop_at_an_escape_that_is_none() -> None:
     [
         '{"reasoning":"' + "so " * 200_000 + '","transition":{"target_state":"a"},"message":"Hi"}',
         "<think>" + "so " * 200_000 + '</think>{"transition":{"target_state":"a"},"message":"Hi"}',
-        '{"transition":{"target_state":"a","context_update":{"x":"' + "so " * 200_000 + '"}},"message":"Hi"}',
+        '{"transition":{"target_state":"a","context_update":{"x":"'
+        + "so " * 200_000
+        + '"}},"message":"Hi"}',
         '{"transition":{"target_state":"a"},"message":"' + "so " * 200_000 + '"}',
     ],
     ids=["reasoning", "thought", "value", "words"],
@@ -209,7 +220,9 @@ def test_a_model_that_repeats_itself_without_end_holds_nothing_up(text: str, siz
 
 def test_a_list_of_updates_is_complete_before_the_first_word() -> None:
     listed = [{"key": "guests", "value": 4}, {"key": "_clear", "value": "phone"}]
-    text = json.dumps({"transition": {"target_state": "a", "context_update": listed}, "message": "Four."})
+    text = json.dumps(
+        {"transition": {"target_state": "a", "context_update": listed}, "message": "Four."}
+    )
     reader, said = ReplyReader(), ""
     for letter in text:
         words = reader.feed(letter)
@@ -220,7 +233,11 @@ def test_a_list_of_updates_is_complete_before_the_first_word() -> None:
     assert parse(reader.head).update == {"guests": 4, "_clear": ["phone"]}
 
 
-FLAT = {"context_update": {"x": 'a"}', "y": [1, "]"]}, "target_state": "a", "message": "Hello, you."}
+FLAT = {
+    "context_update": {"x": 'a"}', "y": [1, "]"]},
+    "target_state": "a",
+    "message": "Hello, you.",
+}
 
 
 @pytest.mark.parametrize("order", [list(FLAT), ["target_state", "context_update", "message"]])

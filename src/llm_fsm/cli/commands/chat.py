@@ -37,7 +37,15 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import check_follows, data_folder, identified, latest, new_id, open_holding, unknown
+from llm_fsm.cli.stores import (
+    check_follows,
+    data_folder,
+    identified,
+    latest,
+    new_id,
+    open_holding,
+    unknown,
+)
 from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal.prompts import PromptPrinter
 from llm_fsm.definition import json_source as source
@@ -78,7 +86,9 @@ class ChatOptions:
 
 @click.command(
     epilog=example(
-        "llm-fsm chat", "llm-fsm chat order --model offline", "llm-fsm chat flow.json -m openai/gpt-4o-mini --last"
+        "llm-fsm chat",
+        "llm-fsm chat order --model offline",
+        "llm-fsm chat flow.json -m openai/gpt-4o-mini --last",
     )
 )
 @click.argument("file", required=False)
@@ -89,15 +99,25 @@ class ChatOptions:
 @db_option
 @context_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
-@click.option("--resume", metavar="ID", help="Resume a stored conversation; a prefix of the id is enough.")
-@click.option("--last", is_flag=True, help="Resume the last conversation; with FILE, the last one of that definition.")
+@click.option(
+    "--resume", metavar="ID", help="Resume a stored conversation; a prefix of the id is enough."
+)
+@click.option(
+    "--last",
+    is_flag=True,
+    help="Resume the last conversation; with FILE, the last one of that definition.",
+)
 @tools_option
 @mcp_option
 @click.option(
-    "--save-test", metavar="FILE", help="At the end, write the conversation as a test: FILE.test.json."
+    "--save-test",
+    metavar="FILE",
+    help="At the end, write the conversation as a test: FILE.test.json.",
 )
 @click.option("--plain", is_flag=True, help="Plain lines, as through a pipe, also on a terminal.")
-@click.option("--show-prompt", is_flag=True, help="Show what the model reads, with the size of each section.")
+@click.option(
+    "--show-prompt", is_flag=True, help="Show what the model reads, with the size of each section."
+)
 @verbose_option
 @click.pass_context
 def chat(
@@ -134,9 +154,13 @@ def chat(
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
     stored = stored_option(resume, last=last)
     if resume is not None and last:
-        raise click.UsageError("--resume and --last each name a conversation: give one of them", ctx)
+        raise click.UsageError(
+            "--resume and --last each name a conversation: give one of them", ctx
+        )
     if conversation_id is not None and stored:
-        raise click.UsageError(f"--id names a new conversation, {stored} a stored one: give one of them", ctx)
+        raise click.UsageError(
+            f"--id names a new conversation, {stored} a stored one: give one of them", ctx
+        )
     if context is not None and stored:
         raise click.UsageError(f"--context belongs to a new conversation, not to {stored}", ctx)
     fault = None if save_test is None else saved_test.refusal(save_test)
@@ -197,7 +221,10 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
         if path is None:
             return exits.OK
         definition = choice.opened(path)
-        if all(definition.kind_of(state_id) not in ("converse", "subflow") for state_id in definition.states):
+        if all(
+            definition.kind_of(state_id) not in ("converse", "subflow")
+            for state_id in definition.states
+        ):
             name = shlex.quote(choice.called(path, definition_paths()))
             raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
         llm = _model(wanted, definition)
@@ -205,7 +232,8 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
         machine = _machine(wanted, definition, store, path, llm)
         stack.callback(lambda: runner.run(machine.close()))
         if machine.program.waits:
-            with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
+            # what fails stays due, and is said when its conversation is resumed
+            with suppress(LLMFSMError):
                 runner.run(machine.run_due())
         lasts = not isinstance(store, MemoryStore)
         opening = _opening(wanted, path, definition.name, lasts=lasts) if wanted.terminal else None
@@ -216,7 +244,11 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
                 console.note("the conversation has not begun: nothing of it is kept")
             raise
         talk = Talk(runner, machine, conversation, path)
-        again = resume_command(wanted, choice.called(path, definition_paths()), talk.id) if lasts else ""
+        again = (
+            resume_command(wanted, choice.called(path, definition_paths()), talk.id)
+            if lasts
+            else ""
+        )
         saved = True
         try:
             code = _converse(talk, wanted, opening, out)
@@ -225,7 +257,8 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(GlobalOptions).verbose > 0
             code = exits.end(error, verbose=verbose)
-            if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
+            # deleted by another program meanwhile
+            if again and not isinstance(error, ConversationNotFound):
                 console.note(f"to go on: {again}", to_copy=True)
         else:
             _say_waiting(talk, again)
@@ -236,12 +269,16 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
 
 
 async def _settled(wanted: ChatOptions, store: Store) -> ChatOptions:
-    """Return what is wanted with the whole id of the conversation, and with a model for the menu. Raises Failure."""
+    """Return what is wanted with the whole id of the conversation, and with a model for the menu.
+    Raises Failure.
+    """
     if wanted.resume is not None:
         return replace(wanted, resume=await identified(store, wanted.resume))
     if wanted.last:
         file = None if wanted.file is None else choice.located(wanted.file, definition_paths())
-        return replace(wanted, resume=await latest(store, None if file is None else load(file).name))
+        return replace(
+            wanted, resume=await latest(store, None if file is None else load(file).name)
+        )
     if wanted.file is None and not is_configured(wanted):
         return replace(wanted, model="offline")
     return wanted
@@ -268,7 +305,9 @@ def _is_saved(talk: Talk, name: str) -> bool:
     return True
 
 
-def _path(wanted: ChatOptions, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:
+def _path(
+    wanted: ChatOptions, store: Store, runner: asyncio.Runner, ctx: click.Context
+) -> Path | None:
     """The definition's file; None when the user left instead of choosing one."""
     shipped = definition_paths()
     if wanted.file is not None:
@@ -291,7 +330,9 @@ def _path(wanted: ChatOptions, store: Store, runner: asyncio.Runner, ctx: click.
 
 def is_configured(wanted: ChatOptions) -> bool:
     """Return True if a model or its address is named, by an option or in the environment."""
-    return (wanted.model or wanted.base_url) is not None or bool(os.environ.get("LLM_FSM_MODEL", "").strip())
+    return (wanted.model or wanted.base_url) is not None or bool(
+        os.environ.get("LLM_FSM_MODEL", "").strip()
+    )
 
 
 def _check_model(wanted: ChatOptions) -> None:
@@ -328,7 +369,8 @@ def _machine(
 
 
 def _model(wanted: ChatOptions, definition: Definition) -> LLM:
-    """Return the model of --model, LLM_FSM_MODEL or the definition, else `offline` to try a machine.
+    """Return the model of --model, LLM_FSM_MODEL or the definition, else `offline` to try a
+    machine.
 
     Raises:
         ConfigurationError: The model cannot be used, or there is none.
@@ -336,7 +378,8 @@ def _model(wanted: ChatOptions, definition: Definition) -> LLM:
     name = wanted.model
     if not is_configured(wanted):
         name = definition.model.name
-        # A pipe of one's own definition must not get less than it asks for. A person reads the note.
+        # A pipe of one's own definition must not get less than it asks for. A person reads the
+        # note.
         tries = wanted.terminal or wanted.file in definition_paths()
         if name is None and wanted.resume is None and tries:
             name = "offline"
@@ -351,7 +394,11 @@ def _opening(wanted: ChatOptions, path: Path, name: str, *, lasts: bool) -> Any:
     def head(conversation_id: str) -> Sequence[str]:
         again = resume_command(wanted, choice.called(path, definition_paths()), conversation_id)
         whose = f"{name} · conversation {conversation_id}"
-        kept = f"to go on another time: {again}" if lasts else "kept in memory alone: it is gone when you leave"
+        kept = (
+            f"to go on another time: {again}"
+            if lasts
+            else "kept in memory alone: it is gone when you leave"
+        )
         return [f"{whose} · /help lists the commands, Ctrl-D leaves", kept]
 
     from llm_fsm.cli.terminal.session import ShownOpening
@@ -377,7 +424,9 @@ def _conversation(
     except ConversationNotFound as error:
         raise unknown(wanted.resume or "") from error
     except ConversationConflict as error:
-        raise exits.Failure(f"{error}; --resume {shlex.quote(wanted.id or '')} goes on with it") from error
+        raise exits.Failure(
+            f"{error}; --resume {shlex.quote(wanted.id or '')} goes on with it"
+        ) from error
     except ValueError as error:
         raise exits.Failure(str(error)) from error
     return conversation
@@ -399,15 +448,26 @@ def resume_command(wanted: ChatOptions, file: str, conversation_id: str) -> str:
     parts = [console.program(), "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
     timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
-    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url), ("--timeout", timeout)]
-    for name, value in (*options, *(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)):
+    options = [
+        ("--db", wanted.db),
+        ("--model", wanted.model),
+        ("--base-url", base_url),
+        ("--timeout", timeout),
+    ]
+    for name, value in (
+        *options,
+        *(("--tools", name) for name in wanted.tools),
+        ("--mcp", wanted.mcp),
+    ):
         if value is not None:
             parts += [name, value]
     return shlex.join(parts)
 
 
 def _say_waiting(talk: Talk, again: str) -> None:
-    """Say what the conversation is left waiting for, if for anything, and how it is answered where it is kept."""
+    """Say what the conversation is left waiting for, if for anything, and how it is answered where
+    it is kept.
+    """
     if talk.paused is None or talk.ended:
         return
     for line in report.waiting(talk.paused):
@@ -424,7 +484,9 @@ def _converse(talk: Talk, wanted: ChatOptions, opening: Any, out: TextIO | None)
     if talk.ended and resumed and opening is None:
         raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")
     if opening is None:
-        return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)
+        return lines.converse(
+            talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out
+        )
     opening.show_head(talk.id)
     from llm_fsm.cli.terminal import session
 

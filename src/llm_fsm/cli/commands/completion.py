@@ -8,7 +8,11 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.terminal import console
 
-SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+SHELLS: dict[str, type[ShellComplete]] = {
+    "bash": BashComplete,
+    "zsh": ZshComplete,
+    "fish": FishComplete,
+}
 
 
 @click.command(epilog=example('eval "$(llm-fsm completion bash)"'))

@@ -32,7 +32,9 @@ from llm_fsm.documents.discovery import file_of
 
 @click.command(epilog=example("llm-fsm convert flow.mmd -o flow.json"))
 @click.argument("file")
-@click.option("--from", "given", type=click.Choice(READ_FORMS), help="The form of FILE; by default found out.")
+@click.option(
+    "--from", "given", type=click.Choice(READ_FORMS), help="The form of FILE; by default found out."
+)
 @click.option(
     "--to",
     "wanted",
@@ -104,4 +106,6 @@ def _tell(name: str, notes: Sequence[Note], report: str) -> None:
     elif report == "text":
         for note in notes:
             place = name if note.line is None else f"{name}:{note.line}"
-            console.err(f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}", wrapped=True)
+            console.err(
+                f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}", wrapped=True
+            )

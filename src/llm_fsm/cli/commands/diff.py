@@ -49,12 +49,17 @@ class Live:
     help="How to print; Markdown is for a pull request.",
 )
 @click.option(
-    "--conversations", "db", metavar="DB", help="Count the conversations in this store that each touches."
+    "--conversations",
+    "db",
+    metavar="DB",
+    help="Count the conversations in this store that each touches.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 unless every change is safe.")
 @verbose_option
 @click.pass_context
-def diff(context: click.Context, *, old: str, new: str, form: str, db: str | None, exit_code: bool) -> None:
+def diff(
+    context: click.Context, *, old: str, new: str, form: str, db: str | None, exit_code: bool
+) -> None:
     """Say what a change of a definition means, also for running conversations.
 
     Each change from OLD to NEW is safe, needs a map, or strands conversations. With a map, a
@@ -65,7 +70,9 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
     first, second = file_of(old), file_of(new)
     before, after = _definition(first), _definition(second)
     called = _called_changes((before, first), (after, second))
-    changes = sorted((*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact))
+    changes = sorted(
+        (*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact)
+    )
     live = None if db is None else asyncio.run(_counted(db, {before.name, after.name}, changes))
     if form == "text":
         console.out(*as_text(old, new, changes, live), wrapped=True)
@@ -80,11 +87,15 @@ def _definition(path: str) -> Definition:
 
 
 def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) -> list[Difference]:
-    """Return the changes in the definitions that both call by one name, at any depth, each with that name."""
+    """Return the changes in the definitions that both call by one name, at any depth, each with
+    that name.
+    """
     try:
         before, after = (gather(one, file=documents.named(path)).called for one, path in (old, new))
     except DefinitionError as error:
-        console.note(f"what is called cannot be read, so it was not compared: {error.findings[0].message}")
+        console.note(
+            f"what is called cannot be read, so it was not compared: {error.findings[0].message}"
+        )
         return []
     found: list[Difference] = []
     for name in before:
@@ -115,7 +126,9 @@ async def _counted(db: str, names: set[str], changes: Sequence[Difference]) -> L
     return Live(total, touched, tuple(numbers))
 
 
-async def _touching(store: Store, conversation_id: str, state: str, changes: Sequence[Difference]) -> list[int]:
+async def _touching(
+    store: Store, conversation_id: str, state: str, changes: Sequence[Difference]
+) -> list[int]:
     """Numbers of the changes that touch a conversation; its context is read only where keys matter."""
     context: Mapping[str, object] = {}
     if any(change.key is not None and change.impact != "safe" for change in changes):
@@ -140,7 +153,9 @@ def _numbers(changes: Sequence[Difference]) -> str:
 def _live_line(live: Live | None) -> list[str]:
     if live is None:
         return []
-    return [f"{escape.plural(live.total, 'conversation')} under way, {live.touched:,} of them touched"]
+    return [
+        f"{escape.plural(live.total, 'conversation')} under way, {live.touched:,} of them touched"
+    ]
 
 
 def _touched(live: Live | None, index: int, change: Difference) -> str:
@@ -165,7 +180,10 @@ def as_markdown(old: str, new: str, changes: Sequence[Difference], live: Live | 
     if not changes:
         return f"{head}\n"
     last = " Conversations |" if live is not None else ""
-    rows = [f"| Mark | Change | Why |{last}", "|---|---|---|" + ("---:|" if live is not None else "")]
+    rows = [
+        f"| Mark | Change | Why |{last}",
+        "|---|---|---|" + ("---:|" if live is not None else ""),
+    ]
     for index, change in enumerate(changes):
         number = ""
         if live is not None:

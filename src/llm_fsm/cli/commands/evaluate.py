@@ -39,7 +39,9 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to play the cases: a model, a definition in place of theirs, and a setting of the prompt."""
+    """One way to play the cases: a model, a definition in place of theirs, and a setting of the
+    prompt.
+    """
 
     model: str | None
     definition: str | None

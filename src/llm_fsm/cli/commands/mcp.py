@@ -58,8 +58,13 @@ def mcp(
     """
     missing = [name for name in ("mcp", "fastapi", "sse_starlette") if find_spec(name) is None]
     if missing:
-        raise Failure(f"this needs {', '.join(missing)}: pip install 'llm-fsm-runtime[mcp,server]'", exits.USAGE)
-    brought = Brought(paths=paths, model=model, base_url=base_url, timeout=timeout, tools=tools, mcp=mcp)
+        raise Failure(
+            f"this needs {', '.join(missing)}: pip install 'llm-fsm-runtime[mcp,server]'",
+            exits.USAGE,
+        )
+    brought = Brought(
+        paths=paths, model=model, base_url=base_url, timeout=timeout, tools=tools, mcp=mcp
+    )
     verbose = ctx.ensure_object(GlobalOptions).verbose > 0
     ctx.call_on_close(show_failures(verbose=verbose))
     asyncio.run(_serve(Fleet(brought, open_store(db))))

@@ -21,9 +21,15 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 @click.command(epilog=example("llm-fsm new table-booking", "llm-fsm new my-order --template order"))
 @click.argument("name")
 @click.option(
-    "--dir", "folder", metavar="DIR", default=".", help="Where the new folder goes; here by default."
+    "--dir",
+    "folder",
+    metavar="DIR",
+    default=".",
+    help="Where the new folder goes; here by default.",
 )
-@click.option("--template", metavar="NAME", help="Start from this shipped definition, with tests made for it.")
+@click.option(
+    "--template", metavar="NAME", help="Start from this shipped definition, with tests made for it."
+)
 @verbose_option
 def new(name: str, folder: str, template: str | None) -> None:
     """Start a definition with a test and a CI file.
@@ -43,7 +49,9 @@ def new(name: str, folder: str, template: str | None) -> None:
         files = starter.files(name, template)
         _write(target, files)
     except FileExistsError as error:
-        raise Failure(f"{target}: exists already, and nothing is overwritten: choose another name") from error
+        raise Failure(
+            f"{target}: exists already, and nothing is overwritten: choose another name"
+        ) from error
     except OSError as error:
         raise Failure(
             f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"

@@ -45,16 +45,29 @@ class _PromptContent:
 
 @click.command(epilog=example("llm-fsm prompt flow.json --state pay --context '{\"total\": 12}'"))
 @click.argument("file")
-@click.option("--state", metavar="ID", help="The state to show; without it all that talk, by their sizes.")
+@click.option(
+    "--state", metavar="ID", help="The state to show; without it all that talk, by their sizes."
+)
 @context_option
-@click.option("--history", metavar="JSON", help='What was said: [{"user": "…"}, {"system": "…"}, …].')
-@click.option("--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says.")
+@click.option(
+    "--history", metavar="JSON", help='What was said: [{"user": "…"}, {"system": "…"}, …].'
+)
+@click.option(
+    "--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says."
+)
 @click.option(
     "--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole')."
 )
-@click.option("--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS, to count them.")
+@click.option(
+    "--tools",
+    metavar="FILE.py",
+    multiple=True,
+    help="Run this Python file for its TOOLS, to count them.",
+)
 @click.option("--mcp", metavar="FILE", help="MCP servers, to count their tools: {alias: {…}}.")
-@click.option("--budget", metavar="N", type=click.IntRange(min=1), help="Tokens that no prompt may exceed.")
+@click.option(
+    "--budget", metavar="N", type=click.IntRange(min=1), help="Tokens that no prompt may exceed."
+)
 @click.option(
     "--format",
     "form",
@@ -99,7 +112,9 @@ def prompt(
     requests = [_request(program, name, said, HostCapabilities(tools=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
     if not requests:
-        console.note(f"{path}: no state talks with a user, so there are no prompts to show or to measure")
+        console.note(
+            f"{path}: no state talks with a user, so there are no prompts to show or to measure"
+        )
     if form == "json":
         console.json([_document(request, budget) for request in requests])
     elif requests:
@@ -108,10 +123,14 @@ def prompt(
     unseen = sorted(set(named_tools) - kit.policies.keys())
     if unseen:
         named = ", ".join(unseen)
-        console.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")
+        console.note(
+            f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them"
+        )
     over = [name for name, tokens in sizes.items() if budget is not None and tokens > budget]
     for name in over:
-        console.error(f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}")
+        console.error(
+            f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}"
+        )
     ctx.exit(exits.AT_FAULT if over else exits.OK)
 
 
@@ -121,7 +140,9 @@ def _program(path: Path, *, whole: bool) -> CompiledMachine:
 
 
 def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> AvailableTools:
-    """Return the tools that the command line brings; import their module only then, as it takes long."""
+    """Return the tools that the command line brings; import their module only then, as it takes
+    long.
+    """
     if not tools and mcp is None:
         return NO_TOOLS
     from llm_fsm.cli.host_code import brought
@@ -160,8 +181,14 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
     user: str | None = None
     for item in value if isinstance(value, list) else [None]:
         pair = list(item.items()) if isinstance(item, dict) else []
-        if len(pair) != 1 or pair[0][0] not in ("user", "system") or not isinstance(pair[0][1], str):
-            raise click.UsageError('--history is a list such as [{"system": "Your name?"}, {"user": "Ada"}]')
+        if (
+            len(pair) != 1
+            or pair[0][0] not in ("user", "system")
+            or not isinstance(pair[0][1], str)
+        ):
+            raise click.UsageError(
+                '--history is a list such as [{"system": "Your name?"}, {"user": "Ada"}]'
+            )
         role, words = pair[0]
         if role == "user":
             user = words if user is None else f"{user}\n{words}"
@@ -171,7 +198,9 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
     return (*found, *([(user, "")] if user is not None else []))
 
 
-def _request(program: CompiledMachine, state: str, said: _PromptContent, capabilities: HostCapabilities) -> LLMRequest:
+def _request(
+    program: CompiledMachine, state: str, said: _PromptContent, capabilities: HostCapabilities
+) -> LLMRequest:
     try:
         return request_for(
             program,
@@ -193,12 +222,16 @@ def _sizes(request: LLMRequest) -> dict[str, dict[str, int]]:
         for message in request.messages
     }
     schema, tools = _beside(request)
-    return found | {part: {part: size} for part, size in (("schema", schema), ("tools", tools)) if size}
+    return found | {
+        part: {part: size} for part, size in (("schema", schema), ("tools", tools)) if size
+    }
 
 
 def _beside(request: LLMRequest) -> tuple[int, int]:
     """The tokens of the reply's schema and of the tools."""
-    return 0 if request.schema is None else estimate(request.schema.text), call_sizes(request).get("tools", 0)
+    return 0 if request.schema is None else estimate(request.schema.text), call_sizes(request).get(
+        "tools", 0
+    )
 
 
 def _total(request: LLMRequest) -> int:

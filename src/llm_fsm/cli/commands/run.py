@@ -36,7 +36,15 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import check_follows, identified, latest, new_id, open_holding, open_store, unknown
+from llm_fsm.cli.stores import (
+    check_follows,
+    identified,
+    latest,
+    new_id,
+    open_holding,
+    open_store,
+    unknown,
+)
 from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
@@ -125,15 +133,21 @@ class RunSession:
     def _told(self) -> list[str]:
         """Return the lines that somebody reads before they answer."""
         conversation = self.runner.run(self.machine.resume(self.id))
-        return report.before(self.machine.program, Talk(self.runner, self.machine, conversation).session())
+        return report.before(
+            self.machine.program, Talk(self.runner, self.machine, conversation).session()
+        )
 
     def _begun(self) -> Turn:
         wanted, machine = self.wanted, self.machine
         if wanted.resume is None:
             if self.runner.run(machine.store.load(self.id)) is not None:
                 again = f"--resume {shlex.quote(self.id)}"
-                raise exits.Failure(f"there is a conversation {self.id!r} already; {again} goes on with it")
-            return self._watched(machine.run(wanted.input, wanted.context, self.id, wanted.background))
+                raise exits.Failure(
+                    f"there is a conversation {self.id!r} already; {again} goes on with it"
+                )
+            return self._watched(
+                machine.run(wanted.input, wanted.context, self.id, wanted.background)
+            )
         self._known()
         if wanted.answer is NOTHING:
             return self._watched(machine.run(conversation_id=self.id))
@@ -179,7 +193,9 @@ class RunSession:
     def _broken(self, error: BaseException) -> int:
         """Say what stopped it, and how to go on where something is on record."""
         code = exits.end(error, verbose=self.wanted.verbose)
-        if self.wanted.db == _FORGETS or not isinstance(error, KeyboardInterrupt | ModelError | StoreError):
+        if self.wanted.db == _FORGETS or not isinstance(
+            error, KeyboardInterrupt | ModelError | StoreError
+        ):
             return code
         with suppress(LLMFSMError, KeyboardInterrupt):
             if self.runner.run(self.machine.store.load(self.id)) is not None:
@@ -202,7 +218,10 @@ class RunSession:
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @click.option(
-    "--input", "given", metavar="TEXT", help="The input: a text, JSON, @FILE, or - for standard input."
+    "--input",
+    "given",
+    metavar="TEXT",
+    help="The input: a text, JSON, @FILE, or - for standard input.",
 )
 @context_option
 @click.option(
@@ -214,16 +233,22 @@ class RunSession:
 @base_url_option
 @timeout_option
 @db_option
-@click.option("--id", "conversation_id", metavar="ID", help="The id of the new run, or of the batch.")
-@click.option("--resume", metavar="ID", help="Go on with a run that was parked or waits; its id, or how it begins.")
+@click.option(
+    "--id", "conversation_id", metavar="ID", help="The id of the new run, or of the batch."
+)
+@click.option(
+    "--resume",
+    metavar="ID",
+    help="Go on with a run that was parked or waits; its id, or how it begins.",
+)
 @click.option("--last", is_flag=True, help="Resume the last run of FILE.")
-@click.option("--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for.")
+@click.option(
+    "--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for."
+)
 @tools_option
 @mcp_option
 @click.option(
-    "--batch",
-    metavar="INPUTS.jsonl",
-    help='Play each line: {"input": …} or {"messages": […]}.',
+    "--batch", metavar="INPUTS.jsonl", help='Play each line: {"input": …} or {"messages": […]}.'
 )
 @click.option(
     "-o", "results", metavar="RESULTS.jsonl", help="With --batch: the file for the results."
@@ -235,8 +260,12 @@ class RunSession:
     help="With --batch: lines at a time.  [default: 8]",
 )
 @temporal_option
-@click.option("--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says.")
-@click.option("--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal.")
+@click.option(
+    "--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal."
+)
 @verbose_option
 @click.pass_context
 def run(
@@ -279,7 +308,12 @@ def run(
     """
     if (file is None) is (fsm is None):
         raise click.UsageError("name a definition FILE, once", ctx)
-    new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
+    new = {
+        "--input": given,
+        "--context": context,
+        "--background": background,
+        "--id": conversation_id,
+    }
     _check_options(ctx, resume, new, answer, last=last)
     files = _files(ctx, batch, results, limit, conversation_id)
     if temporal is not None:
@@ -341,7 +375,12 @@ def _files(
 
 
 def _check_options(
-    ctx: click.Context, resume: str | None, new: Mapping[str, str | None], answer: str | None, *, last: bool
+    ctx: click.Context,
+    resume: str | None,
+    new: Mapping[str, str | None],
+    answer: str | None,
+    *,
+    last: bool,
 ) -> None:
     if resume is not None and last:
         raise click.UsageError("--resume and --last each name a run: give one of them", ctx)
@@ -350,7 +389,9 @@ def _check_options(
         if value is not None and stored:
             raise click.UsageError(f"{name} belongs to a new run, not to {stored}", ctx)
     if answer is not None and not stored:
-        raise click.UsageError("--answer goes to a run that waits: name it with --resume or --last", ctx)
+        raise click.UsageError(
+            "--answer goes to a run that waits: name it with --resume or --last", ctx
+        )
 
 
 def _run(wanted: RunOptions, files: BatchFiles | None) -> int:
@@ -439,11 +480,14 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
         view = _view(wanted, machine, out)
 
         def show(who: str, event: Event) -> None:
-            if who == name and not isinstance(event, TurnSaved | TurnAborted):  # the view tells the end itself
+            # the view tells the end itself
+            if who == name and not isinstance(event, TurnSaved | TurnAborted):
                 view.take(event)
 
         stack.callback(observe(show))
-        running = RunSession(wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name)
+        running = RunSession(
+            wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name
+        )
         return running.play()
 
 
@@ -478,5 +522,7 @@ def _view(wanted: RunOptions, machine: AsyncMachine, out: TextIO | None) -> repo
         return report.JsonLines(machine.program, out)
     from llm_fsm.cli.terminal import progress as live
 
-    view: report.View = live.Screen(machine.definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING)
+    view: report.View = live.Screen(
+        machine.definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING
+    )
     return view

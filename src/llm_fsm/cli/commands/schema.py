@@ -12,7 +12,9 @@ from llm_fsm.testing.scenarios.schema import suite_schema
 
 
 @click.command(epilog=example("llm-fsm schema > definition.schema.json"))
-@click.option("--tests", is_flag=True, help="The schema of conversation tests (*.test.json) instead.")
+@click.option(
+    "--tests", is_flag=True, help="The schema of conversation tests (*.test.json) instead."
+)
 @verbose_option
 def schema(*, tests: bool) -> None:
     """Print the JSON Schema of definition files.

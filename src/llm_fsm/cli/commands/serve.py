@@ -79,48 +79,125 @@ class ServeOptions:
 @click.command(epilog=example("llm-fsm serve bots --model openai/gpt-4o-mini --port 8000"))
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes a free one.",
+)
 @db_option
 @model_option
 @base_url_option
 @timeout_option
 @tools_option
 @mcp_option
-@click.option("--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server.")
 @click.option(
-    "--allow-host", "hosts", metavar="NAME", multiple=True, help="A name by which the server is called."
+    "--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server."
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name by which the server is called.",
 )
 @click.option("--token-file", metavar="FILE", help="Who may use the server; --add-token makes it.")
-@click.option("--add-token", metavar="NAME", help="Make a token, write its hash to --token-file, print it, and end.")
-@click.option("--rights", metavar="RIGHT,…", help="What the token may do, such as talk,seed; talk without it.")
-@click.option("--all-conversations", is_flag=True, help="Let the token of --add-token see those of others, too.")
-@click.option("--expires", metavar="DATE", help="When the token of --add-token ends, such as 2027-01-31.")
-@click.option("--jwt-jwks", metavar="FILE|URL", help="Take JSON Web Tokens that these public keys verify.")
-@click.option("--jwt-secret-file", metavar="FILE", help="Take JSON Web Tokens that this shared secret verifies.")
-@click.option("--jwt-audience", metavar="NAME", help="The audience that they must name; llm-fsm without it.")
+@click.option(
+    "--add-token",
+    metavar="NAME",
+    help="Make a token, write its hash to --token-file, print it, and end.",
+)
+@click.option(
+    "--rights", metavar="RIGHT,…", help="What the token may do, such as talk,seed; talk without it."
+)
+@click.option(
+    "--all-conversations",
+    is_flag=True,
+    help="Let the token of --add-token see those of others, too.",
+)
+@click.option(
+    "--expires", metavar="DATE", help="When the token of --add-token ends, such as 2027-01-31."
+)
+@click.option(
+    "--jwt-jwks", metavar="FILE|URL", help="Take JSON Web Tokens that these public keys verify."
+)
+@click.option(
+    "--jwt-secret-file",
+    metavar="FILE",
+    help="Take JSON Web Tokens that this shared secret verifies.",
+)
+@click.option(
+    "--jwt-audience", metavar="NAME", help="The audience that they must name; llm-fsm without it."
+)
 @click.option("--jwt-issuer", metavar="NAME", help="The issuer that they must name.")
-@click.option("--jwt-claim", metavar="PART=CLAIM", multiple=True, help="The claim that holds the name, rights or own.")
+@click.option(
+    "--jwt-claim",
+    metavar="PART=CLAIM",
+    multiple=True,
+    help="The claim that holds the name, rights or own.",
+)
 @click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address talk.")
 @click.option("--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP.")
-@click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token.")
 @click.option(
-    "--max-messages", metavar="N", default=10_000, show_default=True, type=click.IntRange(min=1),
+    "--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token."
+)
+@click.option(
+    "--max-messages",
+    metavar="N",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(min=1),
     help="Messages of a transcript in the OpenAI form.",
 )
 @click.option(
-    "--max-body", metavar="BYTES", default=1_000_000, show_default=True, type=click.IntRange(min=1),
+    "--max-body",
+    metavar="BYTES",
+    default=1_000_000,
+    show_default=True,
+    type=click.IntRange(min=1),
     help="Bytes of a request, transcripts included.",
 )
-@click.option("--webhook", "webhooks", metavar="URL", multiple=True, help="Post every event here, signed and in order.")
-@click.option("--webhook-secret-file", metavar="FILE", help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).")
-@click.option("--sink", "sinks", metavar="FILE", multiple=True, help="A Python file with SINKS, which get every event.")
-@click.option("--mount", "mounts", metavar="FILE", multiple=True, help="A Python file with the routes of a channel.")
+@click.option(
+    "--webhook",
+    "webhooks",
+    metavar="URL",
+    multiple=True,
+    help="Post every event here, signed and in order.",
+)
+@click.option(
+    "--webhook-secret-file",
+    metavar="FILE",
+    help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).",
+)
+@click.option(
+    "--sink",
+    "sinks",
+    metavar="FILE",
+    multiple=True,
+    help="A Python file with SINKS, which get every event.",
+)
+@click.option(
+    "--mount",
+    "mounts",
+    metavar="FILE",
+    multiple=True,
+    help="A Python file with the routes of a channel.",
+)
 @temporal_option
 @click.option("--reload", is_flag=True, help="Load a file again when it changes.")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
-@click.option("--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say.")
 @click.option(
-    "--log", type=click.Choice(["none", "json"]), default="none", show_default=True, help="What to log."
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes."
+)
+@click.option(
+    "--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say."
+)
+@click.option(
+    "--log",
+    type=click.Choice(["none", "json"]),
+    default="none",
+    show_default=True,
+    help="What to log.",
 )
 @verbose_option
 @click.pass_context
@@ -159,14 +236,19 @@ def serve(
         _add_token(ctx, add_token, token_file, rights, expires, own=not all_conversations)
         return
     if rights is not None or expires is not None or all_conversations:
-        raise click.UsageError("--rights, --expires and --all-conversations belong to --add-token NAME", ctx)
+        raise click.UsageError(
+            "--rights, --expires and --all-conversations belong to --add-token NAME", ctx
+        )
     jwt = _jwt(ctx, {name: options.pop(f"jwt_{name}") for name in _JWT_OPTIONS})
     if no_auth and (token_file is not None or jwt is not None):
         other = "--token-file" if token_file is not None else "JSON Web Tokens"
-        raise click.UsageError(f"--no-auth and {other} contradict each other: give one of them", ctx)
+        raise click.UsageError(
+            f"--no-auth and {other} contradict each other: give one of them", ctx
+        )
     if token_file is None and jwt is None and not no_auth and not _is_loopback(options["host"]):
         raise click.UsageError(
-            f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth", ctx
+            f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth",
+            ctx,
         )
     wanted = ServeOptions(
         brought=Brought(
@@ -186,25 +268,38 @@ def serve(
         **options,
     )
     if wanted.workers > 1 and wanted.db == "memory":
-        raise click.UsageError("several --workers share a store: --db memory is each one's own", ctx)
+        raise click.UsageError(
+            "several --workers share a store: --db memory is each one's own", ctx
+        )
     ctx.exit(_serve(wanted))
 
 
 def _check_installed() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        raise Failure(f"serving needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'", exits.USAGE)
+        raise Failure(
+            f"serving needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'",
+            exits.USAGE,
+        )
 
 
 def _add_token(
-    ctx: click.Context, name: str, file: str | None, rights: str | None, expires: str | None, *, own: bool
+    ctx: click.Context,
+    name: str,
+    file: str | None,
+    rights: str | None,
+    expires: str | None,
+    *,
+    own: bool,
 ) -> None:
     if file is None:
         raise click.UsageError("--add-token NAME needs --token-file FILE", ctx)
     from llm_fsm.server import tokens
 
     try:
-        made = tokens.add_token(file, name, rights=_rights(ctx, rights), own=own, expires=_moment(ctx, expires))
+        made = tokens.add_token(
+            file, name, rights=_rights(ctx, rights), own=own, expires=_moment(ctx, expires)
+        )
     except ConfigurationError as error:
         raise Failure(str(error), exits.USAGE) from error
     console.out(made)
@@ -233,12 +328,16 @@ def _moment(ctx: click.Context, given: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(given)
     except ValueError as error:
-        raise click.UsageError(f"--expires: {given!r} is no date, such as 2027-01-31", ctx) from error
+        raise click.UsageError(
+            f"--expires: {given!r} is no date, such as 2027-01-31", ctx
+        ) from error
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the settings of JSON Web Tokens; None if there shall be none. Raises UsageError, Failure."""
+    """Return the settings of JSON Web Tokens; None if there shall be none. Raises UsageError,
+    Failure.
+    """
     if given["jwks"] is None and given["secret_file"] is None:
         if any(given.values()):
             raise click.UsageError("JSON Web Tokens need --jwt-jwks or --jwt-secret-file", ctx)
@@ -251,7 +350,9 @@ def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
         if not part or not claim:
             raise click.UsageError("--jwt-claim is PART=CLAIM, such as name=email", ctx)
         claims[part] = claim
-    settings = {name: value for name, value in given.items() if name != "claim" and value is not None}
+    settings = {
+        name: value for name, value in given.items() if name != "claim" and value is not None
+    }
     return {**settings, "claims": claims}
 
 
@@ -280,7 +381,8 @@ def _serve(wanted: ServeOptions) -> int:
             _say(wanted, listening)
             run.Server(run.config_of(app, limits=limits)).run(sockets=[listening])
             return exits.OK
-        asyncio.run(_close(_application(wanted)))  # what is wrong is said once, and before any worker starts
+        # what is wrong is said once, and before any worker starts
+        asyncio.run(_close(_application(wanted)))
         _say(wanted, listening)
         os.environ[_SETTINGS] = json.dumps(asdict(wanted))
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", stack.enter_context(TemporaryDirectory()))
@@ -303,7 +405,9 @@ def _listening(wanted: ServeOptions) -> socket.socket:
         made.set_inheritable(True)
     except OSError as error:
         said = (error.strerror or str(error)).lower()
-        raise Failure(f"cannot listen on {wanted.host}:{wanted.port}: {said}", exits.USAGE) from error
+        raise Failure(
+            f"cannot listen on {wanted.host}:{wanted.port}: {said}", exits.USAGE
+        ) from error
     return made
 
 
@@ -311,7 +415,11 @@ def _say(wanted: ServeOptions, listening: socket.socket) -> None:
     host = wanted.host if wanted.host not in ("0.0.0.0", "::") else "127.0.0.1"
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
-    console.out(f"chat page          {url}/", f"API documentation  {url}/docs", f"OpenAI base URL    {url}/v1")
+    console.out(
+        f"chat page          {url}/",
+        f"API documentation  {url}/docs",
+        f"OpenAI base URL    {url}/v1",
+    )
 
 
 def application() -> Any:
@@ -323,7 +431,9 @@ def application() -> Any:
 
 
 def _with_tuples(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
+    }
 
 
 def _observing(wanted: ServeOptions) -> ExitStack:

@@ -23,7 +23,15 @@ from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.draw.dot import dot
-from llm_fsm.documents.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
+from llm_fsm.documents.draw.extract import (
+    Details,
+    Picture,
+    cover,
+    extract,
+    faults_of_path,
+    light,
+    mark,
+)
 from llm_fsm.documents.draw.graphviz import GraphvizError, image
 from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.draw.outline import listing, outline
@@ -64,7 +72,9 @@ class ShowRequest:
     output: str | None
 
 
-@click.command(epilog=example("llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg"))
+@click.command(
+    epilog=example("llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg")
+)
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @click.option(
@@ -77,13 +87,23 @@ class ShowRequest:
 @click.option("--conditions/--no-conditions", default=False, help="Show the conditions of moves.")
 @click.option("--keys", is_flag=True, help="Show the context keys that states collect.")
 @click.option("--tools", is_flag=True, help="Show the tools of states.")
-@click.option("--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated.")
-@click.option("--path", metavar="A,B,C", help="Highlight states and the moves between them.")
-@click.option("--findings", is_flag=True, help="Mark what the checker found, each place by its worst level.")
 @click.option(
-    "--coverage", metavar="FILE", help="Mark what tests touched; the file is that of `test --coverage`."
+    "--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated."
 )
-@click.option("--called", is_flag=True, help="Draw the definitions that are called, too: text, outline and boxes.")
+@click.option("--path", metavar="A,B,C", help="Highlight states and the moves between them.")
+@click.option(
+    "--findings", is_flag=True, help="Mark what the checker found, each place by its worst level."
+)
+@click.option(
+    "--coverage",
+    metavar="FILE",
+    help="Mark what tests touched; the file is that of `test --coverage`.",
+)
+@click.option(
+    "--called",
+    is_flag=True,
+    help="Draw the definitions that are called, too: text, outline and boxes.",
+)
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
 @click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
 @verbose_option
@@ -105,15 +125,20 @@ def show(
     output: str | None,
     watch: bool,
 ) -> None:
-    """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG. Or tell its procedure in plain words.
+    """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG. Or tell its procedure in plain
+    words.
 
     FILE is a definition, the name of a shipped one, or - for standard input. One with errors is
     drawn as far as it goes, the errors are told, and the exit code is 1.
     """
     if coverage is not None and findings:
-        raise click.UsageError("--coverage and --findings mark the same places: give one of them", context)
+        raise click.UsageError(
+            "--coverage and --findings mark the same places: give one of them", context
+        )
     if (file is None) == (fsm is None):
-        raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
+        raise click.UsageError(
+            "one FILE is needed" if file is None else "FILE is given twice", context
+        )
     suffix = os.path.splitext(output)[1].lower() if output else ""
     request = ShowRequest(
         file=file_of(file or fsm or ""),
@@ -127,7 +152,9 @@ def show(
         output=output,
     )
     if called and request.form not in _WITH_CALLED:
-        raise click.UsageError(f"--called draws {', '.join(_WITH_CALLED)}, not {request.form}", context)
+        raise click.UsageError(
+            f"--called draws {', '.join(_WITH_CALLED)}, not {request.form}", context
+        )
     if request.form == "png" and output is None and sys.stdout.isatty():
         raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
     if not watch:
@@ -138,7 +165,9 @@ def show(
 
 
 def draw(request: ShowRequest) -> int:
-    """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and Failure."""
+    """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and
+    Failure.
+    """
     document = documents.read_document(request.file)
     if request.form == "procedure":
         _give(procedure(load_dict(document.value).definition), request.output)
@@ -157,7 +186,11 @@ def draw(request: ShowRequest) -> int:
     if request.coverage is not None:
         picture = cover(picture, _touched(request.coverage, picture.name))
     drawing = rendered(picture, request.form)
-    others = list(called(document, request.file, request.details)) if request.called and not document.faulty else []
+    others = (
+        list(called(document, request.file, request.details))
+        if request.called and not document.faulty
+        else []
+    )
     if isinstance(drawing, str) and others:
         drawings = (drawing, *(str(rendered(other, request.form)) for other in others))
         drawing = "\n\n\n".join(one.strip("\n") for one in drawings) + "\n"
@@ -176,14 +209,18 @@ def draw(request: ShowRequest) -> int:
 
 
 def called(document: documents.DraftDocument, file: str, details: Details) -> Iterator[Picture]:
-    """Draw the definitions that one calls, at any depth. Raises DefinitionError for one that does not exist."""
+    """Draw the definitions that one calls, at any depth. Raises DefinitionError for one that does
+    not exist.
+    """
     flows = gather(load_dict(document.value).definition, file=documents.named(file))
     for flow in flows.called.values():
         yield extract(json.loads(flow.definition.canonical), details)
 
 
 def _touched(file: str, name: str) -> Mapping[str, int]:
-    """Return how often the tests of a coverage file touched each part of this definition. Raises Failure."""
+    """Return how often the tests of a coverage file touched each part of this definition. Raises
+    Failure.
+    """
     try:
         counts = documents.counts_of(source.parse(read(file)), name)
     except DefinitionError as error:
@@ -214,7 +251,9 @@ def with_bold_ids(drawing: str, names: Collection[str]) -> Iterator[console.Line
     pattern = re.compile(rf"((?: *\*?-> )?)({longest_first})(?=[ :]|$)(.*)")
     for line in drawing.split("\n"):
         found = pattern.fullmatch(line) if names else None
-        yield [(line, "")] if found is None else [(found[1], ""), (found[2], "bold"), (found[3], "")]
+        yield (
+            [(line, "")] if found is None else [(found[1], ""), (found[2], "bold"), (found[3], "")]
+        )
 
 
 def _give(drawing: str | bytes, output: str | None) -> None:

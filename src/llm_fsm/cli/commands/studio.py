@@ -38,13 +38,22 @@ LOOPBACK = "127.0.0.1"
 )
 @click.argument("path", metavar="[FILE or FOLDER]", default=".")
 @click.option(
-    "--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes a free one.",
 )
 @click.option(
     "--browser/--no-browser", default=True, help="Open the browser, or only print the address."
 )
 @click.option(
-    "-m", "--model", "models", metavar="M", multiple=True, help="A model that the playground may ask."
+    "-m",
+    "--model",
+    "models",
+    metavar="M",
+    multiple=True,
+    help="A model that the playground may ask.",
 )
 @base_url_option
 @db_option
@@ -74,7 +83,8 @@ def studio(
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise Failure(
-            f"the studio needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'", exits.USAGE
+            f"the studio needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'",
+            exits.USAGE,
         )
     made = _studio(path, models, db, _equipment(base_url, tools))
     listening = _listening(port)

@@ -30,7 +30,9 @@ STDIN = "<stdin>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateRequest:
-    """The check that is asked for, and the use of its findings. `root`: the folder that settings belong to."""
+    """The check that is asked for, and the use of its findings. `root`: the folder that settings
+    belong to.
+    """
 
     paths: tuple[str, ...]
     config: LintConfig
@@ -51,7 +53,10 @@ class ValidateRequest:
     help="How to print the findings; text shows the source line, concise is one line each.",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write the findings to a file instead of standard output."
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the findings to a file instead of standard output.",
 )
 @click.option(
     "--select",
@@ -66,14 +71,21 @@ class ValidateRequest:
     help="The least level of a finding that makes the exit code 1.  [default: error]",
 )
 @click.option(
-    "--fix", is_flag=True, help="Mend what is safe to mend, and keep everything else as it is written."
+    "--fix",
+    is_flag=True,
+    help="Mend what is safe to mend, and keep everything else as it is written.",
 )
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
-@click.option("--statistics", "counted", is_flag=True, help="Say how often each rule found something.")
+@click.option(
+    "--statistics", "counted", is_flag=True, help="Say how often each rule found something."
+)
 @click.option("--explain", metavar="RULE", help="Print the page of a rule, given by name or code.")
 @click.option("--rules", "listed", is_flag=True, help="List the rules.")
 @click.option(
-    "--stdin-filename", default=STDIN, metavar="NAME", help="What standard input is called in findings."
+    "--stdin-filename",
+    default=STDIN,
+    metavar="NAME",
+    help="What standard input is called in findings.",
 )
 @verbose_option
 @click.pass_context
@@ -118,7 +130,9 @@ def validate(
     except ConfigError as error:
         raise click.UsageError(str(error), context) from error
     paths = tuple(file_of(path) for path in paths)
-    request = ValidateRequest(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
+    request = ValidateRequest(
+        paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff
+    )
     files: list[str] = []
     findings: list[Finding] = []
     for file, found in _checked(request):
@@ -128,7 +142,9 @@ def validate(
         _give(statistics(findings), output)
     elif form != "text":
         if form in ("github", "sarif"):
-            findings = [replace(found, file=found.file and from_root(found.file)) for found in findings]
+            findings = [
+                replace(found, file=found.file and from_root(found.file)) for found in findings
+            ]
             files = [from_root(file) for file in files]
         _give(FORMATS["text" if form == "concise" else form](findings, files), output)
     elif findings:
@@ -144,7 +160,9 @@ def validate(
 
 
 def code(findings: Iterable[Finding], config: LintConfig) -> int:
-    """The exit code for what was found. Findings of the family E mean that there is no definition to judge."""
+    """The exit code for what was found. Findings of the family E mean that there is no definition
+    to judge.
+    """
     found = tuple(findings)
     if any(finding.name == exits.UNREADABLE for finding in found):
         return exits.USAGE
@@ -162,7 +180,9 @@ def summary(files: int, findings: Sequence[Finding]) -> str:
 
 
 def settings(start: str) -> tuple[LintConfig, str]:
-    """The settings of the nearest pyproject.toml, and its folder. Raises Failure for settings that are wrong."""
+    """The settings of the nearest pyproject.toml, and its folder. Raises Failure for settings that
+    are wrong.
+    """
     path = settings_file(start)
     if path is None:
         return LintConfig(), os.path.abspath(start)
@@ -228,7 +248,11 @@ def _checked(request: ValidateRequest) -> Iterator[tuple[str, list[Finding]]]:
 
 
 def _kept(request: ValidateRequest, file: str, findings: Iterable[Finding]) -> list[Finding]:
-    place = os.path.relpath(file, request.root).replace(os.sep, "/") if request.config.per_file_ignores else file
+    place = (
+        os.path.relpath(file, request.root).replace(os.sep, "/")
+        if request.config.per_file_ignores
+        else file
+    )
     return [found for found in findings if request.config.keeps(found, place)]
 
 

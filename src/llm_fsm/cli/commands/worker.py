@@ -40,15 +40,39 @@ from llm_fsm.errors import told
 @timeout_option
 @tools_option
 @mcp_option
-@click.option("--webhook", "webhooks", metavar="URL", multiple=True, help="Post every event here, signed and in order.")
-@click.option("--webhook-secret-file", metavar="FILE", help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).")
-@click.option("--sink", "sinks", metavar="FILE", multiple=True, help="A Python file with SINKS, which get every event.")
 @click.option(
-    "--concurrency", metavar="N", default=16, show_default=True, type=click.IntRange(1, 10_000),
+    "--webhook",
+    "webhooks",
+    metavar="URL",
+    multiple=True,
+    help="Post every event here, signed and in order.",
+)
+@click.option(
+    "--webhook-secret-file",
+    metavar="FILE",
+    help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).",
+)
+@click.option(
+    "--sink",
+    "sinks",
+    metavar="FILE",
+    multiple=True,
+    help="A Python file with SINKS, which get every event.",
+)
+@click.option(
+    "--concurrency",
+    metavar="N",
+    default=16,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
     help="Conversations that are worked on at once.",
 )
 @click.option(
-    "--every", metavar="SECONDS", default=1.0, show_default=True, type=click.FloatRange(0.05, 3600),
+    "--every",
+    metavar="SECONDS",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.05, 3600),
     help="Seconds between two looks.",
 )
 @temporal_option
@@ -87,7 +111,9 @@ def worker(
     store. 130 interrupted.
     """
     if db == "memory":
-        raise click.UsageError("nobody else sees --db memory: name the store of the conversations", ctx)
+        raise click.UsageError(
+            "nobody else sees --db memory: name the store of the conversations", ctx
+        )
     brought = Brought(
         paths=paths,
         model=model,
@@ -110,7 +136,10 @@ def worker(
 
 
 async def _work(
-    fleet: Fleet, every: float, concurrency: int, beside: Callable[..., Coroutine[Any, Any, None]] | None
+    fleet: Fleet,
+    every: float,
+    concurrency: int,
+    beside: Callable[..., Coroutine[Any, Any, None]] | None,
 ) -> int:
     """Work until a signal comes, and return the exit code.
 

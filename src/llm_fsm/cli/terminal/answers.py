@@ -1,6 +1,7 @@
 """The question of a pause to a person, and the answer that typed lines stand for.
 
-A schema of plain fields (texts, numbers, yes or no, and choices) is a form: it is asked for field by field.
+A schema of plain fields (texts, numbers, yes or no, and choices) is a form: it is asked for field
+by field.
 """
 
 from __future__ import annotations
@@ -21,17 +22,25 @@ from llm_fsm.session.messages import Paused
 MAX_CHARS = 1_000_000
 MAX_FIELDS = 12
 _KINDS = ("string", "integer", "number", "boolean")
-_SAMPLES: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "string": "…", "array": []}
+_SAMPLES: Mapping[str, Any] = {
+    "boolean": True,
+    "integer": 1,
+    "number": 1,
+    "string": "…",
+    "array": [],
+}
 _SHORT: Mapping[str, str] = {"y": "yes", "true": "yes", "n": "no", "false": "no"}
 
 
 @dataclass(slots=True)
 class TypedAnswer:
-    """The answer to a pause as far as it is typed. Each line fills the first field that is empty, or is all of it.
+    """The answer to a pause as far as it is typed. Each line fills the first field that is empty,
+    or is all of it.
 
     Attributes:
         pause: What asks.
-        fields: The schema of each field that is still to be filled, by its name; none where a line is the answer.
+        fields: The schema of each field that is still to be filled, by its name; none where a line
+            is the answer.
         value: The fields that are filled, or the answer.
     """
 
@@ -64,8 +73,15 @@ class TypedAnswer:
             required: What an empty line does if there must be an answer.
         """
         schema = self.fields.get(self.name, {})
-        label, meaning = str(schema.get("title") or self.name or _whole(self.pause)), schema.get("description")
-        hints = [hint for hint in (_hint(schema), required if self.is_required else "empty: none") if hint]
+        label, meaning = (
+            str(schema.get("title") or self.name or _whole(self.pause)),
+            schema.get("description"),
+        )
+        hints = [
+            hint
+            for hint in (_hint(schema), required if self.is_required else "empty: none")
+            if hint
+        ]
         asked = f"{label}: {meaning}" if meaning else label
         return f"{asked} ({'; '.join(hints)})" if hints else asked
 
@@ -73,8 +89,8 @@ class TypedAnswer:
         """Take a line, and return True if the answer is whole. It is then in `value`.
 
         Raises:
-            ValueError: The line is none; it says what would be right. Where all fields together do not fit, all are
-                asked for again.
+            ValueError: The line is none; it says what would be right. Where all fields together do
+                not fit, all are asked for again.
         """
         text, name = line.strip(), self.name
         if not name:
@@ -101,11 +117,20 @@ class TypedAnswer:
 def shown(pause: Paused) -> list[str]:
     """Return what is waited for and how to answer in a chat, one line each."""
     if pause.messages == "record":
-        return [*report.waiting(pause), "A person has taken over: lines are messages to them; /answer JSON hands back."]
+        return [
+            *report.waiting(pause),
+            "A person has taken over: lines are messages to them; /answer JSON hands back.",
+        ]
     if _plain_fields(pause):
-        return [*report.waiting(pause, with_schema=False), "Please answer; /answer JSON gives all answers at once."]
+        return [
+            *report.waiting(pause, with_schema=False),
+            "Please answer; /answer JSON gives all answers at once.",
+        ]
     if pause.kind != "approval" or pause.call is None:
-        return [*report.waiting(pause), f"Please type the {_whole(pause)}; /answer JSON gives any answer."]
+        return [
+            *report.waiting(pause),
+            f"Please type the {_whole(pause)}; /answer JSON gives any answer.",
+        ]
     said = pause.call["arguments"]
     pairs = said.items() if isinstance(said, Mapping) else ()
     arguments = ", ".join(f"{key}={report.shown(value)}" for key, value in pairs)
@@ -119,7 +144,10 @@ def typed(pause: Paused, line: str) -> Any:
         word = first.lower().strip(",.:;!")
         if word not in ("y", "yes", "n", "no"):
             raise ValueError("please begin with yes or no")
-        return {"approved": word in ("y", "yes"), **({"reason": rest.strip()} if rest.strip() else {})}
+        return {
+            "approved": word in ("y", "yes"),
+            **({"reason": rest.strip()} if rest.strip() else {}),
+        }
     if pause.schema.get("type") == "string":
         return line
     try:
@@ -128,7 +156,11 @@ def typed(pause: Paused, line: str) -> Any:
         if _fits(pause, line):
             return line
         example = _example(pause.schema)
-        such = f"; an answer is such as {escape.as_json(example, None)}" if _fits(pause, example) else ""
+        such = (
+            f"; an answer is such as {escape.as_json(example, None)}"
+            if _fits(pause, example)
+            else ""
+        )
         raise ValueError(f"{error}{such}") from error
 
 
@@ -141,7 +173,9 @@ def given(text: str) -> Any:
 
 
 def piped(pause: Paused, line: str) -> Any:
-    """The answer of a line that was written by a program: JSON that fits, nothing else. Raises ValueError."""
+    """The answer of a line that was written by a program: JSON that fits, nothing else. Raises
+    ValueError.
+    """
     return fitting(pause, given(line))
 
 
@@ -180,7 +214,10 @@ def _plain_fields(pause: Paused) -> dict[str, Mapping[str, Any]]:
         return {}
     if len(fields) > MAX_FIELDS or not set(pause.schema.get("required", ())) <= fields.keys():
         return {}
-    plain = all(isinstance(schema, Mapping) and (_kind(schema) or _choices(schema)) for schema in fields.values())
+    plain = all(
+        isinstance(schema, Mapping) and (_kind(schema) or _choices(schema))
+        for schema in fields.values()
+    )
     return {str(name): schema for name, schema in fields.items()} if plain else {}
 
 

@@ -1,8 +1,9 @@
 """The streams of the command line: everything that a person or a program reads is written here.
 
-Each function shows control characters as escapes, so no text from outside can move the cursor. A line is a text, or
-pieces with a style each. A terminal shows the styles, and leaves them out if NO_COLOR is set. Everything else, and a
-terminal that is dumb, gets the text alone. rich and prompt_toolkit are imported when something needs them.
+Each function shows control characters as escapes, so no text from outside can move the cursor. A
+line is a text, or pieces with a style each. A terminal shows the styles, and leaves them out if
+NO_COLOR is set. Everything else, and a terminal that is dumb, gets the text alone. rich and
+prompt_toolkit are imported when something needs them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _UNLIMITED = 100_000
 
 
 def program() -> str:
-    """Return what a user types to start this program again: its name, or its path where PATH lacks it."""
+    """Return what a user types to start this program again: its name, or its path where PATH lacks
+    it.
+    """
     known = any(os.access(os.path.join(place, PROGRAM), os.X_OK) for place in os.get_exec_path())
     started = sys.argv[0]
     if known or os.path.basename(started) != PROGRAM or not os.path.isfile(started):
@@ -46,15 +49,17 @@ def program() -> str:
 def prepare_streams() -> None:
     """Make standard input, output and error usable whatever the caller left of them.
 
-    A stream that is closed becomes one that is empty. A file or a pipe is UTF-8, for the program that reads it. A
-    console keeps its encoding, and characters that it lacks come out as escapes.
+    A stream that is closed becomes one that is empty. A file or a pipe is UTF-8, for the program
+    that reads it. A console keeps its encoding, and characters that it lacks come out as escapes.
     """
     sys.stdin = sys.stdin or _nowhere("r")
     sys.stdout = sys.stdout or _nowhere("w")
     sys.stderr = sys.stderr or _nowhere("w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="backslashreplace")
+            stream.reconfigure(
+                encoding=stream.encoding if stream.isatty() else "utf-8", errors="backslashreplace"
+            )
 
 
 def _nowhere(mode: str) -> TextIO:
@@ -62,7 +67,9 @@ def _nowhere(mode: str) -> TextIO:
 
 
 def out(*lines: Line, wrapped: bool = False) -> None:
-    """Write lines to standard output. `wrapped`: a terminal breaks long ones between words, and indents the rest."""
+    """Write lines to standard output. `wrapped`: a terminal breaks long ones between words, and
+    indents the rest.
+    """
     _write(sys.stdout, [_parts(line, "") for line in lines], wrapped=wrapped)
 
 
@@ -72,7 +79,9 @@ def err(*lines: Line, style: str = "", wrapped: bool = False) -> None:
 
 
 def note(text: str, *, to_copy: bool = False) -> None:
-    """Tell the user something about the program on standard error. `to_copy`: a terminal must not break the line."""
+    """Tell the user something about the program on standard error. `to_copy`: a terminal must not
+    break the line.
+    """
     err(f"{PROGRAM}: {text}", style=DIM, wrapped=not to_copy)
 
 
@@ -82,8 +91,14 @@ def error(text: str) -> None:
 
 
 def text(shown: str, to: TextIO | None = None, *, wrapped: bool = False) -> None:
-    """Write a text whose line breaks and tabs stay, to standard output or to the stream that stands for it."""
-    _write(sys.stdout if to is None else to, [[(line, "")] for line in words(shown).split("\n")], wrapped=wrapped)
+    """Write a text whose line breaks and tabs stay, to standard output or to the stream that stands
+    for it.
+    """
+    _write(
+        sys.stdout if to is None else to,
+        [[(line, "")] for line in words(shown).split("\n")],
+        wrapped=wrapped,
+    )
 
 
 def json(document: object, *, indent: int | None = 2, to: TextIO | None = None) -> None:
@@ -106,7 +121,8 @@ def table(
     style: str = "",
     to: TextIO | None = None,
 ) -> None:
-    """Write cells in columns. A terminal that is too narrow breaks them between words, but for the first column.
+    """Write cells in columns. A terminal that is too narrow breaks them between words, but for the
+    first column.
 
     Args:
         rows: The cells of each line.
@@ -116,13 +132,17 @@ def table(
         to: The stream; None: standard output.
     """
     stream = sys.stdout if to is None else to
-    cells = [[import_module("rich.text").Text(visible(cell)) for cell in row] for row in (head, *rows)]
+    cells = [
+        [import_module("rich.text").Text(visible(cell)) for cell in row] for row in (head, *rows)
+    ]
     made = import_module("rich.table").Table(
         box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(head)
     )
     for index in range(max(map(len, cells))):
         name = cells[0][index] if head else ""
-        made.add_column(name, justify="right" if index in right else "left", no_wrap=index == 0, overflow="fold")
+        made.add_column(
+            name, justify="right" if index in right else "left", no_wrap=index == 0, overflow="fold"
+        )
     for row in cells[1:]:
         made.add_row(*row)
     if is_screen(stream):
@@ -143,10 +163,19 @@ def ask(question: str, choices: Sequence[str] = ()) -> str:
     Raises:
         EOFError: The input ends.
     """
-    known = import_module("prompt_toolkit.completion").WordCompleter(list(choices), ignore_case=True)
+    known = import_module("prompt_toolkit.completion").WordCompleter(
+        list(choices), ignore_case=True
+    )
     above = import_module("prompt_toolkit.shortcuts").CompleteStyle.READLINE_LIKE
     prompt = import_module("prompt_toolkit").prompt
-    return str(prompt(visible(f"{question}: "), completer=known, complete_style=above, complete_while_typing=False))
+    return str(
+        prompt(
+            visible(f"{question}: "),
+            completer=known,
+            complete_style=above,
+            complete_while_typing=False,
+        )
+    )
 
 
 def confirmed(question: str) -> bool:
@@ -172,7 +201,9 @@ def working(status: Callable[[], str]) -> Iterator[Callable[[], None]]:
         return spinner
 
     live = import_module("rich.live").Live
-    with live(get_renderable=shown, console=of(sys.stderr), refresh_per_second=8, transient=True) as made:
+    with live(
+        get_renderable=shown, console=of(sys.stderr), refresh_per_second=8, transient=True
+    ) as made:
         yield made.stop
 
 
@@ -182,7 +213,9 @@ def is_screen(stream: TextIO) -> bool:
 
 
 def of(stream: TextIO) -> Any:
-    """Return rich's console of a stream, the same one each time: lines stand above what `working` shows."""
+    """Return rich's console of a stream, the same one each time: lines stand above what `working`
+    shows.
+    """
     return _console(getattr(stream, "rich_proxied_file", stream))
 
 
@@ -199,11 +232,15 @@ def plain(line: Line) -> str:
 
 
 def _parts(line: Line, style: str) -> _Parts:
-    return [(visible(part), look) for part, look in ([(line, style)] if isinstance(line, str) else line)]
+    return [
+        (visible(part), look) for part, look in ([(line, style)] if isinstance(line, str) else line)
+    ]
 
 
 def _write(stream: TextIO, lines: Sequence[_Parts], *, wrapped: bool) -> None:
-    """Write lines that are safe to show, at once, with rich only where a terminal shows them in another way."""
+    """Write lines that are safe to show, at once, with rich only where a terminal shows them in
+    another way.
+    """
     parts = chain.from_iterable(lines)
     if not is_screen(stream) or not (wrapped or any(look for _, look in parts)):
         stream.write("".join("".join((*(part for part, _ in line), "\n")) for line in lines))

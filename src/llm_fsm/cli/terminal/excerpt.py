@@ -22,7 +22,9 @@ _MARGIN = 10
 
 
 def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> Iterator[Line]:
-    """Yield the lines of a report. `source` returns the text of a file, or None if there is none to show."""
+    """Yield the lines of a report. `source` returns the text of a file, or None if there is none to
+    show.
+    """
     texts: dict[str, list[str]] = {}
     width = _width()
     for finding in findings:
@@ -32,13 +34,23 @@ def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> 
         yield _head(finding)
         if finding.path:
             yield [(f"    path: {route(finding.path)}", "")]
-        if finding.line is not None and finding.column is not None and finding.line <= len(texts[file]):
+        if (
+            finding.line is not None
+            and finding.column is not None
+            and finding.line <= len(texts[file])
+        ):
             yield from _excerpt(texts[file][finding.line - 1], finding.line, finding.column, width)
 
 
 def _width() -> int:
-    """Return the characters of a source line that are shown; elsewhere than on a terminal always the same."""
-    return min(_WIDEST, max(_NARROWEST, of(sys.stdout).width - _MARGIN)) if is_screen(sys.stdout) else _WIDEST
+    """Return the characters of a source line that are shown; elsewhere than on a terminal always
+    the same.
+    """
+    return (
+        min(_WIDEST, max(_NARROWEST, of(sys.stdout).width - _MARGIN))
+        if is_screen(sys.stdout)
+        else _WIDEST
+    )
 
 
 def _head(finding: Finding) -> Line:
@@ -47,23 +59,40 @@ def _head(finding: Finding) -> Line:
     place, mark, rest = line.partition(f": {finding.level}: ")
     tail = f" ({finding.name} {finding.code})"
     words = rest.removesuffix(tail)
-    return [(place, "bold"), (": ", ""), (mark[2:-2], _LEVELS[finding.level]), (": ", ""), (words, ""), (tail, "dim")]
+    return [
+        (place, "bold"),
+        (": ", ""),
+        (mark[2:-2], _LEVELS[finding.level]),
+        (": ", ""),
+        (words, ""),
+        (tail, "dim"),
+    ]
 
 
 def _excerpt(line: str, number: int, column: int, width: int) -> Iterator[Line]:
     indent = len(line) - len(line.lstrip())
-    start = max(indent, column - 1 - width // 2) if len(line) - indent > width else min(indent, column - 1)
+    start = (
+        max(indent, column - 1 - width // 2)
+        if len(line) - indent > width
+        else min(indent, column - 1)
+    )
     shown = line[start : start + width].rstrip()
     at = column - 1 - start
     found = _TOKEN.match(shown, at)
     marked = max(1, found.end() - at if found else 1)
     left, right = "…" if start > indent else "", "…" if start + width < len(line.rstrip()) else ""
-    before, token = (visible(part.replace("\t", " ")) for part in (shown[:at], shown[at : at + marked]))
+    before, token = (
+        visible(part.replace("\t", " ")) for part in (shown[:at], shown[at : at + marked])
+    )
     before = left + before
     text = left + shown.replace("\t", " ") + right
     margin = f"{number:>5} "
     yield [(f"{margin}| ", "blue"), (text, "")]
-    yield [(f"{' ' * len(margin)}| ", "blue"), (" " * _cells(before), ""), ("^" * max(1, _cells(token)), "bold red")]
+    yield [
+        (f"{' ' * len(margin)}| ", "blue"),
+        (" " * _cells(before), ""),
+        ("^" * max(1, _cells(token)), "bold red"),
+    ]
 
 
 def _cells(text: str) -> int:

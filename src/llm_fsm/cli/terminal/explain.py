@@ -89,7 +89,9 @@ def _way(went: why.Went) -> str:
     name = f"the flow {went.flow}" if went.kind == "subflow" else "a digression"
     if went.how == "begun":
         return f"Into {name}: {went.state} → {went.arrived}"
-    how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}.get(went.how, f", {went.how}")
+    how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}.get(
+        went.how, f", {went.how}"
+    )
     return f"Back from {name}{how}: {went.state} → {went.arrived}"
 
 
@@ -144,7 +146,11 @@ def _candidate(number: int, candidate: why.Candidate) -> Iterator[str]:
     if candidate.taken:
         marks.append("taken")
     mark = f" ({', '.join(marks)})" if marks else ""
-    words = f" — {escape.shortened(candidate.description, _VALUE_CHARS)}" if candidate.description else ""
+    words = (
+        f" — {escape.shortened(candidate.description, _VALUE_CHARS)}"
+        if candidate.description
+        else ""
+    )
     yield f"  {number}. {_SIGNS[candidate.holds]} {candidate.target}{mark}{words}"
     if not candidate.checks:
         yield "       no conditions: open to be picked"
@@ -161,4 +167,6 @@ def _check(check: why.ConditionCheck) -> str:
     verdict = "holds" if check.holds else "does not hold"
     if check.error is not None:
         verdict = f"cannot be evaluated: {check.error}"
-    return f"{_SIGNS[check.holds]} {what}: {verdict}" + (f" ({', '.join(values)})" if values else "")
+    return f"{_SIGNS[check.holds]} {what}: {verdict}" + (
+        f" ({', '.join(values)})" if values else ""
+    )

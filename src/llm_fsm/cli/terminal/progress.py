@@ -1,4 +1,6 @@
-"""A run on a terminal: lines as things happen, one line below them that counts, and questions to the person."""
+"""A run on a terminal: lines as things happen, one line below them that counts, and questions to
+the person.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,19 @@ from llm_fsm.session.messages import Paused
 T = TypeVar("T")
 
 _LATER = "empty: later"
-_STYLES: Mapping[str, str] = {"head": "bold", "good": "green", "bad": "red", "plain": "", "dim": "dim"}
+_STYLES: Mapping[str, str] = {
+    "head": "bold",
+    "good": "green",
+    "bad": "red",
+    "plain": "",
+    "dim": "dim",
+}
 
 
 class Screen:
-    """The display that a person watches, on standard error; standard output holds the outcome alone."""
+    """The display that a person watches, on standard error; standard output holds the outcome
+    alone.
+    """
 
     def __init__(self, definition: Definition, *, asks: bool) -> None:
         self._asks = asks
@@ -64,7 +74,9 @@ class Screen:
         elif turn.text:
             console.text(turn.text)
         elif turn.outcome == "passed" and turn.output is not None:
-            console.text(turn.output if isinstance(turn.output, str) else escape.as_json(turn.output))
+            console.text(
+                turn.output if isinstance(turn.output, str) else escape.as_json(turn.output)
+            )
 
     def parked(self, conversation_id: str, again: str) -> None:
         """Show that the run was left in the middle; how to go on is said by the command."""
@@ -72,7 +84,9 @@ class Screen:
         self._ended("parked", "bad")
 
     def ask(self, pause: Paused, told: Sequence[str]) -> Any:
-        """Return what the person answers. Raises EOFError if the input ends or the answer is empty: not now."""
+        """Return what the person answers. Raises EOFError if the input ends or the answer is empty:
+        not now.
+        """
         if not self._asks:
             raise EOFError(pause.what)
         answer = TypedAnswer(pause)

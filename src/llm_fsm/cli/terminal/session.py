@@ -1,4 +1,6 @@
-"""Conversation on a terminal: a line editor, colours, a clock while the model thinks, and slash commands."""
+"""Conversation on a terminal: a line editor, colours, a clock while the model thinks, and slash
+commands.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ from llm_fsm.cli.terminal.answers import TypedAnswer
 from llm_fsm.cli.terminal.wrap import Words
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
-from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
+from llm_fsm.errors import (
+    ConversationConflict,
+    ConversationEnded,
+    LLMFSMError,
+    ModelError,
+    StoreError,
+)
 from llm_fsm.session.events import Event, MessageDelta, PromptRead
 from llm_fsm.turn.choices import Choice, pick
 
@@ -69,7 +77,10 @@ def show_choices(choices: Sequence[Choice]) -> None:
     shown: list[tuple[str, str]] = []
     for number, choice in enumerate(choices, start=1):
         label = escape.shortened(choice.label, _CHOICE_CHARS).replace(" ", "\u00a0")
-        shown += [(f"{number} ", "bold cyan"), (label + ("" if number == len(choices) else "   "), "")]
+        shown += [
+            (f"{number} ", "bold cyan"),
+            (label + ("" if number == len(choices) else "   "), ""),
+        ]
     if shown:
         console.err(shown, wrapped=True)
 
@@ -97,7 +108,8 @@ class _Wait:
 
 
 def hear_out(work: Callable[[Callable[[MessageDelta | PromptRead], None]], _Done]) -> _Done:
-    """Show the words of some work as they come; until then a spinner, the seconds, and the prompt that was read.
+    """Show the words of some work as they come; until then a spinner, the seconds, and the prompt
+    that was read.
 
     After a long wait, the time to the first word is shown below the words.
     """
@@ -142,8 +154,9 @@ def _unseen_keys() -> Iterator[None]:
 class ShownOpening:
     """The opening of a new conversation: its head, and its greeting as the words come.
 
-    `head`: gives the lines for a conversation id. They stand above the first word, and are shown once. All but the
-    first are to be copied. `id`: that of the conversation whose head is shown, "" before.
+    `head`: gives the lines for a conversation id. They stand above the first word, and are shown
+    once. All but the first are to be copied. `id`: that of the conversation whose head is shown, ""
+    before.
     """
 
     head: Callable[[str], Sequence[str]]
@@ -175,7 +188,9 @@ class ShownOpening:
 
 
 class _Remembered(FileHistory):
-    """The lines typed so far, in a file that only the user reads. A full disk does not stop the chat."""
+    """The lines typed so far, in a file that only the user reads. A full disk does not stop the
+    chat.
+    """
 
     def store_string(self, string: str) -> None:
         try:
@@ -185,7 +200,9 @@ class _Remembered(FileHistory):
 
 
 def history_in(folder: Path | None) -> History:
-    """The history of all chats, kept in `folder`; only in memory where there is none, or it cannot be written."""
+    """The history of all chats, kept in `folder`; only in memory where there is none, or it cannot
+    be written.
+    """
     if folder is None:
         return InMemoryHistory()
     path = folder / "history"
@@ -226,8 +243,8 @@ def line_editor(folder: Path | None) -> PromptSession[str]:
 def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: bool) -> int:
     """Hold the conversation until it or the user ends it; gives the exit code.
 
-    One that is resumed and over takes commands alone, until its end is taken back. KeyboardInterrupt goes through, and
-    so does a StoreError that will not pass by itself.
+    One that is resumed and over takes commands alone, until its end is taken back.
+    KeyboardInterrupt goes through, and so does a StoreError that will not pass by itself.
     """
     if opening:
         reply(opening)
@@ -268,7 +285,9 @@ def _left(talk: Talk) -> int:
 
 
 def _show_who_took_over(talk: Talk, shown: str) -> str:
-    """Say once that lines go to a person now. `shown` is the pause of which it was said; return that of now."""
+    """Say once that lines go to a person now. `shown` is the pause of which it was said; return
+    that of now.
+    """
     pause = talk.paused
     if pause is None or pause.messages == "refuse":
         return ""
@@ -306,7 +325,9 @@ def _obeyed(talk: Talk, outcome: slash.Outcome) -> None:
 
 
 def _take(talk: Talk, message: str, answer: TypedAnswer | None) -> TypedAnswer | None:
-    """Take a line that is no command: a message, or an answer, or a part of one. Return what is left to answer."""
+    """Take a line that is no command: a message, or an answer, or a part of one. Return what is
+    left to answer.
+    """
     if answer is None:
         said = pick(talk.choices, message) or message
         _turn(talk, lambda hear: talk.send(said, hear))
@@ -329,7 +350,9 @@ class _Due(Exception):
 
 
 def _typed(talk: Talk, editor: PromptSession[str]) -> str | None:
-    """The line that the user types; None where the conversation ended meanwhile. What becomes due is shown above it."""
+    """The line that the user types; None where the conversation ended meanwhile. What becomes due
+    is shown above it.
+    """
     typed, over = "", talk.ended
     while over or not talk.ended:
         seconds = talk.seconds_left()
@@ -352,7 +375,9 @@ def _typed(talk: Talk, editor: PromptSession[str]) -> str | None:
 
 
 def _turn(talk: Talk, work: Callable[[Callable[[MessageDelta | PromptRead], None]], Turn]) -> None:
-    """Take one turn. After an error or an interrupt the user may go on; a second interrupt goes through."""
+    """Take one turn. After an error or an interrupt the user may go on; a second interrupt goes
+    through.
+    """
     before = talk.data()
     try:
         hear_out(work)

@@ -32,8 +32,8 @@ _CONTEXT_CHARS = 100_000
 class Outcome:
     """The outcome of a command, for standard error: lines, and tables as lists of rows.
 
-    `again`: the last words are shown again. `leave`: the chat ends. `value`: one JSON value that answers what the
-    conversation waits for.
+    `again`: the last words are shown again. `leave`: the chat ends. `value`: one JSON value that
+    answers what the conversation waits for.
     """
 
     parts: Sequence[str | Sequence[tuple[str, ...]]] = ()
@@ -76,10 +76,19 @@ def obey(talk: Talk, line: str) -> Outcome:
 
 
 def _help(_: Talk, __: str) -> Outcome:
-    rows = [(f"  {name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
+    rows = [
+        (f"  {name} {command.argument}".rstrip(), command.help)
+        for name, command in COMMANDS.items()
+    ]
     rows += [("  1, 2, …", "choose what stands beside the number; no model reads it")]
-    rows += [("  //…", "send a message that begins with /"), ("  Alt-Enter", "begin a new line in the message")]
-    rows += [("  Ctrl-D", "leave"), ("  Ctrl-C", "stop the turn; between turns leave. The conversation can be resumed")]
+    rows += [
+        ("  //…", "send a message that begins with /"),
+        ("  Alt-Enter", "begin a new line in the message"),
+    ]
+    rows += [
+        ("  Ctrl-D", "leave"),
+        ("  Ctrl-C", "stop the turn; between turns leave. The conversation can be resumed"),
+    ]
     return Outcome([rows])
 
 
@@ -89,11 +98,15 @@ def _state(talk: Talk, _: str) -> Outcome:
     state = None if program is None else program.definition.states.get(session.state)
     if program is None or state is None:
         return Outcome([f"state {session.state}, which this definition does not have"])
-    lines = [f"state {session.state} ({program.definition.kind_of(session.state)})", *_stack(session)]
+    lines = [
+        f"state {session.state} ({program.definition.kind_of(session.state)})",
+        *_stack(session),
+    ]
     if state.purpose or state.description:
         lines.append(f"  purpose: {escape.shortened(state.purpose or state.description, 200)}")
     keys = [
-        (f"  {key}", "known" if has(session.context, key) else "still missing") for key in state.required_context_keys
+        (f"  {key}", "known" if has(session.context, key) else "still missing")
+        for key in state.required_context_keys
     ]
     available = available_moves(program, session, asides(talk.program(), session))
     ways = [_way(option) for option in available.options]
@@ -121,7 +134,10 @@ def _stack(session: Session) -> list[str]:
 
 def _context(talk: Talk, _: str) -> Outcome:
     context = transcript.masked(talk.program().is_secret, talk.session().context)
-    rows = [(f"  {key}", f"= {explained.shown(value, _CONTEXT_CHARS)}") for key, value in context.items()]
+    rows = [
+        (f"  {key}", f"= {explained.shown(value, _CONTEXT_CHARS)}")
+        for key, value in context.items()
+    ]
     return Outcome([rows or "nothing has been collected yet"])
 
 
@@ -137,7 +153,9 @@ def _why(talk: Talk, argument: str) -> Outcome:
 
 def _undo(talk: Talk, _: str) -> Outcome:
     talk.undo()
-    return Outcome([f"the last turn was taken back; the state is {talk.session().state} again"], again=True)
+    return Outcome(
+        [f"the last turn was taken back; the state is {talk.session().state} again"], again=True
+    )
 
 
 def _file(argument: str, ending: str) -> str:
@@ -149,7 +167,11 @@ def _save(talk: Talk, argument: str) -> Outcome:
     name = _file(argument, ".json")
     whole = (talk.program(), talk.session(), talk.records())
     readable = name.lower().endswith((".md", ".markdown"))
-    write_new(name, (transcript.markdown(*whole) if readable else escape.as_json(transcript.document(*whole))) + "\n")
+    write_new(
+        name,
+        (transcript.markdown(*whole) if readable else escape.as_json(transcript.document(*whole)))
+        + "\n",
+    )
     return Outcome([f"saved to {name}"])
 
 
@@ -173,9 +195,13 @@ COMMANDS: Mapping[str, Command] = {
     "/state": Command(_state, "", "where the conversation stands and where it can go"),
     "/context": Command(_context, "", "what has been collected"),
     "/why": Command(_why, "[N]", "why the last turn, or turn N, went as it did"),
-    "/answer": Command(_answer, "JSON", "answer what the conversation waits for; alone: what that is"),
+    "/answer": Command(
+        _answer, "JSON", "answer what the conversation waits for; alone: what that is"
+    ),
     "/undo": Command(_undo, "", "take the last turn back"),
     "/save": Command(_save, "[FILE]", "write the conversation to a file, JSON or Markdown (.md)"),
-    "/test": Command(_test, "[FILE]", "write the conversation as a test that plays it again (.test.json)"),
+    "/test": Command(
+        _test, "[FILE]", "write the conversation as a test that plays it again (.test.json)"
+    ),
     "/quit": Command(lambda *_: Outcome(leave=True), "", "leave; the conversation can be resumed"),
 }

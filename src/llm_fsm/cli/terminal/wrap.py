@@ -14,10 +14,12 @@ _TAB = "    "
 
 
 class Words:
-    """A reply with an empty line before and after it. `width`: the cells of a line, as the terminal is now.
+    """A reply with an empty line before and after it. `width`: the cells of a line, as the terminal
+    is now.
 
-    A word is written when it is whole. Characters that are wide, and scripts without spaces, are written at once. The
-    terminal breaks their lines, and those of words that are longer than a line.
+    A word is written when it is whole. Characters that are wide, and scripts without spaces, are
+    written at once. The terminal breaks their lines, and those of words that are longer than a
+    line.
     """
 
     def __init__(self, width: Callable[[], int]) -> None:
@@ -50,7 +52,10 @@ class Words:
         if text.isspace() and self._column + cells > width:
             self._column = width
             return ""
-        breaks = 0 < self._column < self._column + cells > width >= cells == len(text) and not text.isspace()
+        breaks = (
+            0 < self._column < self._column + cells > width >= cells == len(text)
+            and not text.isspace()
+        )
         self._column = cells if breaks else self._column + cells
         if self._column > width:
             self._column %= width

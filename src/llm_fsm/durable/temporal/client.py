@@ -87,7 +87,9 @@ async def play_chunks(
     limit: int,
     report: Report = lambda _: None,
 ) -> None:
-    """As `llm_fsm.engine.batch.play_lines`, by the workers of Temporal. Results come from the store."""
+    """As `llm_fsm.engine.batch.play_lines`, by the workers of Temporal. Results come from the
+    store.
+    """
     places = asyncio.Semaphore(_UNDER_WAY)
     patience = PatientCalls(client.service_client.config.target_host, report)
 

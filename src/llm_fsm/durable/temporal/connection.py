@@ -115,8 +115,7 @@ async def check_namespace(address: str) -> None:
 async def forget(client: Client, workflow_id: str) -> None:
     """Delete a workflow with its history, which holds messages in clear text."""
     request = DeleteWorkflowExecutionRequest(
-        namespace=client.namespace,
-        workflow_execution=WorkflowExecution(workflow_id=workflow_id),
+        namespace=client.namespace, workflow_execution=WorkflowExecution(workflow_id=workflow_id)
     )
     try:
         await client.workflow_service.delete_workflow_execution(request, timeout=_ANSWERS)

@@ -33,13 +33,7 @@ from llm_fsm.durable.temporal.flows import (
 )
 from llm_fsm.engine.batch import BatchLine, play_lines
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.errors import (
-    ConversationConflict,
-    ConversationNotFound,
-    LLMFSMError,
-    StoreError,
-    told,
-)
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, LLMFSMError, StoreError, told
 
 T = TypeVar("T")
 
@@ -121,7 +115,9 @@ async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
             waits = isinstance(error, StoreError) and retryable
             if not waits or time.monotonic() - began > _AWAY:
                 kind = type(error).__name__
-                raise ApplicationError(str(error), type=kind, non_retryable=not retryable) from error
+                raise ApplicationError(
+                    str(error), type=kind, non_retryable=not retryable
+                ) from error
         await asyncio.sleep(PAUSE)
 
 
@@ -178,7 +174,10 @@ async def _work(
 
     def working(sha: str, flows: Sequence[type] = (), batches: Sequence[type] = ()) -> list[Worker]:
         turns = _worker(client, queue_of(QUEUE, sha), flows, activities.turn, 100)
-        return [turns, _worker(client, queue_of(BATCH_QUEUE, sha), batches, activities.chunk, chunks)]
+        return [
+            turns,
+            _worker(client, queue_of(BATCH_QUEUE, sha), batches, activities.chunk, chunks),
+        ]
 
     workers = {"": working("", [ConversationWorkflow, RunWorkflow], [BatchWorkflow])}
     running = [asyncio.create_task(worker.run()) for worker in workers[""]]
@@ -191,7 +190,9 @@ async def _work(
                     running += [asyncio.create_task(worker.run()) for worker in workers[sha]]
             is_there = await _watch(client, machines, 2 * every)
             pause = every if is_there else min(PAUSE, every)
-            ended, _ = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(
+                running, timeout=pause, return_when=asyncio.FIRST_COMPLETED
+            )
             for task in ended:
                 task.result()
     finally:

@@ -58,7 +58,9 @@ def router(studio: Studio) -> APIRouter:
 
     @made.get("/file")
     def open_file(path: str = Query(max_length=4096), findings: bool = True) -> Opened:
-        """Open a file: its text, its graph, the positions of its states, and its findings if they are wanted now."""
+        """Open a file: its text, its graph, the positions of its states, and its findings if they
+        are wanted now.
+        """
         found = folder.read(path)
         checked = check_written(found.text, path, folder, findings=findings)
         return Opened(

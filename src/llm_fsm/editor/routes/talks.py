@@ -221,7 +221,8 @@ async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> mo
 async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
     """Copy a stored conversation, and leave the store as it is.
 
-    Its turns are told by the definitions that the store keeps with it. Files are needed for a fork alone.
+    Its turns are told by the definitions that the store keeps with it. Files are needed for a fork
+    alone.
     """
     if talks.studio.store is None:
         raise Problem(
@@ -286,7 +287,9 @@ def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
 def _as_file(
     talks: Talks, path: str, text: str, program: CompiledMachine
 ) -> tuple[Definition | None, str | None]:
-    """Return the definition of a file with all that it calls, or why a conversation cannot go on with it."""
+    """Return the definition of a file with all that it calls, or why a conversation cannot go on
+    with it.
+    """
     folder = talks.studio.folder
     place = folder.place(path)
     try:

@@ -33,10 +33,7 @@ async def run_end_handlers(deployment: Deployment, result: TurnResult) -> None:
     A store that fails now fails no turn, because the turn is on record. The handlers then run with
     `run_due`, or when the machine starts next.
     """
-    if (
-        not result.session.ended
-        or Point.END_CONVERSATION not in deployment.capabilities.points
-    ):
+    if not result.session.ended or Point.END_CONVERSATION not in deployment.capabilities.points:
         return
     name = result.session.conversation_id
     try:
@@ -57,12 +54,8 @@ async def close_conversation(deployment: Deployment, conversation_id: str) -> No
     """
     store = deployment.store
     async with store.lock(exclusive(END_HANDLERS, conversation_id), deployment.timeout):
-        owed = await store.outbox(
-            OutboxQuery(sink=END_HANDLERS, conversation_id=conversation_id)
-        )
-        for row in owed[
-            -1:
-        ]:  # earlier ends were undone, and are acknowledged with the last one
+        owed = await store.outbox(OutboxQuery(sink=END_HANDLERS, conversation_id=conversation_id))
+        for row in owed[-1:]:  # earlier ends were undone, and are acknowledged with the last one
             await _run(deployment, row)
 
 
@@ -79,12 +72,8 @@ async def _run(deployment: Deployment, row: Posted) -> None:
     loaded = await deployment.store.load(row.conversation_id)
     session = None
     if loaded is not None:
-        session, _ = await SessionReader(deployment.store).read(
-            row.conversation_id, loaded.session
-        )
-    if (
-        session is not None and session.ended
-    ):  # the turn that ended it may have been undone
+        session, _ = await SessionReader(deployment.store).read(row.conversation_id, loaded.session)
+    if session is not None and session.ended:  # the turn that ended it may have been undone
         effect = RunHandlers(
             point=Point.END_CONVERSATION,
             session=session,
@@ -102,9 +91,7 @@ async def _run(deployment: Deployment, row: Posted) -> None:
     await deployment.store.acknowledge(row)
 
 
-def _log(
-    deployment: Deployment, session: Session, failed: ev.FunctionFailed | None
-) -> None:
+def _log(deployment: Deployment, session: Session, failed: ev.FunctionFailed | None) -> None:
     """Log a handler that failed. The turn is on record already, so nothing is added to it."""
     if failed is not None:
         turn = TurnState(deployment.program, session)

@@ -13,14 +13,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -186,9 +179,7 @@ def point(name: str | Point) -> Point:
         guess = nearest(str(name), [known.value for known in Point])
         hint = f"; did you mean {guess!r}?" if guess else "."
         known = ", ".join(known.value for known in Point)
-        raise ValueError(
-            f"unknown handler point {name!r}{hint} The points are {known}"
-        ) from None
+        raise ValueError(f"unknown handler point {name!r}{hint} The points are {known}") from None
 
 
 @dataclass(slots=True)
@@ -220,9 +211,7 @@ class HandlerBuilder:
             ValueError: It is no number.
         """
         if not is_number(priority):
-            raise ValueError(
-                f"handler {self.name!r}: priority is a number, not {priority!r}"
-            )
+            raise ValueError(f"handler {self.name!r}: priority is a number, not {priority!r}")
         self._priority = priority
         return self
 
@@ -347,9 +336,7 @@ class HandlerBuilder:
         Returns:
             The builder.
         """
-        return self.when(
-            lambda occasion: all(has(occasion.context, key) for key in keys)
-        )
+        return self.when(lambda occasion: all(has(occasion.context, key) for key in keys))
 
     def when_keys_updated(self, *keys: str) -> HandlerBuilder:
         """Run only if one of these keys just changed.
@@ -481,9 +468,7 @@ def occasion_key(effect: RunHandlers, handler: str) -> str:
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
-def occasion_of(
-    effect: RunHandlers, context: Mapping[str, Any], key: str = ""
-) -> Occasion:
+def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") -> Occasion:
     """Make the occasion of an effect.
 
     Args:
@@ -519,8 +504,7 @@ def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
         return HandlerResult(handler=handler.name, changes=dict(value))
     if isinstance(value, Veto) and at is Point.PRE_TRANSITION:
         return HandlerResult(
-            handler=handler.name,
-            veto="" if value.reason is None else mended(str(value.reason)),
+            handler=handler.name, veto="" if value.reason is None else mended(str(value.reason))
         )
     if isinstance(value, str) and at in (Point.POST_PROCESSING, Point.ERROR):
         return HandlerResult(handler=handler.name, text=mended(value))
@@ -558,16 +542,12 @@ async def run(
     except asyncio.CancelledError:
         if is_cancelled():
             raise
-        return failure(
-            handler, occasion.point, RuntimeError("it was cancelled from inside"), mode
-        )
+        return failure(handler, occasion.point, RuntimeError("it was cancelled from inside"), mode)
     except Exception as error:
         return failure(handler, occasion.point, error, mode)
 
 
-def failure(
-    handler: Handler, at: Point, error: Exception, mode: ErrorMode
-) -> HandlerResult:
+def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> HandlerResult:
     """Return the result of a failed handler or condition.
 
     Args:
@@ -582,9 +562,7 @@ def failure(
     Raises:
         HandlerError: The failure stops the turn.
     """
-    late = isinstance(error, TimeoutError) or (
-        isinstance(error, CallFault) and error.lost
-    )
+    late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
     what = "it ran out of time" if late else told(error)
     failed = failure_of("handler", handler.name, error, handler.function)
     if mode == "raise" or handler.critical:

@@ -46,11 +46,7 @@ async def run_point(
         None  # one occasion serves all conditions until a handler changes something
     )
     for handler in handlers:
-        if (
-            handler.name not in effect.only
-            if effect.only
-            else effect.point not in handler.points
-        ):
+        if handler.name not in effect.only if effect.only else effect.point not in handler.points:
             continue
         if handler.predicates and not effect.only:
             asked = asked or occasion_of(effect, context)
@@ -93,13 +89,7 @@ async def run_point(
 
 def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
     """Return the key of this run of a handler among others in the turn."""
-    occasion = [
-        kind,
-        effect.session.state,
-        effect.target,
-        sorted(effect.updated),
-        context,
-    ]
+    occasion = [kind, effect.session.state, effect.target, sorted(effect.updated), context]
     return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
 
 
@@ -116,10 +106,7 @@ def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
         except Exception as error:  # the object has no JSON form
             faults.append(f"key {key!r}: {told(error)}")
     return replace(
-        result,
-        changes=changes,
-        error="; ".join(faults) or result.error,
-        seconds=seconds,
+        result, changes=changes, error="; ".join(faults) or result.error, seconds=seconds
     )
 
 

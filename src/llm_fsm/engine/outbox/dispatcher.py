@@ -82,14 +82,9 @@ def outgoing(
     return tuple(found)
 
 
-def _secrets(
-    program: CompiledMachine, record: TurnRecord, session: Session
-) -> tuple[str, ...]:
+def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> tuple[str, ...]:
     return secrets_in(
-        record.events,
-        program.is_secret,
-        (session.context, session.root_context()),
-        session.secrets,
+        record.events, program.is_secret, (session.context, session.root_context()), session.secrets
     )
 
 
@@ -179,10 +174,7 @@ class _Round:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        if (
-            self._task is not None
-            and self._task.get_loop() is asyncio.get_running_loop()
-        ):
+        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
@@ -262,6 +254,4 @@ class _Round:
 def delivery_of(row: Posted) -> Delivery:
     """Convert an outbox row to the delivery that the sink receives."""
     told = json.loads(row.text)
-    return Delivery(
-        key=row.key, conversation_id=row.conversation_id, record=row.number, **told
-    )
+    return Delivery(key=row.key, conversation_id=row.conversation_id, record=row.number, **told)

@@ -95,9 +95,10 @@ class Sink:
         """
         if self.events is not None and type(event).__name__ not in self.events:
             return False
-        return self.states is None or (
-            event.state if isinstance(event, StateEntered) else state
-        ) in self.states
+        return (
+            self.states is None
+            or (event.state if isinstance(event, StateEntered) else state) in self.states
+        )
 
     async def take(self, delivery: Delivery) -> None:
         """Deliver one event.
@@ -110,11 +111,7 @@ class Sink:
             Exception: The sink raised this error.
         """
         try:
-            await called(
-                self.timeout,
-                partial(self.deliver, delivery),
-                f"llm_fsm sink {self.name}",
-            )
+            await called(self.timeout, partial(self.deliver, delivery), f"llm_fsm sink {self.name}")
         except CallFault as late:
             raise TimeoutError(str(late)) from late
 
@@ -186,9 +183,7 @@ def sink(
         if event not in EVENTS:
             guess = nearest(event, EVENTS)
             hint = f"; did you mean {guess!r}?" if guess else ""
-            raise ConfigurationError(
-                f"sink {called!r}: there is no event {event!r}{hint}"
-            )
+            raise ConfigurationError(f"sink {called!r}: there is no event {event!r}{hint}")
     if isinstance(states, str):
         raise ConfigurationError(f"sink {called!r}: states= is a list; write [{states!r}]")
     wanted = None if events is None else frozenset(events)

@@ -50,9 +50,7 @@ class Webhook:
         ConfigurationError: The URL or a header is wrong.
     """
 
-    def __init__(
-        self, url: str, *, headers: Mapping[str, str], secret: str | None = None
-    ) -> None:
+    def __init__(self, url: str, *, headers: Mapping[str, str], secret: str | None = None) -> None:
         if not is_address(url):
             raise ConfigurationError(
                 f"a sink is a function or an http:// or https:// address, not {url!r}"
@@ -60,18 +58,14 @@ class Webhook:
         self._url = url.strip()
         parts = urlsplit(self._url)
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
-        self._headers = {
-            "User-Agent": "llm-fsm",
-            "Content-Type": "application/json",
-            **headers,
-        }
+        self._headers = {"User-Agent": "llm-fsm", "Content-Type": "application/json", **headers}
         self._secret = None if secret is None else secret_of(secret)
         self._options: dict[str, Any] = {"allow_redirects": False}
         if (proxy := proxy_for(URL(self._url))) is not None:
             self._options["proxy"] = proxy
-        self._sessions: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, aiohttp.ClientSession
-        ] = WeakKeyDictionary()
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+            WeakKeyDictionary()
+        )
 
     async def __call__(self, delivery: Delivery) -> None:
         """Post one event.
@@ -121,11 +115,7 @@ def secret_of(text: str) -> bytes:
     """
     begin, mark, rest = text.partition("whsec_")
     try:
-        found = (
-            base64.b64decode(rest, validate=True)
-            if mark and not begin
-            else text.encode()
-        )
+        found = base64.b64decode(rest, validate=True) if mark and not begin else text.encode()
     except (binascii.Error, ValueError) as error:
         raise ConfigurationError(
             "the secret of a webhook is base64 after whsec_, or any other text"
@@ -149,12 +139,6 @@ def signed(secret: bytes, key: str, timestamp: int, body: bytes) -> dict[str, st
     """
     # A key holds the caller's id, which may have dots. The signature separates its parts by dots.
     name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    digest = hmac.new(
-        secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256
-    ).digest()
+    digest = hmac.new(secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     signature = f"v1,{base64.b64encode(digest).decode()}"
-    return {
-        "webhook-id": name,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": signature,
-    }
+    return {"webhook-id": name, "webhook-timestamp": str(timestamp), "webhook-signature": signature}

@@ -1,7 +1,8 @@
 """What acts in a document, which yes leads there, and which guards hold for it.
 
-An act is a task with `acts`, or a state that lists a tool with `acts`. A yes is a transition with `agrees` out of a
-state with `confirms`. An approval is an answer to a state that waits, or a tool that asks a person itself.
+An act is a task with `acts`, or a state that lists a tool with `acts`. A yes is a transition with
+`agrees` out of a state with `confirms`. An approval is an answer to a state that waits, or a tool
+that asks a person itself.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from llm_fsm.lint.facts.data_flow import root_of
 from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, pattern_targets
 from llm_fsm.lint.logics import compiled_rules
 
-_PRESENCE = frozenset({"var", "has_context", "exists", "missing", "missing_some", "!", "!!", "and", "or"})
+_PRESENCE = frozenset(
+    {"var", "has_context", "exists", "missing", "missing_some", "!", "!!", "and", "or"}
+)
 """Operators that only ask if something is known."""
 
 
@@ -60,7 +63,10 @@ def steps_from(document: Document) -> Mapping[str, tuple[ActStep, ...]]:
     def steps(name: str) -> tuple[ActStep, ...]:
         known = [arc for arc in arcs_from(document)[name] if arc.target in document.states]
         aside = (*pattern_targets(document, name), *fallback_targets(document, name))
-        return (*(ActStep(arc.target, arc) for arc in known), *(ActStep(target, None) for target in aside))
+        return (
+            *(ActStep(arc.target, arc) for arc in known),
+            *(ActStep(target, None) for target in aside),
+        )
 
     return Computed(steps)
 
@@ -74,7 +80,8 @@ def confirmed_by(document: Document, step: ActStep) -> frozenset[str]:
 
 
 def unagreed_path(document: Document, act: ActingPlace) -> tuple[str, ...]:
-    """Return a shortest path to an act since whose last yes something agreed has changed, or without any yes.
+    """Return a shortest path to an act since whose last yes something agreed has changed, or
+    without any yes.
 
     Returns:
         The ids of its states; () if every path has a yes or an approval.
@@ -83,7 +90,9 @@ def unagreed_path(document: Document, act: ActingPlace) -> tuple[str, ...]:
     if start is None:
         return ()
     first = (start, _after_state(document, start, None))
-    came: dict[tuple[str, frozenset[str] | None], tuple[str, frozenset[str] | None] | None] = {first: None}
+    came: dict[tuple[str, frozenset[str] | None], tuple[str, frozenset[str] | None] | None] = {
+        first: None
+    }
     waiting = deque([first])
     while waiting:
         here = waiting.popleft()
@@ -110,7 +119,9 @@ def _way(came: dict[Any, Any], place: Any) -> tuple[str, ...]:
 def _after_step(
     document: Document, state: str, step: ActStep, agreed: frozenset[str] | None
 ) -> frozenset[str] | None:
-    """Return the keys agreed to after a step; None without a yes. An answer of a person allows anything."""
+    """Return the keys agreed to after a step; None without a yes. An answer of a person allows
+    anything.
+    """
     if kind_of(document, state) == "wait" and step.arc is not None:
         return agreed if agreed is not None else frozenset()
     keys = confirmed_by(document, step)
@@ -121,14 +132,20 @@ def _after_step(
     return agreed
 
 
-def _after_state(document: Document, state: str, agreed: frozenset[str] | None) -> frozenset[str] | None:
-    """Return the keys agreed to in a state that was entered: those that it sets or asks for are open again."""
+def _after_state(
+    document: Document, state: str, agreed: frozenset[str] | None
+) -> frozenset[str] | None:
+    """Return the keys agreed to in a state that was entered: those that it sets or asks for are
+    open again.
+    """
     if not agreed:
         return agreed
     value = document.states[state].value
     changed = {*_assigned(value), *object_at(value, "output")}
     if kind_of(document, state) == "converse":
-        changed.update(root_of(key) for _, key in document.states[state].texts("required_context_keys"))
+        changed.update(
+            root_of(key) for _, key in document.states[state].texts("required_context_keys")
+        )
     return agreed if agreed.isdisjoint(changed) else None
 
 
@@ -171,10 +188,14 @@ def _guards(document: Document, step: ActStep) -> Iterator[ActGuard]:
 
 
 def _only_asks_if_known(logic: Any) -> bool:
-    """Return true for a rule that asks if something is known, or was declined: `phone is known or declined is true`."""
+    """Return true for a rule that asks if something is known, or was declined: `phone is known or
+    declined is true`.
+    """
     operators = _operators(logic)
     asks = operators - {"var", "and", "or"}
-    return operators <= _PRESENCE or (operators <= _PRESENCE | {"==", "==="} and bool(asks & _PRESENCE))
+    return operators <= _PRESENCE or (
+        operators <= _PRESENCE | {"==", "==="} and bool(asks & _PRESENCE)
+    )
 
 
 def _operators(logic: Any) -> set[str]:

@@ -1,7 +1,7 @@
 """Agents of Google's Agent Development Kit as chat clients, and inside states of a machine.
 
-An agent has its own tools and its own loop. The records hold its questions and answers, but not its calls. Needs the
-extra `adk`.
+An agent has its own tools and its own loop. The records hold its questions and answers, but not its
+calls. Needs the extra `adk`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class ADKClient(BaseLLMClient):
 
     Args:
         agent: The agent.
-        session_id: The session of ADK that all questions share; None gives each question its own session.
+        session_id: The session of ADK that all questions share; None gives each question its own
+            session.
 
     Raises:
         ConfigurationError: ADK is not installed.
@@ -87,7 +88,9 @@ class ADKClient(BaseLLMClient):
             place = {"app_name": _APP, "user_id": _APP, "session_id": session}
             if await service.get_session(**place) is None:
                 await service.create_session(**place)
-            async for event in self._runner.run_async(user_id=_APP, session_id=session, new_message=content):
+            async for event in self._runner.run_async(
+                user_id=_APP, session_id=session, new_message=content
+            ):
                 if event.error_code:
                     raise ModelError(f"ADK: {event.error_code}: {event.error_message}")  # noqa: TRY301
                 if event.is_final_response() and event.content is not None:
@@ -126,7 +129,9 @@ def create_adk_agent_with_tools(
         ConfigurationError: ADK is not installed.
     """
     agent = _adk("google.adk.agents").Agent
-    return ADKClient(agent(model=model, name=name, instruction=instruction, tools=list(tools or ()), **kwargs))
+    return ADKClient(
+        agent(model=model, name=name, instruction=instruction, tools=list(tools or ()), **kwargs)
+    )
 
 
 def adk_client(
@@ -136,7 +141,8 @@ def adk_client(
 
     Args:
         agent: The agent; None makes one from `options`.
-        session_id: The session of ADK that all questions share; None gives each question its own session.
+        session_id: The session of ADK that all questions share; None gives each question its own
+            session.
         api_key: Must be None, because ADK reads GOOGLE_API_KEY.
         options: Arguments of `create_adk_agent_with_tools`.
 
@@ -157,7 +163,9 @@ def adk_client(
 class ADKStateMixin:
     """Lets states of a machine ask an agent directly: `class Mine(LLMStateMachine, ADKStateMixin)`."""
 
-    def run_with_adk(self, query: str, state_name: str, session_id: str | None = None, **kwargs: Any) -> Any:
+    def run_with_adk(
+        self, query: str, state_name: str, session_id: str | None = None, **kwargs: Any
+    ) -> Any:
         """Ask the agent inside the body of a state, with the machine's memory.
 
         Args:
@@ -175,9 +183,15 @@ class ADKStateMixin:
         """
         machine: Any = self
         if not isinstance(machine._client, ADKClient):
-            raise TypeError("run_with_adk asks an agent: give llm_client=create_adk_agent_with_tools(…)")
+            raise TypeError(
+                "run_with_adk asks an agent: give llm_client=create_adk_agent_with_tools(…)"
+            )
         known = machine.memory.to_context()
-        asked = f"{known}\n\nState: {state_name}\n\n{query}" if known else f"State: {state_name}\n\n{query}"
+        asked = (
+            f"{known}\n\nState: {state_name}\n\n{query}"
+            if known
+            else f"State: {state_name}\n\n{query}"
+        )
         more = {**kwargs, **({} if session_id is None else {"session_id": session_id})}
         answer = machine.llm_client.chat([Message("user", asked)], **more)
         return _content(answer) if hasattr(answer, "__await__") else answer.content

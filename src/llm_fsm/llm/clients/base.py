@@ -25,7 +25,8 @@ _registered: dict[str, MakeClient] = {}
 class BaseLLMClient(ABC):
     """A model behind `chat`. Subclass it for your own model.
 
-    It raises every failure, as `ModelError` if a retry may help. It never returns a failure as text.
+    It raises every failure, as `ModelError` if a retry may help. It never returns a failure as
+    text.
     """
 
     @abstractmethod
@@ -83,7 +84,8 @@ def create_llm_client(
     """Make a client.
 
     Args:
-        provider: `openai`, `litellm`, `smolagents`, `adk`, or a name given to `register_llm_client`.
+        provider: `openai`, `litellm`, `smolagents`, `adk`, or a name given to
+            `register_llm_client`.
         model: The name of the model.
         api_key: The provider's key.
         options: Further arguments of the client, such as `base_url` or `agent_or_model`.
@@ -93,7 +95,8 @@ def create_llm_client(
 
     Raises:
         ValueError: There is no such provider, or an argument is missing.
-        ConfigurationError: The provider's package is not installed. The message has its `pip install` line.
+        ConfigurationError: The provider's package is not installed. The message has its `pip
+            install` line.
     """
     make = _registered.get(provider)
     if make is None:
@@ -117,4 +120,6 @@ def needs(extra: str, package: str) -> ConfigurationError:
     Returns:
         The error.
     """
-    return ConfigurationError(f"the package {package} is not installed: pip install 'llm-fsm-runtime[{extra}]'")
+    return ConfigurationError(
+        f"the package {package} is not installed: pip install 'llm-fsm-runtime[{extra}]'"
+    )

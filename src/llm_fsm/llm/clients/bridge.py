@@ -1,4 +1,6 @@
-"""A model of the engine that calls a chat client, so that its requests are on record, limited and journalled."""
+"""A model of the engine that calls a chat client, so that its requests are on record, limited and
+journalled.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class ClientModel:
         """
         client = self._find(request)
         if client is None:
-            raise ConfigurationError("no model was given: pass llm= a client, a model or a model's name")
+            raise ConfigurationError(
+                "no model was given: pass llm= a client, a model or a model's name"
+            )
         if isinstance(client, str):
             if client not in self._named:
                 self._named[client] = resolve(client, environ=os.environ)
@@ -71,7 +75,8 @@ async def _chat(client: Any, request: LLMRequest) -> ModelReply:
     if request.temperature is not None:
         given["temperature"] = request.temperature
     if request.max_tokens is not None:
-        # Nobody knows here if the model thinks, so a bound that no author set has room for thoughts.
+        # Nobody knows here if the model thinks, so a bound that no author set has room for
+        # thoughts.
         more = THOUGHT_TOKENS if "max_tokens" in request.defaults else 0
         given["max_tokens"] = request.max_tokens + more
     messages = [from_engine(message) for message in request.messages]
@@ -128,7 +133,9 @@ def read_reply(answer: Any, seconds: float = 0.0) -> ModelReply:
         answer = LLMResponse(answer)
     text = getattr(answer, "content", None)
     if not isinstance(text, str | None) or not hasattr(answer, "content"):
-        raise ModelError(f"the client's chat returned {type(answer).__name__} instead of an LLMResponse")
+        raise ModelError(
+            f"the client's chat returned {type(answer).__name__} instead of an LLMResponse"
+        )
     usage = getattr(answer, "usage", None)
     counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
     calls = getattr(answer, "tool_calls", None)

@@ -108,7 +108,9 @@ def to_openai(message: AnyMessage) -> dict[str, Any]:
         raise ValueError('messages are a list of Message(role="user", content="…")')  # noqa: TRY004
     made: dict[str, Any] = {"role": given["role"], "content": given.get("content") or ""}
     if given.get("tool_calls"):
-        made["tool_calls"] = [one.to_openai() if isinstance(one, ToolCall) else one for one in given["tool_calls"]]
+        made["tool_calls"] = [
+            one.to_openai() if isinstance(one, ToolCall) else one for one in given["tool_calls"]
+        ]
     made |= {key: given[key] for key in ("tool_call_id", "name") if given.get(key)}
     return made
 
@@ -122,7 +124,9 @@ def to_engine(message: AnyMessage) -> LLMMessage:
     if isinstance(message, LLMMessage):
         return message
     plain = to_openai(message)
-    return LLMMessage(plain["role"], plain["content"], read_calls(plain), str(plain.get("tool_call_id", "")))
+    return LLMMessage(
+        plain["role"], plain["content"], read_calls(plain), str(plain.get("tool_call_id", ""))
+    )
 
 
 def from_engine(message: LLMMessage) -> Message:
@@ -142,7 +146,13 @@ def from_call(call: AskedCall) -> ToolCall:
 
 def asked_calls(calls: Iterable[AnyCall] | None) -> tuple[AskedCall, ...]:
     """Return the calls of a client's reply as the engine reads them."""
-    return read_calls({"tool_calls": [one.to_openai() if isinstance(one, ToolCall) else one for one in calls or ()]})
+    return read_calls(
+        {
+            "tool_calls": [
+                one.to_openai() if isinstance(one, ToolCall) else one for one in calls or ()
+            ]
+        }
+    )
 
 
 def to_response(reply: ModelReply) -> LLMResponse:
@@ -174,6 +184,10 @@ def read_tools(schemas: Iterable[Mapping[str, Any]] | None) -> tuple[ToolSpec, .
             raise ValueError('tools are a list of {"type": "function", "function": {"name": "…"}}')  # noqa: TRY004
         parameters = function.get("parameters") or {"type": "object", "properties": {}}
         specs.append(
-            ToolSpec(name=function["name"], description=str(function.get("description", "")), parameters=parameters)
+            ToolSpec(
+                name=function["name"],
+                description=str(function.get("description", "")),
+                parameters=parameters,
+            )
         )
     return tuple(specs)

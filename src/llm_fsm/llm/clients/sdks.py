@@ -1,4 +1,6 @@
-"""Chat clients on the SDKs of OpenAI, litellm and smolagents. An SDK is imported when its client is made or called."""
+"""Chat clients on the SDKs of OpenAI, litellm and smolagents. An SDK is imported when its client is
+made or called.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ class OpenAIClient(BaseLLMClient):
     """
 
     def __init__(
-        self, model: str = "gpt-4", api_key: str | None = None, base_url: str | None = None, **options: Any
+        self,
+        model: str = "gpt-4",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        **options: Any,
     ) -> None:
         try:
             self._sdk: Any = import_module("openai")
@@ -59,12 +65,12 @@ class OpenAIClient(BaseLLMClient):
         Raises:
             ModelError: The model failed.
         """
-        given = _given(temperature=temperature, max_tokens=max_tokens, tools=tools or None, **kwargs)
+        given = _given(
+            temperature=temperature, max_tokens=max_tokens, tools=tools or None, **kwargs
+        )
         try:
             answer = self.client.chat.completions.create(
-                model=self.model,
-                messages=[to_openai(message) for message in messages],
-                **given,
+                model=self.model, messages=[to_openai(message) for message in messages], **given
             )
         except self._sdk.OpenAIError as error:
             raise self._failure(error) from error
@@ -73,11 +79,17 @@ class OpenAIClient(BaseLLMClient):
     def _failure(self, error: Any) -> ModelError:
         status = getattr(error, "status_code", None)
         said = without_keys(" ".join(str(error).split()), self.client.api_key)
-        retryable = isinstance(error, self._sdk.APIConnectionError) if status is None else may_pass(status, said)
+        retryable = (
+            isinstance(error, self._sdk.APIConnectionError)
+            if status is None
+            else may_pass(status, said)
+        )
         wait = None
         with suppress(AttributeError):
             wait = parse_retry_after(error.response.headers.get("retry-after"), now=time.time())
-        return ModelError(f"{self.model}: {said}", retryable=retryable, status=status, retry_after=wait)
+        return ModelError(
+            f"{self.model}: {said}", retryable=retryable, status=status, retry_after=wait
+        )
 
 
 class LiteLLMClient(BaseLLMClient):
@@ -91,7 +103,11 @@ class LiteLLMClient(BaseLLMClient):
     """
 
     def __init__(
-        self, model: str = "gpt-4", api_key: str | None = None, base_url: str | None = None, **options: Any
+        self,
+        model: str = "gpt-4",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        **options: Any,
     ) -> None:
         self.model = model
         self.total_cost = 0.0
@@ -133,7 +149,8 @@ class LiteLLMClient(BaseLLMClient):
 
 
 class SmolAgentsClient(BaseLLMClient):
-    """A model of smolagents: InferenceClientModel (`HfApiModel` in old versions), LiteLLMModel, OpenAIModel and so on.
+    """A model of smolagents: InferenceClientModel (`HfApiModel` in old versions), LiteLLMModel,
+    OpenAIModel and so on.
 
     Args:
         agent_or_model: The model, or an agent whose model is used.
@@ -170,7 +187,9 @@ class SmolAgentsClient(BaseLLMClient):
         Raises:
             ModelError: The model failed.
         """
-        given = _given(temperature=temperature, max_tokens=max_tokens, tools=tools or None, **kwargs)
+        given = _given(
+            temperature=temperature, max_tokens=max_tokens, tools=tools or None, **kwargs
+        )
         said = [to_openai(message) for message in messages]
         try:
             answer = self.model.generate([self._message(one) for one in said], **given)
@@ -180,17 +199,25 @@ class SmolAgentsClient(BaseLLMClient):
         counts = getattr(answer, "token_usage", None)
         usage = {}
         if counts is not None:
-            usage = {"prompt_tokens": counts.input_tokens, "completion_tokens": counts.output_tokens}
-        return LLMResponse(content_text(answer.content), calls, "tool_calls" if calls else "stop", usage)
+            usage = {
+                "prompt_tokens": counts.input_tokens,
+                "completion_tokens": counts.output_tokens,
+            }
+        return LLMResponse(
+            content_text(answer.content), calls, "tool_calls" if calls else "stop", usage
+        )
 
     def _message(self, plain: dict[str, Any]) -> Any:
-        """Return a message of smolagents. A tool's result becomes a user message, because there is no role `tool`."""
+        """Return a message of smolagents. A tool's result becomes a user message, because there is
+        no role `tool`.
+        """
         role, text = plain["role"], plain["content"]
         if role == "tool":
             role, text = "user", f"Result of the call {plain.get('tool_call_id', '')}:\n{text}"
         elif plain.get("tool_calls"):
             made = ", ".join(
-                f"{one['function']['name']}({one['function']['arguments']})" for one in plain["tool_calls"]
+                f"{one['function']['name']}({one['function']['arguments']})"
+                for one in plain["tool_calls"]
             )
             text = f"{text}\nCalling: {made}".strip()
         content = [{"type": "text", "text": text}]
@@ -214,7 +241,9 @@ def read_response(document: dict[str, Any]) -> LLMResponse:
         raise ModelError("the answer holds no message", retryable=True)
     message = choices[0]["message"]
     calls = [from_call(call) for call in read_calls(message)]
-    usage = {key: value for key, value in (document.get("usage") or {}).items() if isinstance(value, int)}
+    usage = {
+        key: value for key, value in (document.get("usage") or {}).items() if isinstance(value, int)
+    }
     return LLMResponse(message.get("content") or "", calls, choices[0].get("finish_reason"), usage)
 
 

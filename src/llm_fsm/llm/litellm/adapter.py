@@ -1,7 +1,7 @@
 """Any provider that litellm knows, as `provider/model`.
 
-litellm takes seconds to import, so a worker thread imports it for the first request. Its retries are switched off in
-favour of ours. Its errors become ModelErrors.
+litellm takes seconds to import, so a worker thread imports it for the first request. Its retries
+are switched off in favour of ours. Its errors become ModelErrors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ from llm_fsm.llm.litellm.lazy_import import import_litellm
 from llm_fsm.llm.openai.completion import ReplySettings, error_line, read_completion
 from llm_fsm.llm.openai.request import request_fields, signed_keys, takes_marks
 from llm_fsm.llm.openai.stream import LAST, Chunks
-from llm_fsm.llm.providers import Provider, direct, has_key, keys_of, known_provider, missing_key, owner_of, provider_of
+from llm_fsm.llm.providers import (
+    Provider,
+    direct,
+    has_key,
+    keys_of,
+    known_provider,
+    missing_key,
+    owner_of,
+    provider_of,
+)
 from llm_fsm.llm.refusals import advice, kind_of, may_pass, rejects_system
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, parse_retry_after
 from llm_fsm.llm.structured_output import (
@@ -40,7 +49,9 @@ from llm_fsm.llm.structured_output import (
 )
 from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
 
-_NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
+_NO_KEY = re.compile(
+    r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE
+)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)|Timeout)\s*(?::|-)\s*")
 
@@ -63,7 +74,9 @@ class _Arriving:
             self._first = await self._next()
 
     async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
-        """Yield the pieces of the reply's text. Raises TimeoutError if none arrives for `idle_timeout` seconds."""
+        """Yield the pieces of the reply's text. Raises TimeoutError if none arrives for
+        `idle_timeout` seconds.
+        """
         piece = self._first
         while True:
             if piece:
@@ -71,7 +84,9 @@ class _Arriving:
             if self.chunks.done:
                 return
             try:
-                async with asyncio.timeout(idle_timeout if self._reason is None else min(idle_timeout, LAST)):
+                async with asyncio.timeout(
+                    idle_timeout if self._reason is None else min(idle_timeout, LAST)
+                ):
                     piece = await self._next()
             except ModelError:
                 raise
@@ -81,7 +96,9 @@ class _Arriving:
                 piece = self.chunks.end(self._reason)
 
     async def close(self) -> None:
-        """Close the connection of an answer that was not read to its end, which litellm would keep open."""
+        """Close the connection of an answer that was not read to its end, which litellm would keep
+        open.
+        """
         close = getattr(self._answer, "aclose", None)
         if not self.chunks.done and close is not None:
             await close()
@@ -89,7 +106,8 @@ class _Arriving:
     async def _next(self) -> str:
         try:
             return self.chunks.take((await anext(self._answer)).model_dump())
-        except Exception as error:  # litellm may raise another error instead of ending without a reason
+        except Exception as error:
+            # litellm may raise another error instead of ending without a reason
             if any(isinstance(one, StopAsyncIteration) for one in _chain(error)):
                 return self.chunks.end(self._reason)
             raise
@@ -105,9 +123,11 @@ class _Arriving:
 class LiteLLM:
     """A model of a provider; for the protocol see `llm_fsm.llm.base.LLM`.
 
-    `model`: "provider/model" or a name that litellm knows. `api_key`: instead of the provider's environment variable.
-    `api_base`: another URL of the provider. Both are only for this provider. A request for a model of another one does
-    not get them. `timeout`: seconds for one request; None: the limit of `retry`.
+    `model`: "provider/model" or a name that litellm knows. `api_key`: instead of the provider's
+        environment variable.
+    `api_base`: another URL of the provider. Both are only for this provider. A request for a model
+    of another one does not get them. `timeout`: seconds for one request; None: the limit of
+    `retry`.
     """
 
     def __init__(
@@ -123,7 +143,9 @@ class LiteLLM:
         self._model = self.where = self.name = model
         self._key = api_key
         self._options = {
-            name: value for name, value in (("api_key", api_key), ("api_base", api_base)) if value is not None
+            name: value
+            for name, value in (("api_key", api_key), ("api_base", api_base))
+            if value is not None
         }
         policy = retry or RetryPolicy()
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
@@ -136,7 +158,9 @@ class LiteLLM:
         return "list" if provider is None else provider.reply_form
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the provider. It is asked again if that may help, and in a simpler form if it rejects the form."""
+        """Ask the provider. It is asked again if that may help, and in a simpler form if it rejects
+        the form.
+        """
         model = request.model or self._model
         retries = Retries(self._retry, request.timeout, self._pacing)
         litellm, modes = await self._ready(model)
@@ -145,14 +169,21 @@ class LiteLLM:
         async def ask(mode: Mode) -> ModelReply:
             fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
             settings = ReplySettings(model, mode, tools)
-            answer = await retries.run(lambda seconds: self._send(litellm, fields, settings, seconds))
+            answer = await retries.run(
+                lambda seconds: self._send(litellm, fields, settings, seconds)
+            )
             if modes.learn_thinking(request, model, answer):
                 return await ask(mode)
             return structs.replace(
-                answer, attempts=retries.sent, seconds=retries.seconds, native=_signed(answer, model)
+                answer,
+                attempts=retries.sent,
+                seconds=retries.seconds,
+                native=_signed(answer, model),
             )
 
-        return await modes.settle(model, request.schema, ask, tools=tools, signed=signed_keys(request))
+        return await modes.settle(
+            model, request.schema, ask, tools=tools, signed=signed_keys(request)
+        )
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Yield the reply while it arrives. The request is only repeated before the first piece."""
@@ -163,11 +194,17 @@ class LiteLLM:
 
         async def ask(mode: Mode) -> _Arriving:
             while True:
-                fields = {**_fields(request, mode, model, modes), **self._options_for(model), "stream": True}
+                fields = {
+                    **_fields(request, mode, model, modes),
+                    **self._options_for(model),
+                    "stream": True,
+                }
                 if counts := modes.counts:
                     fields["stream_options"] = {"include_usage": True}
                 try:
-                    return await retries.run(partial(self._open, litellm, fields, ReplySettings(model, mode, tools)))
+                    return await retries.run(
+                        partial(self._open, litellm, fields, ReplySettings(model, mode, tools))
+                    )
                 except ModelError as error:
                     if not counts or "stream_options" not in str(error.__cause__):
                         raise
@@ -177,7 +214,9 @@ class LiteLLM:
             return retries.instead(self.complete(request))
 
         signed = signed_keys(request)
-        arriving = await modes.settle_stream(model, request.schema, ask, whole, tools=tools, signed=signed)
+        arriving = await modes.settle_stream(
+            model, request.schema, ask, whole, tools=tools, signed=signed
+        )
         if isinstance(arriving, ModelReply):
             yield arriving
             return
@@ -192,7 +231,9 @@ class LiteLLM:
         if gathered is None:  # litellm raises this for an answer that is no stream
             yield await whole()
             return
-        reply = read_completion(gathered, arriving.asked, attempts=retries.sent, seconds=retries.seconds)
+        reply = read_completion(
+            gathered, arriving.asked, attempts=retries.sent, seconds=retries.seconds
+        )
         if modes.learn_thinking(request, model, reply):
             yield await whole()
             return
@@ -205,7 +246,11 @@ class LiteLLM:
     async def _ready(self, model: str) -> tuple[Any, ReplyModes]:
         """Return litellm, and the facts about the model's provider. Raises ModelError."""
         provider, options = provider_of(model), self._options_for(model)
-        if "api_key" not in options and "litellm" not in sys.modules and not has_key(provider, os.environ):
+        if (
+            "api_key" not in options
+            and "litellm" not in sys.modules
+            and not has_key(provider, os.environ)
+        ):
             raise ModelError(f"no key for model {model!r}: {missing_key(provider)}", status=401)
         try:
             litellm = await asyncio.to_thread(import_litellm)
@@ -220,19 +265,31 @@ class LiteLLM:
             modes = self._modes[provider] = ReplyModes(habits.first_mode, both=both)
         return litellm, modes
 
-    async def _send(self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float) -> ModelReply:
+    async def _send(
+        self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float
+    ) -> ModelReply:
         with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
-                answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
+                answer = await litellm.acompletion(
+                    timeout=seconds, num_retries=0, max_retries=0, **fields
+                )
         reply = read_completion(answer.model_dump(), asked)
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
-        return structs.replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
+        return (
+            structs.replace(reply, cost=float(cost))
+            if isinstance(cost, int | float) and cost > 0
+            else reply
+        )
 
-    async def _open(self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float) -> _Arriving:
+    async def _open(
+        self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float
+    ) -> _Arriving:
         """Return a reply whose first piece has arrived."""
         with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
-                answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
+                answer = await litellm.acompletion(
+                    timeout=seconds, num_retries=0, max_retries=0, **fields
+                )
                 arriving = _Arriving(aiter(answer), asked)
                 try:
                     await arriving.begin()
@@ -260,7 +317,8 @@ class LiteLLM:
         if away is not None:
             return ModelError(f"{model}: {away}", retryable=True)
         error = getattr(error, "original_exception", None) or error  # of a stream
-        inner = error.__cause__ or error.__context__  # which knows the status of an error in a stream
+        # which knows the status of an error in a stream
+        inner = error.__cause__ or error.__context__
         codes = (str(getattr(inner, "code", None)), str(getattr(error, "status_code", None)))
         status = next((int(code) for code in codes if re.fullmatch("[45][0-9][0-9]", code)), None)
         provider = provider_of(model)
@@ -269,7 +327,8 @@ class LiteLLM:
         refusal = kind_of(status or 0, full)
         if (status in {401, 403} and refusal is None) or _NO_KEY.search(said):
             return ModelError(
-                f"{model}: the key is missing or refused ({said}); {missing_key(provider)}", status=status
+                f"{model}: the key is missing or refused ({said}); {missing_key(provider)}",
+                status=status,
             )
         if "LLM Provider NOT provided" in full:
             return ModelError(
@@ -285,7 +344,9 @@ class LiteLLM:
             said = f"{said}; litellm needs that package for tools: install it, or give base_url= (--base-url)"
         elif tools and not rejected and rejects_tools(status or 0, full):
             said = f"{said}; {NO_TOOLS}"
-        again = kind in {"APIConnectionError", "Timeout"} if status is None else may_pass(status, full)
+        again = (
+            kind in {"APIConnectionError", "Timeout"} if status is None else may_pass(status, full)
+        )
         unsystemed = not rejected and rejects_system(status or 0, full)
         headers = getattr(error, "litellm_response_headers", None) or {}
         return ModelError(
@@ -316,20 +377,29 @@ def _unreached(error: Exception) -> str | None:
                 url = one.request.url  # type: ignore[attr-defined]
     if url is None:
         return None
-    reason = next((one.strerror for one in chain if isinstance(one, OSError) and one.strerror), "no connection")
-    return f"cannot connect to {url.scheme}://{url.netloc.decode()}: {reason}; is the server running?"
+    reason = next(
+        (one.strerror for one in chain if isinstance(one, OSError) and one.strerror),
+        "no connection",
+    )
+    return (
+        f"cannot connect to {url.scheme}://{url.netloc.decode()}: {reason}; is the server running?"
+    )
 
 
 def _chain(error: BaseException) -> list[BaseException]:
     """Yield the error and its causes."""
     chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+    while (
+        cause := chain[-1].__cause__ or chain[-1].__context__
+    ) is not None and cause not in chain:
         chain.append(cause)
     return chain
 
 
 def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
-    """Return the cost of a streamed reply in US dollars, by litellm's price list; 0 for an unknown model."""
+    """Return the cost of a streamed reply in US dollars, by litellm's price list; 0 for an unknown
+    model.
+    """
     try:
         prices = litellm.cost_per_token(model=model, usage_object=litellm.Usage(**usage or {}))
     except Exception:  # litellm raises a bare one for a model that is not in its list
@@ -338,13 +408,16 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
 
 
 def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:
-    fields = request_fields(request, model, mode, marks=takes_marks(model), modes=modes, by=_author(model))
+    fields = request_fields(
+        request, model, mode, marks=takes_marks(model), modes=modes, by=_author(model)
+    )
     fields = dict(copied(fields))  # litellm changes what it is given
     limit = modes.limit_of(request, model)
     if limit is not None:
         fields["max_tokens"] = limit
     if request.tools:
-        fields["_skip_mcp_handler"] = True  # else litellm imports the package mcp to look for its own tools
+        # else litellm imports the package mcp to look for its own tools
+        fields["_skip_mcp_handler"] = True
     return fields
 
 
@@ -359,8 +432,13 @@ def _signed(reply: ModelReply, model: str) -> Mapping[str, Any]:
 
 def _plain(error: Exception) -> str:
     """Return the message without the class names that litellm puts before it."""
-    body = getattr(error.__cause__ or error.__context__, "body", None)  # of an error in a stream that is a bare text
-    text = body if isinstance(body, str) and body.strip() else str(getattr(error, "message", None) or error)
+    # of an error in a stream that is a bare text
+    body = getattr(error.__cause__ or error.__context__, "body", None)
+    text = (
+        body
+        if isinstance(body, str) and body.strip()
+        else str(getattr(error, "message", None) or error)
+    )
     while True:
         shorter = _PREFIX.sub("", text, count=1)
         if shorter == text:

@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any
 
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-"""Without these settings, the import fetches a price list and loads `.env` of the working folder."""
+"""Without these settings, the import fetches a price list and loads `.env` of the working folder.
+"""
 
 _OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
@@ -21,7 +22,9 @@ _import_lock = threading.Lock()
 
 
 def import_litellm() -> Any:
-    """Import litellm without its network access, `.env` loading, prints and log lines. The rest stays as it was."""
+    """Import litellm without its network access, `.env` loading, prints and log lines. The rest
+    stays as it was.
+    """
     with _import_lock:
         if "litellm" in sys.modules:
             return sys.modules["litellm"]
@@ -32,7 +35,8 @@ def import_litellm() -> Any:
             for name in _OWN_LOGGERS:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             litellm.types.utils.ModelResponseStream()
-            litellm.ModelResponse()  # builds the models that pydantic would build with the first answer, with warnings
+            # builds the models that pydantic would build with the first answer, with warnings
+            litellm.ModelResponse()
             with suppress(ImportError):  # the first call would import it, with a warning
                 import_module("litellm.llms.github_copilot.per_user_auth")
         return litellm

@@ -1,7 +1,7 @@
 """Find values that a message certainly gives: the whole message, or typed words in it.
 
-Typed words are e-mail addresses, dates, times of day, numbers, words with a digit, and choices of an enum. A value must
-fit the schema of its key. Nothing is read from a question.
+Typed words are e-mail addresses, dates, times of day, numbers, words with a digit, and choices of
+an enum. A value must fit the schema of its key. Nothing is read from a question.
 """
 
 from __future__ import annotations
@@ -23,25 +23,68 @@ Schema: TypeAlias = Mapping[str, Any]
 MAX_CHARS = 2000
 """The most characters of a message that are read."""
 YES = frozenset(
-    ("yes", "yeah", "yep", "y", "ok", "okay", "sure", "correct", "right", "that's right", "yes please", "i agree")
+    (
+        "yes",
+        "yeah",
+        "yep",
+        "y",
+        "ok",
+        "okay",
+        "sure",
+        "correct",
+        "right",
+        "that's right",
+        "yes please",
+        "i agree",
+    )
 )
 NO = frozenset(("no", "nope", "n", "nothing", "no thanks", "no thank you", "skip"))
 LEAVING = frozenset(("stop", "cancel", "quit", "exit", "abort", "bye", "goodbye"))
 _TALK = YES | NO | LEAVING | {"hello", "hi", "hey", "thanks", "thank you", "help", "back"}
 """Messages that are no free text."""
-_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_COUNTS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_PLACES = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
 _EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _DATES = (
     (re.compile(r"\b(\d{4})-(\d\d?)-(\d\d?)\b(?![T:])"), (0, 1, 2)),
     (re.compile(r"\b(\d\d?)\.(\d\d?)\.(\d{4})\b"), (2, 1, 0)),
-    (re.compile(rf"\b(\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH},? (\d{{4}})\b", re.IGNORECASE), (2, 1, 0)),
+    (
+        re.compile(rf"\b(\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH},? (\d{{4}})\b", re.IGNORECASE),
+        (2, 1, 0),
+    ),
     (re.compile(rf"\b{_MONTH} (\d\d?)(?:st|nd|rd|th)?,? (\d{{4}})\b", re.IGNORECASE), (2, 0, 1)),
 )
 """Patterns, and the places of year, month and day in them."""
-_CLOCK = re.compile(r"\b(\d\d?)(?:[:.](\d\d))?\s*(am|pm|a\.m\.|p\.m\.)(?!\w)|\b(\d\d?):(\d\d)\b(?!:)", re.IGNORECASE)
+_CLOCK = re.compile(
+    r"\b(\d\d?)(?:[:.](\d\d))?\s*(am|pm|a\.m\.|p\.m\.)(?!\w)|\b(\d\d?):(\d\d)\b(?!:)", re.IGNORECASE
+)
 _PHONE = re.compile(r"\+?\(?\d[\d ()/-]{4,23}\d")
 _DIGITS = re.compile(r"[^\s,;!?()\"<>]*\d(?:[^\s;!?()\"<>]*[^\s,.;:!?()\"<>])?")
 _NUMBER = re.compile(r"[-−]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,15})?")
@@ -63,7 +106,9 @@ _OTHER_NAMES = re.compile(
     re.IGNORECASE,
 )
 """Titles of names that are no person's."""
-_CLAUSE = re.compile(r"[,.;!?:\n]\s|(?<!anything )(?<!everything )(?<!\ball )\bbut\b", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"[,.;!?:\n]\s|(?<!anything )(?<!everything )(?<!\ball )\bbut\b", re.IGNORECASE
+)
 """The border of a part of a sentence. What is denied in one part is not denied in the next."""
 _DENIED = re.compile(
     r"\b(?:not|no|never|neither|nor|cannot|without|except|besides|avoid|than|instead of"
@@ -127,7 +172,8 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> dict[str, Any]:
 
     Args:
         view: The turn.
-        closed: Known keys that keep a transition closed. A bare value corrects them if nothing else is asked for.
+        closed: Known keys that keep a transition closed. A bare value corrects them if nothing else
+            is asked for.
     """
     text = (view.user or "")[:MAX_CHARS].strip()
     if not text or text.endswith("?") or _UNSURE.fullmatch(folded(text)):
@@ -164,7 +210,11 @@ def _remaining(key: str, schema: Schema, text: str, rest: str, *, alone: bool) -
 
 def is_free(schema: Schema) -> bool:
     """Return true if any words can be the value."""
-    return type_of(schema) in ("", "string") and not options_of(schema) and accepts(schema, "some words")
+    return (
+        type_of(schema) in ("", "string")
+        and not options_of(schema)
+        and accepts(schema, "some words")
+    )
 
 
 def accepts(schema: Schema, value: Any) -> bool:
@@ -205,10 +255,16 @@ def _whole(schema: Schema, text: str, shown: str) -> Any:
             return True
         return False if said in NO else None
     if kind in ("integer", "number"):
-        values: list[Any] = [_COUNTS.index(said)] if said in _COUNTS else _numbers_of(text.rstrip(".!"))
+        values: list[Any] = (
+            [_COUNTS.index(said)] if said in _COUNTS else _numbers_of(text.rstrip(".!"))
+        )
     else:
         plain = text.rstrip(".!,;")
-        values = [] if kind not in ("", "string") or is_free(schema) or said in _TALK else [text, plain, plain.upper()]
+        values = (
+            []
+            if kind not in ("", "string") or is_free(schema) or said in _TALK
+            else [text, plain, plain.upper()]
+        )
     return next((value for value in values if accepts(schema, value)), None)
 
 
@@ -249,7 +305,8 @@ def named_options(schema: Schema) -> list[tuple[str, Any]]:
 def _in_sentence(
     view: PlainTurn, asked: Mapping[str, Schema], text: str
 ) -> tuple[dict[str, Any], str]:
-    """Read typed words: first those of keys that the message names, then those that fit only one asked key.
+    """Read typed words: first those of keys that the message names, then those that fit only one
+    asked key.
 
     Return the values, and the message without them.
     """
@@ -262,7 +319,9 @@ def _in_sentence(
         rest = _without(rest, found)
     # A key that is named without one certain value is asked for: another value is not its own.
     open_keys = {key: schema for key, schema in asked.items() if key not in update}
-    unnamed = {key: schema for key, schema in open_keys.items() if key not in named or len(asked) == 1}
+    unnamed = {
+        key: schema for key, schema in open_keys.items() if key not in named or len(asked) == 1
+    }
     fitting = {key: _typed(schema, rest) for key, schema in unnamed.items()}
     for key, listed in fitting.items():
         others: set[int] = set()
@@ -295,8 +354,8 @@ def _titled(
 ) -> dict[str, Found]:
     """Return the values that belong to the titles of keys.
 
-    A value belongs to the title before it, up to the next title. Counts may also stand directly before their titles,
-    if the first one does ("2 adults and 3 children").
+    A value belongs to the title before it, up to the next title. Counts may also stand directly
+    before their titles, if the first one does ("2 adults and 3 children").
     """
     starts = sorted(start for start, _ in chain.from_iterable(named.values()))
     counted = {key: _counted_before(schemas[key], spans, text) for key, spans in named.items()}
@@ -318,9 +377,7 @@ def _titled(
     return found
 
 
-def _counted_before(
-    schema: Schema, spans: Sequence[tuple[int, int]], text: str
-) -> Found | None:
+def _counted_before(schema: Schema, spans: Sequence[tuple[int, int]], text: str) -> Found | None:
     """Return the count directly before a title; None if there is none, or more than one."""
     if type_of(schema) not in ("integer", "number") or options_of(schema):
         return None
@@ -380,7 +437,8 @@ def _stated(key: str, schema: Schema, text: str, end: int) -> list[Found]:
 def _typed(schema: Schema, text: str) -> list[Found]:
     """Return the typed values in a message that a schema accepts, in their order, without overlaps.
 
-    Values that the message denies do not count, and neither do digits that belong to something else.
+    Values that the message denies do not count, and neither do digits that belong to something
+    else.
     """
     kind = type_of(schema)
     if options_of(schema):
@@ -443,7 +501,9 @@ def _is_chosen(name: str, text: str, start: int, end: int) -> bool:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-    """Yield the typed words of a message as (start, end, possible values), the most certain kinds first."""
+    """Yield the typed words of a message as (start, end, possible values), the most certain kinds
+    first.
+    """
     for match in _EMAIL.finditer(text):
         yield *match.span(), (match.group(),)
     for pattern, order in _DATES:
@@ -453,10 +513,21 @@ def _tokens(text: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
             with suppress(ValueError):
                 yield *match.span(), (date(int(year), number, int(day)).isoformat(),)
     for match in _CLOCK.finditer(text):
-        hour, minute, half = int(match[1] or match[4]), int(match[2] or match[5] or 0), (match[3] or "").lower()
+        hour, minute, half = (
+            int(match[1] or match[4]),
+            int(match[2] or match[5] or 0),
+            (match[3] or "").lower(),
+        )
         hour = hour % 12 + 12 * (half[0] == "p") if half else hour
         if hour < 24 and minute < 60:
-            yield *match.span(), (f"{hour:02}:{minute:02}", f"{hour:02}:{minute:02}:00", f"{hour:02}:{minute:02}:00Z")
+            yield (
+                *match.span(),
+                (
+                    f"{hour:02}:{minute:02}",
+                    f"{hour:02}:{minute:02}:00",
+                    f"{hour:02}:{minute:02}:00Z",
+                ),
+            )
     for match in _PHONE.finditer(text):
         yield *match.span(), (match.group(),)
     for match in _SPOKEN.finditer(text):
@@ -507,4 +578,8 @@ def _items(schema: Schema, text: str) -> list[Any]:
     if options_of(item):
         return [one.value for one in sorted(_options(item, text), key=lambda one: one.start)]
     parts = [part for part in re.split(r"\s*(?:,|;|\n|\band\b|&)\s*", text.rstrip(".")) if part]
-    return parts if is_free(item) else [value for part in parts if (value := _whole(item, part, "")) is not None]
+    return (
+        parts
+        if is_free(item)
+        else [value for part in parts if (value := _whole(item, part, "")) is not None]
+    )

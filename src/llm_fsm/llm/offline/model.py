@@ -1,9 +1,10 @@
 """A model without a provider: it accepts certain values, and says what it did not understand.
 
-Values come from the whole message, or from typed words in it (see `extract`). A move is taken if the values open it, or
-if the message is just its name. A mere yes, no or word of leaving takes the only move whose description matches it. The
-texts are the definition's own (see `wording`). It understands English words, and the titles and labels of the
-definition. In a definition of another language it says the definition's own words and nothing else.
+Values come from the whole message, or from typed words in it (see `extract`). A move is taken if
+the values open it, or if the message is just its name. A mere yes, no or word of leaving takes the
+only move whose description matches it. The texts are the definition's own (see `wording`). It
+understands English words, and the titles and labels of the definition. In a definition of another
+language it says the definition's own words and nothing else.
 """
 
 from __future__ import annotations
@@ -33,9 +34,16 @@ _WAYS: Mapping[str, frozenset[str]] = {
     "handover": frozenset(("human", "a human", "agent", "a person", "operator")),
 }
 """Repair pattern to the messages that name it."""
-_LEAVES = re.compile(r"\b(?:stop|cancel|quit|abort|goodbye|leave|end the|discard)(?:s|ped|led|ed)?\b", re.IGNORECASE)
-_AFFIRMS = re.compile(r"\b(?:yes|agrees?|confirms?|confirmed|accepts?|approves?|clearly says)\b", re.IGNORECASE)
-_DENIES = re.compile(r"\b(?:no|not|nothing|never|cannot|declines?|refuses?|rejects?|disagrees?|wrong)\b", re.IGNORECASE)
+_LEAVES = re.compile(
+    r"\b(?:stop|cancel|quit|abort|goodbye|leave|end the|discard)(?:s|ped|led|ed)?\b", re.IGNORECASE
+)
+_AFFIRMS = re.compile(
+    r"\b(?:yes|agrees?|confirms?|confirmed|accepts?|approves?|clearly says)\b", re.IGNORECASE
+)
+_DENIES = re.compile(
+    r"\b(?:no|not|nothing|never|cannot|declines?|refuses?|rejects?|disagrees?|wrong)\b",
+    re.IGNORECASE,
+)
 
 
 class OfflineLLM:
@@ -52,14 +60,18 @@ class OfflineLLM:
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer by rules. Raises ModelError for a request without a view."""
         if request.view is None:
-            raise ModelError("the model `offline` reads the plain view of a turn, and this request has none")
+            raise ModelError(
+                "the model `offline` reads the plain view of a turn, and this request has none"
+            )
         view = request.view
         text = output(view) if view.task else json.dumps(answer(view), ensure_ascii=False)
         return ModelReply(text=text, model="offline", mode="offline", finish_reason="stop")
 
 
 def output(view: PlainTurn) -> str:
-    """Return the output of a task: a note that nothing works on it here, and its purpose. It never calls tools."""
+    """Return the output of a task: a note that nothing works on it here, and its purpose. It never
+    calls tools.
+    """
     note = wording.NO_WORK if wording.is_english(view.language) else ""
     return wording.join(note, view.purpose) or "–"
 
@@ -87,14 +99,20 @@ def answer(view: PlainTurn) -> dict[str, Any]:
 
 
 def _pattern(view: PlainTurn) -> str | None:
-    """Return the repair pattern that the whole message names, unless a transition of the definition matches."""
+    """Return the repair pattern that the whole message names, unless a transition of the definition
+    matches.
+    """
     said = folded(view.user or "")
-    name = next((name for name, said_so in _WAYS.items() if said in said_so and name in view.patterns), None)
+    name = next(
+        (name for name, said_so in _WAYS.items() if said in said_so and name in view.patterns), None
+    )
     return None if name == "cancel" and _leaving(view) is not None else name
 
 
 def _opened(view: PlainTurn, update: Mapping[str, Any]) -> TransitionView | None:
-    """Return the first transition that an update opens, else the only one, if the update has all its keys."""
+    """Return the first transition that an update opens, else the only one, if the update has all
+    its keys.
+    """
     before, standing = _open(view, {}), _open(view, update)
     opened = next((choice for choice in standing if choice not in before), None)
     if opened is not None or not view.wanted or any(key not in update for key in view.wanted):
@@ -103,9 +121,15 @@ def _opened(view: PlainTurn, update: Mapping[str, Any]) -> TransitionView | None
 
 
 def _named(view: PlainTurn) -> TransitionView | None:
-    """Return the only transition that the message names, agrees to or declines; None for other messages."""
+    """Return the only transition that the message names, agrees to or declines; None for other
+    messages.
+    """
     said, standing = folded(view.user or ""), _open(view, {})
-    named = [choice for choice in standing if said in (folded(choice.target_state), folded(choice.description))]
+    named = [
+        choice
+        for choice in standing
+        if said in (folded(choice.target_state), folded(choice.description))
+    ]
     if named or said in LEAVING:
         return _only(named) or _leaving(view)
     own = [choice for choice in standing if choice.own]
@@ -114,13 +138,18 @@ def _named(view: PlainTurn) -> TransitionView | None:
     if said in YES and not view.wanted:
         said_so = [choice for choice in standing if choice.description.startswith("Yes")]
         own = [choice for choice in own if not _DENIES.search(choice.description)]
-        return _only(said_so or [choice for choice in own if _AFFIRMS.search(choice.description)] or own)
+        return _only(
+            said_so or [choice for choice in own if _AFFIRMS.search(choice.description)] or own
+        )
     return None
 
 
 def _leaving(view: PlainTurn) -> TransitionView | None:
     """Return the only way out that a word of leaving names; a global one, if there is one."""
-    told = [(choice, f"{choice.target_state.replace('_', ' ')} {choice.description}") for choice in _open(view, {})]
+    told = [
+        (choice, f"{choice.target_state.replace('_', ' ')} {choice.description}")
+        for choice in _open(view, {})
+    ]
     found = [choice for choice, words in told if _LEAVES.search(words)]
     return _only([choice for choice in found if not choice.own] or found)
 
@@ -134,7 +163,11 @@ def _only(choices: Iterable[TransitionView]) -> TransitionView | None:
 def _blocking_keys(view: PlainTurn) -> list[str]:
     """Return the known keys on which the state's closed transitions depend."""
     standing = _open(view, {})
-    rules = [json.dumps(choice.logic, default=str) for choice in view.choices if choice.own and choice not in standing]
+    rules = [
+        json.dumps(choice.logic, default=str)
+        for choice in view.choices
+        if choice.own and choice not in standing
+    ]
     known = [key for key in view.writable if view.context.get(key) is not None]
     return [key for key in known if any(f'"{key}"' in rule for rule in rules)]
 
@@ -145,7 +178,8 @@ def _open(view: PlainTurn, update: Mapping[str, Any]) -> list[TransitionView]:
     return [
         choice
         for choice in view.choices
-        if all(has(data, key) for key in choice.requires) and all(_is_true(rule, data) for rule in choice.logic)
+        if all(has(data, key) for key in choice.requires)
+        and all(_is_true(rule, data) for rule in choice.logic)
     ]
 
 
@@ -172,7 +206,8 @@ def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
         notice = wording.join(understood, "I cannot continue with that")
     elif english and not understood:
         notice = "I did not understand that"
-    if update and view.own_words != view.purpose:  # a fixed text shows the old values, and is said anew by itself
+    # a fixed text shows the old values, and is said anew by itself
+    if update and view.own_words != view.purpose:
         return notice
     return wording.join(notice, view.own_words)
 
@@ -194,4 +229,7 @@ def _quoted(view: PlainTurn, update: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _reply(target: str, update: Mapping[str, Any], message: str) -> dict[str, Any]:
-    return {"transition": {"target_state": target, "context_update": dict(update)}, "message": message}
+    return {
+        "transition": {"target_state": target, "context_update": dict(update)},
+        "message": message,
+    }

@@ -1,4 +1,6 @@
-"""The texts of the adapter without a model: the definition's own, and plain requests for missing keys."""
+"""The texts of the adapter without a model: the definition's own, and plain requests for missing
+keys.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Any server with OpenAI's chat completions API, directly over HTTP.
 
-One request is `POST {base_url}/chat/completions`. The key only goes to this URL, and redirects are not followed. Of the
-conversation, only its messages are sent. The environment names the proxy.
+One request is `POST {base_url}/chat/completions`. The key only goes to this URL, and redirects are
+not followed. Of the conversation, only its messages are sent. The environment names the proxy.
 """
 
 from __future__ import annotations
@@ -65,15 +65,18 @@ _FAILURES = (aiohttp.ClientError, OSError, ValueError)
 class CompatLLM:
     """A model behind an OpenAI-compatible URL; for the protocol see `llm_fsm.llm.base.LLM`.
 
-    `model` is sent as given, without the prefix of `provider`. `api_key`: the Bearer token; None sends none. `headers`:
-    further headers of each request. `timeout`: seconds for one request; None: the limit of `retry`. `cache_marks`: mark
-    the parts to cache (`cache_control`), for servers that forward that to Claude's providers. `provider`: a name in
-    `llm_fsm.llm.providers`, whose features and prices are known. There is one session for each event loop, so await
-    `aclose` in each. Raises ConfigurationError if the URL, its proxy or the key cannot be used.
+    `model` is sent as given, without the prefix of `provider`. `api_key`: the Bearer token; None
+    sends none. `headers`: further headers of each request. `timeout`: seconds for one request;
+    None: the limit of `retry`. `cache_marks`: mark the parts to cache (`cache_control`), for
+    servers that forward that to Claude's providers. `provider`: a name in `llm_fsm.llm.providers`,
+    whose features and prices are known. There is one session for each event loop, so await `aclose`
+    in each. Raises ConfigurationError if the URL, its proxy or the key cannot be used.
     """
 
     keeps_time = True
-    """`complete` ends with the request's `timeout` by itself; `stream` ends so long after its last sign of life."""
+    """`complete` ends with the request's `timeout` by itself; `stream` ends so long after its last
+    sign of life.
+    """
 
     def __init__(
         self,
@@ -113,14 +116,20 @@ class CompatLLM:
         return self._habits.reply_form
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
-        """Ask the server. It is asked again if that may help, and in a simpler form if it rejects the form."""
+        """Ask the server. It is asked again if that may help, and in a simpler form if it rejects
+        the form.
+        """
         model = self._name(request)
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
         ask = partial(self._reply, request, retries, model)
-        return self._modes.settle(model, request.schema, ask, tools=tools, signed=signed_keys(request))
+        return self._modes.settle(
+            model, request.schema, ask, tools=tools, signed=signed_keys(request)
+        )
 
-    async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
+    async def _reply(
+        self, request: LLMRequest, retries: Retries, model: str, mode: Mode
+    ) -> ModelReply:
         send = partial(self._send, ReplySettings(model, mode, bool(request.tools)), retries)
         reply = await self._ask(request, retries, model, mode, send)
         if self._modes.learn_thinking(request, model, reply):
@@ -141,7 +150,9 @@ class CompatLLM:
         self._check_options(request)
         if request.schema is not None:
             request = structs.replace(request, schema=self._fitting(request, request.schema, model))
-        fields = request_fields(request, model, mode, marks=self._marks, modes=self._modes, by=self._author(model))
+        fields = request_fields(
+            request, model, mode, marks=self._marks, modes=self._modes, by=self._author(model)
+        )
         while True:
             limit, counts = self._limit(request, model), stream and self._modes.counts
             more: dict[str, Any] = dict(limit)
@@ -161,7 +172,9 @@ class CompatLLM:
                     raise
 
     def _fitting(self, request: LLMRequest, schema: ReplySchema, model: str) -> ReplySchema:
-        """Return a schema as this server takes it: of what this reply can pick, or with limits of its lists."""
+        """Return a schema as this server takes it: of what this reply can pick, or with limits of
+        its lists.
+        """
         if self._habits.narrow:
             if not request.targets:
                 return schema
@@ -178,7 +191,9 @@ class CompatLLM:
             in_unicode(request.options)  # strictly: `in_bytes` would write a set as a list
         except (TypeError, RecursionError) as error:
             names = ", ".join(request.options)
-            raise ModelError(f"{self.where} takes settings as JSON; one of {names} is none: {error}") from error
+            raise ModelError(
+                f"{self.where} takes settings as JSON; one of {names} is none: {error}"
+            ) from error
 
     def _name(self, request: LLMRequest) -> str:
         """Return the model's name as its provider knows it."""
@@ -187,12 +202,16 @@ class CompatLLM:
         return rest if slash and self._provider and provider_of(name) == self._provider else name
 
     def _priced(self, reply: ModelReply, model: str) -> ModelReply:
-        """Return the reply with its author, and its cost by the price list if the provider reports none."""
+        """Return the reply with its author, and its cost by the price list if the provider reports
+        none.
+        """
         if reply.native:
             reply = structs.replace(reply, native={**reply.native, "by": self._author(model)})
         if reply.cost or not self._habits.prices:
             return reply
-        cost = cost_of(self._habits.prices, model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        cost = cost_of(
+            self._habits.prices, model, reply.input_tokens, reply.output_tokens, reply.cached_tokens
+        )
         return structs.replace(reply, cost=cost) if cost else reply
 
     def _author(self, model: str) -> str:
@@ -203,15 +222,24 @@ class CompatLLM:
         most = self._modes.limit_of(request, model)
         if most is None:
             return {}
-        is_newer = model in self._modes.renamed or (self._provider == "openai" and thinks_aloud(model))
+        is_newer = model in self._modes.renamed or (
+            self._provider == "openai" and thinks_aloud(model)
+        )
         return {_NEWER_LIMIT if is_newer else _LIMIT: most}
 
     def _learnt(
-        self, error: ModelError, request: LLMRequest, model: str, limit: Mapping[str, int], *, counts: bool
+        self,
+        error: ModelError,
+        request: LLMRequest,
+        model: str,
+        limit: Mapping[str, int],
+        *,
+        counts: bool,
     ) -> bool:
         """Return true if an error names a better setting, and remember that.
 
-        `limit`, `counts`: the settings of this request, because other requests may have changed them since.
+        `limit`, `counts`: the settings of this request, because other requests may have changed
+        them since.
         """
         if error.status not in FORM_STATUS:
             return False
@@ -250,7 +278,9 @@ class CompatLLM:
             try:
                 async for piece in arriving.pieces(self._retry.idle_for(request.timeout)):
                     yield piece
-                reply = self._priced(arriving.reply(attempts=retries.sent, seconds=retries.seconds), model)
+                reply = self._priced(
+                    arriving.reply(attempts=retries.sent, seconds=retries.seconds), model
+                )
             except ModelError as error:
                 self._named(error, arriving.status)
                 raise
@@ -285,7 +315,9 @@ class CompatLLM:
             if arriving is not None and isinstance(error, ModelError):
                 self._named(error, arriving.status, asked)
             if isinstance(error, _FAILURES):
-                raise self._broken(error, f"gave no answer within {in_words(seconds)} s", arriving) from error
+                raise self._broken(
+                    error, f"gave no answer within {in_words(seconds)} s", arriving
+                ) from error
             raise
         return arriving
 
@@ -295,7 +327,9 @@ class CompatLLM:
         if post is not None:
             await post.close()
 
-    async def _send(self, asked: ReplySettings, retries: Retries, body: bytes, seconds: float) -> ModelReply:
+    async def _send(
+        self, asked: ReplySettings, retries: Retries, body: bytes, seconds: float
+    ) -> ModelReply:
         try:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
@@ -325,7 +359,9 @@ class CompatLLM:
         return post
 
     async def _rejected(self, response: HttpAnswer, asked: ReplySettings) -> Any:
-        """Return the completion in an answer with an error status. Raises ModelError if there is none."""
+        """Return the completion in an answer with an error status. Raises ModelError if there is
+        none.
+        """
         body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
         found = rejected_words(body) if response.status == 400 else None
         if found is None:
@@ -344,7 +380,9 @@ class CompatLLM:
             )
         if 300 <= status < 400:
             target = self._hide(response.headers.get("Location", "nowhere"))
-            said = f"a redirect to {target}, which is not followed; use the final address as base_url"
+            said = (
+                f"a redirect to {target}, which is not followed; use the final address as base_url"
+            )
         elif status == 404:
             said = f"{said}; is the model's name right, and does the address end as it should (often /v1)?"
         rejected, unstreamed = rejects_form(status, body, asked.mode), rejects_stream(status, body)
@@ -362,7 +400,9 @@ class CompatLLM:
             refusal=kind or "",
         )
 
-    def _broken(self, error: Exception, late: str, arriving: ArrivingReply | None = None) -> ModelError:
+    def _broken(
+        self, error: Exception, late: str, arriving: ArrivingReply | None = None
+    ) -> ModelError:
         """Return the error for an incomplete answer; `late` is the message for a time-out."""
         told = None if arriving is None else arriving.complaint
         if told is not None:
@@ -370,19 +410,25 @@ class CompatLLM:
         if isinstance(error, TimeoutError):
             return ModelError(f"{self.where} {late}", retryable=True)
         if isinstance(error, Closed):
-            return ModelError(f"the connection to {self.where} was closed on this side, before the reply was whole")
+            return ModelError(
+                f"the connection to {self.where} was closed on this side, before the reply was whole"
+            )
         if isinstance(error, aiohttp.ClientHttpProxyError):
             said = f"cannot connect to {self.where}, which answered {error.status}: {error.message}"
             return ModelError(said, retryable=is_retryable(error.status), status=error.status)
         if isinstance(error, aiohttp.ClientConnectorError):
-            said = f"cannot connect to {self.where}: {error.strerror or error}; is the server running?"
+            said = (
+                f"cannot connect to {self.where}: {error.strerror or error}; is the server running?"
+            )
             return ModelError(said, retryable=True)
         cause = error.__cause__  # its own text has a status that no server sent
         said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
         reason = " ".join(self._hide(said).split()) or type(error).__name__
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
-    def _named(self, error: ModelError, status: int = 200, asked: ReplySettings | None = None) -> ModelError:
+    def _named(
+        self, error: ModelError, status: int = 200, asked: ReplySettings | None = None
+    ) -> ModelError:
         """Return the error of an answer, with its URL, its status, and the rejected feature."""
         said = str(error)
         if said.startswith(SOMEBODY):
@@ -390,10 +436,13 @@ class CompatLLM:
             if status != 200:
                 said = said.replace(" answered 200 with", f" answered {status} with", 1)
             error.args = (self.where + self._hide(said),)
-            if asked is not None and error.status is not None:  # a gateway that had already begun its answer
+            # a gateway that had already begun its answer
+            if asked is not None and error.status is not None:
                 error.format_rejected = rejects_form(error.status, said, asked.mode)
                 error.stream_rejected = rejects_stream(error.status, said)
-                error.system_rejected = not error.format_rejected and rejects_system(error.status, said)
+                error.system_rejected = not error.format_rejected and rejects_system(
+                    error.status, said
+                )
         return error
 
     def _hide(self, text: str) -> str:
@@ -413,7 +462,9 @@ def _endpoint(base_url: str) -> tuple[URL, str]:
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
             raise ConfigurationError(fault)
         if parts.username is not None or parts.password is not None:
-            raise ConfigurationError("base_url holds a user or password; give the key as LLM_FSM_API_KEY")
+            raise ConfigurationError(
+                "base_url holds a user or password; give the key as LLM_FSM_API_KEY"
+            )
         path = parts.path.rstrip("/").removesuffix(_PATH)
         url = URL(urlunsplit((parts.scheme, parts.netloc, path + _PATH, parts.query, "")))
     except ValueError as error:
@@ -436,7 +487,11 @@ def _checked_key(api_key: str | None) -> str:
 
 
 def _headers(key: str, further: Mapping[str, str]) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "llm-fsm"}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "User-Agent": "llm-fsm",
+    }
     if key:
         headers["Authorization"] = f"Bearer {key}"
     return {**headers, **further}

@@ -1,7 +1,7 @@
 """Read a chat completion, in OpenAI's JSON shape and the variants of compatible servers.
 
-Any text of a model is a reply, also an empty one, and the engine judges it. An answer that is no chat completion raises
-ModelError.
+Any text of a model is a reply, also an empty one, and the engine judges it. An answer that is no
+chat completion raises ModelError.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class ReplySettings(NamedTuple):
     tools: bool
 
 
-def read_completion(payload: Any, asked: ReplySettings, *, attempts: int = 1, seconds: float = 0.0) -> ModelReply:
+def read_completion(
+    payload: Any, asked: ReplySettings, *, attempts: int = 1, seconds: float = 0.0
+) -> ModelReply:
     """Return the reply in a chat completion. Raises ModelError if it is none."""
     choice = _first_choice(payload)
     message = choice.get("message")
@@ -94,8 +96,8 @@ def read_completion(payload: Any, asked: ReplySettings, *, attempts: int = 1, se
 def read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the calls in the message of a completion, the old form `function_call` included.
 
-    Missing or repeated ids are replaced. Arguments that are an object become its text. A call that names no function is
-    called `MALFORMED`.
+    Missing or repeated ids are replaced. Arguments that are an object become its text. A call that
+    names no function is called `MALFORMED`.
     """
     listed = message.get("tool_calls")
     found = listed if isinstance(listed, list) else []
@@ -106,7 +108,9 @@ def read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     for item in found:
         call = _call(item)
         if call.id in {other.id for other in calls} or not call.id:
-            call = ToolCall(id=f"call_{uuid.uuid4().hex[:20]}", name=call.name, arguments=call.arguments)
+            call = ToolCall(
+                id=f"call_{uuid.uuid4().hex[:20]}", name=call.name, arguments=call.arguments
+            )
         calls.append(call)
     return tuple(calls)
 
@@ -126,7 +130,9 @@ def _call(item: Any) -> ToolCall:
 
 
 def no_completion(what: str) -> ModelError:
-    """Return the error for an answer that is no chat completion, because the server is starting or is another one."""
+    """Return the error for an answer that is no chat completion, because the server is starting or
+    is another one.
+    """
     return ModelError(
         f"{SOMEBODY} answered 200 with {what}, not a chat completion", retryable=True, status=200
     )
@@ -137,7 +143,9 @@ def provider_fault(fault: object) -> ModelError:
     if isinstance(fault, dict) and isinstance(fault.get("error"), dict):
         fault = fault["error"]
     named = [fault.get(name) for name in _CODES] if isinstance(fault, dict) else []
-    status = next((int(str(code)) for code in named if _STATUS.fullmatch(str(code)) is not None), 200)
+    status = next(
+        (int(str(code)) for code in named if _STATUS.fullmatch(str(code)) is not None), 200
+    )
     body = json.dumps(fault, ensure_ascii=False)
     kind = kind_of(status, body)
     return ModelError(
@@ -157,14 +165,19 @@ def fault_in(payload: Mapping[str, Any]) -> object:
     """Return the error message of an answer without choices; "" if there is none."""
     if payload.get("error"):
         return payload["error"]
-    if any(payload.get(name) for name in _REASONS if name != "message" or isinstance(payload.get(name), str)):
+    if any(
+        payload.get(name)
+        for name in _REASONS
+        if name != "message" or isinstance(payload.get(name), str)
+    ):
         return payload
     base = payload.get("base_resp")  # MiniMax
     return base.get("status_msg") if isinstance(base, dict) and base.get("status_code") else ""
 
 
 def rejected_words(said: str) -> dict[str, Any] | None:
-    """Return a completion from an error in which a provider reports that the model's text is no JSON.
+    """Return a completion from an error in which a provider reports that the model's text is no
+    JSON.
 
     None for any other error.
     """
@@ -203,7 +216,8 @@ def error_line(body: str) -> str:
 
 def _first_choice(payload: Any) -> dict[str, Any]:
     if not isinstance(payload, dict):
-        told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None  # Google's form of errors
+        # Google's form of errors
+        told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None
         if isinstance(told, dict) and told.get("error"):
             raise provider_fault(told)
         raise no_completion(f"a JSON {_KINDS.get(type(payload), 'value')}")
@@ -216,7 +230,14 @@ def _first_choice(payload: Any) -> dict[str, Any]:
     raise no_completion("JSON without choices")
 
 
-_KINDS = {list: "list", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+_KINDS = {
+    list: "list",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
 
 
 def _text(message: Mapping[str, Any], mode: Mode) -> str:
@@ -270,7 +291,9 @@ def _arguments(message: Mapping[str, Any]) -> str:
     calls = message.get("tool_calls")
     wrapped = calls if isinstance(calls, list) else []
     found = [call.get("function") for call in wrapped if isinstance(call, dict)]
-    functions = [called for called in (*found, message.get("function_call")) if isinstance(called, dict)]
+    functions = [
+        called for called in (*found, message.get("function_call")) if isinstance(called, dict)
+    ]
     functions.sort(key=lambda called: called.get("name") != TOOL_NAME)
     return content_text(functions[0].get("arguments")) if functions else ""
 

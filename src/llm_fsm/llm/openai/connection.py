@@ -1,11 +1,11 @@
 """POST requests to one URL, over connections that are reused.
 
-aiohttp's `TCPConnector` resolves names, connects and does TLS, and its parser reads the answers. The head of all
-requests is written once. An aiohttp session would write it for each request, and handle cookies, redirects and traces.
-That takes a quarter of the time of a turn.
+aiohttp's `TCPConnector` resolves names, connects and does TLS, and its parser reads the answers.
+The head of all requests is written once. An aiohttp session would write it for each request, and
+handle cookies, redirects and traces. That takes a quarter of the time of a turn.
 
-A proxy is read from the environment once. `trust_env` of an aiohttp session would read it in a thread for each
-request. It would also refuse a request with a key to a host that `.netrc` names.
+A proxy is read from the environment once. `trust_env` of an aiohttp session would read it in a
+thread for each request. It would also refuse a request with a key to a host that `.netrc` names.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class HttpAnswer:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Return the connection, or close it if the answer was not read to its end. May be called twice."""
+        """Return the connection, or close it if the answer was not read to its end. May be called
+        twice.
+        """
         connection, self._connection = self._connection, None
         if connection is not None:
             self._over(self, connection)
@@ -96,21 +98,27 @@ class Post:
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
         place = url.raw_path_qs
-        if proxy is not None and url.scheme == "http":  # the proxy reads the request, and passes it on
+        # the proxy reads the request, and passes it on
+        if proxy is not None and url.scheme == "http":
             place = str(url)
             if proxy.user is not None:
                 who = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
                 named["Proxy-Authorization"] = f"Basic {who}"
         self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop, proxy=proxy)
         lines = [f"POST {place} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in self._target.headers.items() if name.lower() not in _OURS]
+        lines += [
+            f"{name}: {value}"
+            for name, value in self._target.headers.items()
+            if name.lower() not in _OURS
+        ]
         self._head = "\r\n".join((*lines, "Content-Length: ")).encode()
 
     async def send(self, body: bytes) -> HttpAnswer:
-        """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError.
+        """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and
+        OSError.
 
-        A server may close a kept connection just as it is reused. Then the request is sent once more, over a new
-        connection and without a wait, because the server did not fail.
+        A server may close a kept connection just as it is reused. Then the request is sent once
+        more, over a new connection and without a wait, because the server did not fail.
         """
         connection = self._taken()
         while True:
@@ -126,7 +134,8 @@ class Post:
                     message, content = await protocol.read()
                 break
             except BaseException as error:
-                if connection is not None:  # a cancelled caller leaves a connection that cannot be reused
+                # a cancelled caller leaves a connection that cannot be reused
+                if connection is not None:
                     connection.close()
                     connection = None
                 if isinstance(error, HttpProcessingError):
@@ -143,8 +152,8 @@ class Post:
         return answer
 
     async def close(self) -> None:
-        """Close all connections. Callers that wait for a connection or an answer get `Closed`, which aiohttp does not
-        do.
+        """Close all connections. Callers that wait for a connection or an answer get `Closed`,
+        which aiohttp does not do.
         """
         self._closed = True
         self._drop(len(self._kept))
@@ -211,8 +220,9 @@ def _ends(connection: Connection) -> tuple[ResponseHandler, asyncio.Transport]:
 def proxy_for(url: URL) -> URL | None:
     """Return the proxy that the environment names for a URL; None if it is called directly.
 
-    It reads `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, and the settings of macOS and Windows. Addresses
-    of this machine are always called directly. Raises ConfigurationError for an unusable proxy.
+    It reads `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, and the settings of macOS and
+    Windows. Addresses of this machine are always called directly. Raises ConfigurationError for an
+    unusable proxy.
     """
     host, named = (url.host or "").rstrip("."), getproxies()
     if is_local(str(url)) or proxy_bypass(host) or proxy_bypass(f"{host}:{url.port}"):
@@ -236,7 +246,9 @@ def proxy_for(url: URL) -> URL | None:
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Check headers. Raises ConfigurationError."""
     for name, value in headers.items():
-        if not (name.isascii() and name.isprintable() and name) or any(sign in name for sign in " :"):
+        if not (name.isascii() and name.isprintable() and name) or any(
+            sign in name for sign in " :"
+        ):
             raise ConfigurationError(f"{name!r} is no name of a header")
         if any(sign in value for sign in "\r\n\0"):
             raise ConfigurationError(f"the header {name} holds characters that no header can carry")

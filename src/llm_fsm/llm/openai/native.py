@@ -1,7 +1,8 @@
-"""The parts of a model's message that only its provider understands, such as signatures of calls and thoughts.
+"""The parts of a model's message that only its provider understands, such as signatures of calls
+and thoughts.
 
-A message with calls goes back to the model that wrote it as it came, because providers check these parts. No other
-model gets them: its server may refuse them.
+A message with calls goes back to the model that wrote it as it came, because providers check these
+parts. No other model gets them: its server may refuse them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 _HISTORY_END = "]\n</conversation_history>\n"
 _EXCHANGE = re.compile(r'(?<="})(?=,{"user":")')
-"""The border between two exchanges of the history. No JSON string has an unescaped quote after a brace."""
+"""The border between two exchanges of the history. No JSON string has an unescaped quote after a
+brace.
+"""
 
 
 def request_fields(
@@ -81,7 +83,8 @@ def without_system(messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
 def message_json(message: LLMMessage, by: str = "") -> dict[str, Any]:
     """Return a message as servers take it.
 
-    They parse the arguments of past calls, so wrong ones are wrapped. The model `by` gets back all that it wrote.
+    They parse the arguments of past calls, so wrong ones are wrapped. The model `by` gets back all
+    that it wrote.
     """
     if not message.tool_calls:
         return message.to_dict()
@@ -109,15 +112,17 @@ def _sound(call: ToolCall) -> ToolCall:
 
 
 def takes_marks(model: str) -> bool:
-    """Return true if the provider caches only the marked parts of a prompt, like every provider of Claude."""
+    """Return true if the provider caches only the marked parts of a prompt, like every provider of
+    Claude.
+    """
     return "claude" in model.lower()
 
 
 def marked(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message with the mark by which Claude's providers cache a prompt.
 
-    The mark is after the system message, and after the last exchange of the history. A cached text ends with a part, so
-    each exchange is a part. The next prompt begins with the same parts.
+    The mark is after the system message, and after the last exchange of the history. A cached text
+    ends with a part, so each exchange is a part. The next prompt begins with the same parts.
     """
     text = message["content"]
     if not isinstance(text, str):

@@ -52,17 +52,24 @@ class ArrivingReply:
         self._size = 0
 
     async def begin(
-        self, alive: Callable[[], None] = lambda: None, reading: Callable[[int, int], None] | None = None
+        self,
+        alive: Callable[[], None] = lambda: None,
+        reading: Callable[[int, int], None] | None = None,
     ) -> None:
         """Wait for the first piece of the reply's text. Raises ModelError if the answer has none.
 
         Args:
             alive: Called after each piece with more than keep-alive data, such as a thought.
-            reading: Called with the tokens of the prompt that the server has read, and with all of them.
+            reading: Called with the tokens of the prompt that the server has read, and with all of
+                them.
         """
         received = await self._response.content.readany()
         if not received.startswith(b"data:"):
-            while len(received) < BEGINNING and not is_told(received) and not self._response.content.at_eof():
+            while (
+                len(received) < BEGINNING
+                and not is_told(received)
+                and not self._response.content.at_eof()
+            ):
                 received += await self._response.content.readany()
             labelled = self._response.content_type == "text/event-stream"
             if received.lstrip()[:1] in DOCUMENTS if labelled else not is_events(received):
@@ -94,7 +101,9 @@ class ArrivingReply:
         self.reply(attempts=0, seconds=0.0)
 
     async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
-        """Yield the pieces of the reply's text. Raises TimeoutError if none arrives for `idle_timeout` seconds."""
+        """Yield the pieces of the reply's text. Raises TimeoutError if none arrives for
+        `idle_timeout` seconds.
+        """
         pieces, until = self._first, math.inf
         now = asyncio.get_running_loop().time
         silent = now()
@@ -119,7 +128,9 @@ class ArrivingReply:
         """Read the end of the answer, so that its connection can be reused."""
         with suppress(aiohttp.ClientError, OSError):  # a timeout among them
             async with asyncio.timeout(_PARTING):
-                while not self._response.content.at_eof() and await self._response.content.readany():
+                while (
+                    not self._response.content.at_eof() and await self._response.content.readany()
+                ):
                     pass
 
     async def _more(self) -> list[str]:

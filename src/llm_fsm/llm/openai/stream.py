@@ -1,7 +1,8 @@
 """A chat completion that arrives in chunks, as server-sent events.
 
-Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html. Chunks have OpenAI's shape. Joined,
-they make the JSON of a completion, which `llm_fsm.llm.openai.completion` reads.
+Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html. Chunks have
+OpenAI's shape. Joined, they make the JSON of a completion, which `llm_fsm.llm.openai.completion`
+reads.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ LAST = 5.0
 class EventLines:
     """The data of server-sent events, from bytes in pieces of any size.
 
-    Errors in other forms are also returned as data. An error may be an event or a field of that name (llama.cpp), or
-    lines that are no field (Ollama).
+    Errors in other forms are also returned as data. An error may be an event or a field of that
+    name (llama.cpp), or lines that are no field (Ollama).
     """
 
     __slots__ = ("_data", "_failed", "_odd", "_rest")
@@ -138,7 +139,8 @@ class Chunks:
         """The tokens of the prompt that llama.cpp has read, and all of them."""
 
     def read(self, data: str) -> str:
-        """Take the data of one event, and return its piece of the reply's text; none after the end. Raises ModelError.
+        """Take the data of one event, and return its piece of the reply's text; none after the end.
+        Raises ModelError.
         """
         if self.done:
             return ""
@@ -159,14 +161,21 @@ class Chunks:
         if not isinstance(payload, dict):
             if self._finish is not None:
                 return ""
-            found = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload  # Google's errors
+            # Google's errors
+            found = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload
             if isinstance(found, dict):
                 return self.take(found)
-            raise provider_fault(found) if isinstance(found, str) else no_completion("a chunk that is no object")
+            raise (
+                provider_fault(found)
+                if isinstance(found, str)
+                else no_completion("a chunk that is no object")
+            )
         self.prompt = _prompt_read(payload.get("prompt_progress")) or self.prompt
         choices = payload.get("choices")
         if not choices and self._finish is None:
-            fault = payload.get("error") or ("error" in (payload.get("object"), payload.get("type")) and payload)
+            fault = payload.get("error") or (
+                "error" in (payload.get("object"), payload.get("type")) and payload
+            )
             if fault:
                 raise provider_fault(fault)
             self._aside = fault_in(payload) or self._aside
@@ -183,7 +192,8 @@ class Chunks:
             return ""
         self.taken += 1
         self._aside = None
-        delta = choice.get("delta", choice.get("message"))  # a server without streaming may send a whole message
+        # a server without streaming may send a whole message
+        delta = choice.get("delta", choice.get("message"))
         if isinstance(choice.get("finish_reason"), str):
             if choice["finish_reason"] == "error" and self._finish is None:
                 raise choice_fault(payload, choice)
@@ -198,10 +208,15 @@ class Chunks:
         return index is None or index == self._choice
 
     def _count(self, *places: Any) -> None:
-        """Take the token counts of servers with another place for them: Groq beside the choices, Moonshot in a choice.
+        """Take the token counts of servers with another place for them: Groq beside the choices,
+        Moonshot in a choice.
         """
         for place in places:
-            if self._usage is None and isinstance(place, dict) and isinstance(place.get("usage"), dict):
+            if (
+                self._usage is None
+                and isinstance(place, dict)
+                and isinstance(place.get("usage"), dict)
+            ):
                 self._usage = place["usage"]
 
     def _delta(self, delta: Mapping[str, Any]) -> str:
@@ -268,8 +283,8 @@ class Chunks:
     def _begins(self, key: int, part: Mapping[str, Any], *, listed: bool) -> bool:
         """Return true if a part begins another call than the one that it would continue.
 
-        `listed`: both are in one delta, and have no index. Some servers repeat the name, or make a new id, with each
-        part. If the arguments are incomplete, that is the same call.
+        `listed`: both are in one delta, and have no index. Some servers repeat the name, or make a
+        new id, with each part. If the arguments are incomplete, that is the same call.
         """
         known, id = self._calls[key], part.get("id")
         name, arguments = _name_and_arguments(part)
@@ -293,7 +308,9 @@ class Chunks:
                 return
 
     def end(self, reason: str | None) -> str:
-        """Note the end of the stream. None: without a reason, in spite of the chunks. It adds no text."""
+        """Note the end of the stream. None: without a reason, in spite of the chunks. It adds no
+        text.
+        """
         self.done = True
         self._finish = reason
         return ""
@@ -344,7 +361,9 @@ class Chunks:
         return (self._said().startswith("{") or self._calls != []) and not self._is_object()
 
     def _is_cut(self) -> bool:
-        """Return true if the reply is an object without its end, so that a stream without an end broke off."""
+        """Return true if the reply is an object without its end, so that a stream without an end
+        broke off.
+        """
         text = self._said()
         return text.startswith("{") and not text.endswith("}")
 
@@ -359,7 +378,9 @@ class Chunks:
 
 
 def _prompt_read(progress: object) -> tuple[int, int] | None:
-    """Return the tokens of the prompt that llama.cpp has read, and all of them; None if it tells none."""
+    """Return the tokens of the prompt that llama.cpp has read, and all of them; None if it tells
+    none.
+    """
     if not isinstance(progress, dict):
         return None
     read, total = progress.get("processed"), progress.get("total")
@@ -376,7 +397,9 @@ def _name_and_arguments(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _apart(lines: list[str]) -> list[str]:
-    """Return the data in lines, from one event, or one in each line from a server without event ends."""
+    """Return the data in lines, from one event, or one in each line from a server without event
+    ends.
+    """
     said = "\n".join(lines)
     if _is_object(said) or not all(line == _DONE or _is_object(line) for line in lines):
         return [said]

@@ -1,4 +1,6 @@
-"""One writer per conversation: a queue in the process, then a lock between processes, which is polled."""
+"""One writer per conversation: a queue in the process, then a lock between processes, which is
+polled.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,17 @@ class _Waiter(asyncio.Future[None]):
 
 
 class KeyedQueue:
-    """One holder per key at a time, in order of requests, across tasks, event loops and threads of a process.
+    """One holder per key at a time, in order of requests, across tasks, event loops and threads of
+    a process.
 
-    A key is taken while it is in the table. Its queue holds the waiters, and costs nothing while nobody wants the key.
-    Releasing gives the key directly to the first waiter, so that nobody can overtake. It wakes the waiter on its own
-    event loop.
+    A key is taken while it is in the table. Its queue holds the waiters, and costs nothing while
+    nobody wants the key. Releasing gives the key directly to the first waiter, so that nobody can
+    overtake. It wakes the waiter on its own event loop.
     """
 
-    # The guard is an RLock, because the garbage collector may close a forgotten coroutine, which releases its key, at
-    # any line of the thread that holds the guard. Only `_enqueue` and `release` must handle that.
+    # The guard is an RLock, because the garbage collector may close a forgotten coroutine, which
+    # releases its key, at any line of the thread that holds the guard. Only `_enqueue` and
+    # `release` must handle that.
 
     __slots__ = ("_guard", "_queues")
 
@@ -54,7 +58,9 @@ class KeyedQueue:
 
     @asynccontextmanager
     async def lock(self, key: str, timeout: float | None = None) -> AsyncIterator[None]:
-        """Hold `key`. Waits at most `timeout` seconds (None: for ever), then raises StoreError(retryable=True)."""
+        """Hold `key`. Waits at most `timeout` seconds (None: for ever), then raises
+        StoreError(retryable=True).
+        """
         await self.acquire(key, timeout)
         try:
             yield
@@ -77,7 +83,8 @@ class KeyedQueue:
         try:
             async with asyncio.timeout(timeout):
                 await waiter
-        except BaseException as error:  # a waiter that gives up leaves the queue, or returns its key
+        except BaseException as error:
+            # a waiter that gives up leaves the queue, or returns its key
             if not self._withdraw(key, waiter):
                 self.release(key)
             if isinstance(error, TimeoutError):
@@ -135,7 +142,9 @@ def _wake(waiter: _Waiter) -> None:
 
 
 class LockServer(Protocol[H]):
-    """The locks of a server. Each lock has a holder's number or name, which every write sends along."""
+    """The locks of a server. Each lock has a holder's number or name, which every write sends
+    along.
+    """
 
     async def take(self, name: str) -> H | None:
         """Take a lock. Return its holder's number or name; None if another writer has it."""
@@ -148,7 +157,9 @@ class LockServer(Protocol[H]):
 async def local_lock(
     _store: object, queue: KeyedQueue, locks: FileLocks, conversation_id: str, timeout: float | None
 ) -> AsyncIterator[None]:
-    """Hold a conversation by a file lock, and keep the store alive, because a dropped store closes its locks."""
+    """Hold a conversation by a file lock, and keep the store alive, because a dropped store closes
+    its locks.
+    """
     asked = time.monotonic()
     async with queue.lock(conversation_id, timeout):
         while not locks.take(conversation_id):
@@ -167,7 +178,9 @@ async def remote_lock(
     conversation_id: str,
     timeout: float | None,
 ) -> AsyncIterator[None]:
-    """Hold a conversation by a lock of a server. While it is locked, `held` has the holder's number or name."""
+    """Hold a conversation by a lock of a server. While it is locked, `held` has the holder's number
+    or name.
+    """
     asked = time.monotonic()
     locks = server()
     async with queue.lock(conversation_id, timeout):
@@ -184,8 +197,8 @@ async def remote_lock(
 async def finished(writing: asyncio.Future[T]) -> T:
     """Wait for a write. If the caller is cancelled, the write ends first.
 
-    A thread or a server finishes a write that it has begun. If the lock were released before, it would write into the
-    next writer's turn.
+    A thread or a server finishes a write that it has begun. If the lock were released before, it
+    would write into the next writer's turn.
     """
     try:
         return await asyncio.shield(writing)
@@ -223,9 +236,12 @@ async def _given_back(locks: LockServer[H], name: str, taking: asyncio.Future[H 
 
 
 async def _through(giving: Awaitable[None]) -> None:
-    """Wait shortly until a lock is released, even if cancelled, because the next writer here uses the same name."""
+    """Wait shortly until a lock is released, even if cancelled, because the next writer here uses
+    the same name.
+    """
     task = asyncio.ensure_future(giving)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the server frees locks that remain
+    # the server frees locks that remain
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     deadline = time.monotonic() + _FAREWELL
     cancelled: asyncio.CancelledError | None = None
     while not task.done() and (left := deadline - time.monotonic()) > 0:

@@ -1,13 +1,16 @@
-"""One writer per conversation across processes: operating-system locks, which die with their process.
+"""One writer per conversation across processes: operating-system locks, which die with their
+process.
 
-They are in a folder beside the store, `<file>-locks`. On Linux, they are byte ranges of a few files, one byte per
-conversation. Its offset is a stable hash of the id. The locks belong to the open file description (F_OFD_SETLK, see
-fcntl(2)). So threads or a second store in the same process do not confuse them. The kernel searches all locks of a file
-for each one, hence several files. Other systems use `flock` on one file per running turn. Without `fcntl` (Windows),
-there are no locks. The version check of `save` then refuses the second of two writers, which has to begin its turn
-again.
+They are in a folder beside the store, `<file>-locks`. On Linux, they are byte ranges of a few
+files, one byte per conversation. Its offset is a stable hash of the id. The locks belong to the
+open file description (F_OFD_SETLK, see fcntl(2)). So threads or a second store in the same process
+do not confuse them. The kernel searches all locks of a file for each one, hence several files.
+Other systems use `flock` on one file per running turn. Without `fcntl` (Windows), there are no
+locks. The version check of `save` then refuses the second of two writers, which has to begin its
+turn again.
 
-A lock must not survive in a forked child that never uses the store, so the child closes its copy at once.
+A lock must not survive in a forked child that never uses the store, so the child closes its copy at
+once.
 """
 
 from __future__ import annotations
@@ -30,11 +33,15 @@ except ImportError:
 
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FILES = 32
-"""The number of lock files. Ten thousand locks cost microseconds each; in a single file, they cost 200."""
+"""The number of lock files. Ten thousand locks cost microseconds each; in a single file, they cost
+200.
+"""
 
 
 class FileLocks(Protocol):
-    """Named locks, shared by all processes that use the same file. They have no queue, so callers poll."""
+    """Named locks, shared by all processes that use the same file. They have no queue, so callers
+    poll.
+    """
 
     def take(self, name: str) -> bool:
         """Take the lock if it is free, without waiting. Raises StoreError if locking is impossible."""
@@ -109,7 +116,9 @@ class RangeLocks:
 
 
 class FolderLocks:
-    """One `flock`ed file for each held lock, in its own folder. The file's name is a hash of the lock's name."""
+    """One `flock`ed file for each held lock, in its own folder. The file's name is a hash of the
+    lock's name.
+    """
 
     def __init__(self, folder: Path, beside: Path | None = None) -> None:
         self._folder = folder
@@ -123,7 +132,8 @@ class FolderLocks:
         handle = _open_lock_file(path, self._beside)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The last owner removes the file, so the lock may be on a removed file, which protects nothing.
+            # The last owner removes the file, so the lock may be on a removed file, which protects
+            # nothing.
             held = os.fstat(handle).st_ino == path.stat().st_ino
         except FileNotFoundError:
             held = False
@@ -155,7 +165,9 @@ class FolderLocks:
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder of `path` if it is missing, for this user only, and its parents. Raises StoreError."""
+    """Create the folder of `path` if it is missing, for this user only, and its parents. Raises
+    StoreError.
+    """
     folder = path.parent
     try:
         if folder.is_dir():
@@ -169,7 +181,9 @@ def make_folder(path: Path) -> None:
 
 
 def locks_beside(path: Path) -> FileLocks:
-    """Return the best kind of lock that this system has for the users of the file `path`. Opens nothing yet."""
+    """Return the best kind of lock that this system has for the users of the file `path`. Opens
+    nothing yet.
+    """
     if fcntl is None:
         return NoLocks()
     folder = path.with_name(path.name + "-locks")
@@ -177,7 +191,9 @@ def locks_beside(path: Path) -> FileLocks:
 
 
 def _place(name: str) -> tuple[int, bytes, bytes]:
-    """Return the file of `name`, and the structs that lock and free its byte, by 62 bits of its SHA-256."""
+    """Return the file of `name`, and the structs that lock and free its byte, by 62 bits of its
+    SHA-256.
+    """
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     offset = int.from_bytes(digest[:8], "big") >> 2
     return digest[8] % _FILES, _one_byte(fcntl.F_WRLCK, offset), _one_byte(fcntl.F_UNLCK, offset)

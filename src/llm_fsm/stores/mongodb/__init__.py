@@ -1,4 +1,6 @@
-"""Conversations in MongoDB. `store.py` is the store, `documents.py` the collections, `errors.py` the faults."""
+"""Conversations in MongoDB. `store.py` is the store, `documents.py` the collections, `errors.py`
+the faults.
+"""
 
 from llm_fsm.stores.mongodb.store import MongoDBStore
 

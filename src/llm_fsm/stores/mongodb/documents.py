@@ -9,9 +9,9 @@
 | `counters` | the last place of an accepted message |
 | `locks` | the writer of a conversation, and the end of its lease |
 
-The newest turn of a conversation is its current state. Sessions of older turns are emptied after a commit. A crash
-before that leaves one session too many, which the next commit empties. A conversation whose newest turn has no session
-was being deleted.
+The newest turn of a conversation is its current state. Sessions of older turns are emptied after a
+commit. A crash before that leaves one session too many, which the next commit empties. A
+conversation whose newest turn has no session was being deleted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,13 @@ from llm_fsm.stores.base import (
     Posted,
     just_before,
 )
-from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.errors import (
+    answered_already,
+    lock_lost,
+    step_exists,
+    unknown_definition,
+    wrong_version,
+)
 
 Document = Mapping[str, Any]
 _LISTED = ("conversation", "definition", "state", "ended", "number", "created", "updated", "sha")
@@ -58,7 +64,9 @@ _ORDERS: Mapping[Order, Sequence[tuple[str, int]]] = {
 
 
 class Documents:
-    """The methods of a store on a database, for threads. `held`: the locks and their holders. Raises PyMongoError."""
+    """The methods of a store on a database, for threads. `held`: the locks and their holders.
+    Raises PyMongoError.
+    """
 
     def __init__(self, database: Any, held: Mapping[str, str]) -> None:
         self._held = held
@@ -103,9 +111,12 @@ class Documents:
         if not self._insert(_turn(commit, newest)):
             self._drop_unused(sha)
             raise wrong_version(commit, commit.expected + 1)
-        self._keep_definition(commit)  # another writer may have dropped it as unused just before the pin
+        # another writer may have dropped it as unused just before the pin
+        self._keep_definition(commit)
         older = {"conversation": name, "number": {"$lt": commit.number}, "current": True}
-        self._turns.update_many(older, {"$set": {"current": False, "session": None, "due": [], "labels": []}})
+        self._turns.update_many(
+            older, {"$set": {"current": False, "session": None, "due": [], "labels": []}}
+        )
         self._journal.delete_many({"conversation": name, "version": {"$lte": commit.expected}})
         if newest is not None and newest["sha"] != sha:
             self._drop_unused(newest["sha"])
@@ -113,7 +124,9 @@ class Documents:
     def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
         if self._newest(name) is None:
             return ()
-        turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort("first", ASCENDING)
+        turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort(
+            "first", ASCENDING
+        )
         most = None if limit is None else max(limit, 0)
         return tuple(islice(_records_after(turns, after), most))
 
@@ -146,7 +159,11 @@ class Documents:
             if is_held(name) or self._is_locked(name):
                 continue
             steps = self.journalled(name)
-            if steps and entry["version"] == self._version(name) and query.admits(steps[0], steps[-1]):
+            if (
+                steps
+                and entry["version"] == self._version(name)
+                and query.admits(steps[0], steps[-1])
+            ):
                 found.append(name)
         return tuple(found)
 
@@ -233,7 +250,9 @@ class Documents:
         return tuple(DueRow(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        asked: dict[str, Any] = {"outbox.0": {"$exists": True}} if query.sink is None else {"outbox.sink": query.sink}
+        asked: dict[str, Any] = (
+            {"outbox.0": {"$exists": True}} if query.sink is None else {"outbox.sink": query.sink}
+        )
         bounds = {"$gt": query.after, "$eq": query.conversation_id}
         if narrowed := {operator: value for operator, value in bounds.items() if value is not None}:
             asked["conversation"] = narrowed
@@ -258,10 +277,13 @@ class Documents:
         before = {**mine, "number": {"$lt": posted.number}}
         self._turns.update_many(before, {"$pull": {"outbox": {"sink": posted.sink}}})
         acknowledged = {"sink": posted.sink, "index": {"$lte": posted.index}}
-        self._turns.update_many({**mine, "number": posted.number}, {"$pull": {"outbox": acknowledged}})
+        self._turns.update_many(
+            {**mine, "number": posted.number}, {"$pull": {"outbox": acknowledged}}
+        )
 
     def delete(self, name: str) -> bool:
-        """See `Store.delete`. The newest turn is deleted first, and with it the conversation does not exist any more.
+        """See `Store.delete`. The newest turn is deleted first, and with it the conversation does
+        not exist any more.
         """
         newest = self._newest(name)
         if newest is not None:
@@ -287,7 +309,9 @@ class Documents:
 
     def renew(self, holder: str, names: Sequence[str], lease: float) -> None:
         """Renew locks of a holder. A lock whose grant was not received ends with its lease."""
-        self._locks.update_many({"_id": {"$in": names}, "holder": holder}, {"$set": {"until": time.time() + lease}})
+        self._locks.update_many(
+            {"_id": {"$in": names}, "holder": holder}, {"$set": {"until": time.time() + lease}}
+        )
 
     def give(self, name: str, holder: str) -> None:
         """Release a lock, unless it was lost to another holder."""
@@ -300,7 +324,9 @@ class Documents:
         self._turns.create_index([("conversation", ASCENDING), ("requests", ASCENDING)])
         self._turns.create_index([("current", ASCENDING), ("conversation", ASCENDING)])
         self._turns.create_index([("labels", ASCENDING)])
-        self._turns.create_index([("current", ASCENDING), ("updated", ASCENDING), ("conversation", ASCENDING)])
+        self._turns.create_index(
+            [("current", ASCENDING), ("updated", ASCENDING), ("conversation", ASCENDING)]
+        )
         self._turns.create_index([("paused", ASCENDING), ("conversation", ASCENDING)])
         self._turns.create_index([("due.time", ASCENDING)])
         self._turns.create_index([("outbox.sink", ASCENDING)])
@@ -314,8 +340,12 @@ class Documents:
         self._prepared = True
 
     def _newest(self, name: str) -> Document | None:
-        """Find the newest turn, which is the state of a conversation, and remove the rest of a deletion."""
-        found: Document | None = self._turns.find_one({"conversation": name}, sort=[("first", DESCENDING)])
+        """Find the newest turn, which is the state of a conversation, and remove the rest of a
+        deletion.
+        """
+        found: Document | None = self._turns.find_one(
+            {"conversation": name}, sort=[("first", DESCENDING)]
+        )
         if found is not None and found["session"] is None:
             self._turns.delete_many({"conversation": name, "first": {"$lte": found["first"]}})
             return None
@@ -326,7 +356,9 @@ class Documents:
         return 0 if newest is None else int(newest["number"])
 
     def _current(self, asked: Document, order: Order = "id") -> Iterator[Document]:
-        """Yield newest turns in an order, without turns that a crash left current beside a newer one."""
+        """Yield newest turns in an order, without turns that a crash left current beside a newer
+        one.
+        """
         for turn in self._turns.find({**asked, "current": True}).sort(_ORDERS[order]):
             newest = self._newest(turn["conversation"])
             if newest is not None and newest["number"] == turn["number"]:
@@ -344,7 +376,8 @@ class Documents:
             raise lock_lost(name)
 
     def _insert(self, turn: Document) -> bool:
-        """Write a turn; return false if another one is in its place. After a broken connection, it searches the turn.
+        """Write a turn; return false if another one is in its place. After a broken connection, it
+        searches the turn.
         """
         try:
             self._turns.insert_one(dict(turn))

@@ -7,15 +7,28 @@ from urllib.parse import unquote, urlsplit
 from pymongo import errors
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.errors import RETRY, DriverFault, fault_of, no_connection, reason_of, server_fault
+from llm_fsm.stores.errors import (
+    RETRY,
+    DriverFault,
+    fault_of,
+    no_connection,
+    reason_of,
+    server_fault,
+)
 
 _DATABASE = "llm_fsm"
 TABLE = (
-    DriverFault("the server does not let this user do that: grant it readWrite on the database", codes=(13,)),
-    DriverFault("the server refuses this user or password: check both", codes=(18,)),
-    DriverFault("the server has no disk space left: free some and try again; nothing was changed", codes=(14031,)),
     DriverFault(
-        "a turn is larger than the 16 MB that MongoDB takes: use another store for it", codes=(errors.DocumentTooLarge,)
+        "the server does not let this user do that: grant it readWrite on the database", codes=(13,)
+    ),
+    DriverFault("the server refuses this user or password: check both", codes=(18,)),
+    DriverFault(
+        "the server has no disk space left: free some and try again; nothing was changed",
+        codes=(14031,),
+    ),
+    DriverFault(
+        "a turn is larger than the 16 MB that MongoDB takes: use another store for it",
+        codes=(errors.DocumentTooLarge,),
     ),
 )
 

@@ -1,11 +1,12 @@
 """Conversations in MongoDB (pymongo). It is tested only with mongomock, not with a server.
 
-A turn is one document, written completely or not at all. So neither transactions nor a replica set are needed. A turn
-may only follow the newest document of its conversation. After a broken connection, the commit is searched before it
-counts as lost. Writes ask for a majority and the journal on disk. `documents` has the collections.
+A turn is one document, written completely or not at all. So neither transactions nor a replica set
+are needed. A turn may only follow the newest document of its conversation. After a broken
+connection, the commit is searched before it counts as lost. Writes ask for a majority and the
+journal on disk. `documents` has the collections.
 
-A lock is a document with a lease, which is renewed while it is held. The clocks of all hosts must agree to within a
-fraction of the lease. Every write checks that the lock is still its own.
+A lock is a document with a lease, which is renewed while it is held. The clocks of all hosts must
+agree to within a fraction of the lease. Every write checks that the lock is still its own.
 """
 
 from __future__ import annotations
@@ -35,13 +36,19 @@ _THREADS = 16
 class MongoDBStore(ForwardingStore):
     """A `Store` in the database that `url` names (`llm_fsm` if it names none).
 
-    `timeout`: seconds after which a command without an answer is given up. `lease`: seconds after which the locks of a
-    dead process are free. `client` makes the connection, for tests without pymongo's. May be used from several event
-    loops and threads. Raises ConfigurationError for a URL that pymongo does not understand.
+    `timeout`: seconds after which a command without an answer is given up. `lease`: seconds after
+    which the locks of a dead process are free. `client` makes the connection, for tests without
+    pymongo's. May be used from several event loops and threads. Raises ConfigurationError for a URL
+    that pymongo does not understand.
     """
 
     def __init__(
-        self, url: str, *, timeout: float = 10.0, lease: float = 5.0, client: Callable[[], Any] | None = None
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        lease: float = 5.0,
+        client: Callable[[], Any] | None = None,
     ) -> None:
         self._url = url
         self._timeout = timeout
@@ -59,12 +66,16 @@ class MongoDBStore(ForwardingStore):
                 "this is no URL of a MongoDB server; for example mongodb://localhost:27017/bots"
             ) from error
 
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+    def lock(
+        self, conversation_id: str, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[None]:
         self._own()
         return remote_lock(lambda: self, self._queue, self._held, conversation_id, timeout)
 
     async def take(self, name: str) -> str | None:
-        """Take the lock of a conversation if it is free, and return its holder; see `conversation_lock.LockServer`."""
+        """Take the lock of a conversation if it is free, and return its holder; see
+        `conversation_lock.LockServer`.
+        """
         parts = self._own()
         if not await self._read(lambda kept: kept.take(name, parts.holder, self._lease)):
             return None

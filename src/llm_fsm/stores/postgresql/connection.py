@@ -1,7 +1,8 @@
-"""One connection to a PostgreSQL server. It is opened when needed and after faults, and every call has a time limit.
+"""One connection to a PostgreSQL server. It is opened when needed and after faults, and every call
+has a time limit.
 
-A frozen server answers nothing, not even a cancel request. So after the time limit the socket is shut, which ends the
-call at once.
+A frozen server answers nothing, not even a cancel request. So after the time limit the socket is
+shut, which ends the call at once.
 """
 
 from __future__ import annotations
@@ -34,31 +35,43 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
     CASE WHEN current_setting('idle_session_timeout', true) <> '0'
         THEN set_config('idle_session_timeout', '0', false) END,
     CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
-"""Statements take arrays of unknown length, so the planner would choose plans for small tables and keep them.
+"""Statements take arrays of unknown length, so the planner would choose plans for small tables and
+keep them.
 
-Without keepalives, a server notices a machine without power or network after up to two hours. Until then, the machine's
-locks stay taken. Locks would also be lost if the server ended idle sessions. Statements are written for read committed,
-because a stricter level undoes statements that wait for a lock.
+Without keepalives, a server notices a machine without power or network after up to two hours. Until
+then, the machine's locks stay taken. Locks would also be lost if the server ended idle sessions.
+Statements are written for read committed, because a stricter level undoes statements that wait for
+a lock.
 """
 
 
 _VICTIM = frozenset({"40001", "40P01", "23503"})
-"""The server undid a statement for another one, for example because of a deadlock or a dropped definition."""
+"""The server undid a statement for another one, for example because of a deadlock or a dropped
+definition.
+"""
 _OF_THE_TIME_OUT = 0.8
-"""The server gives a statement up before the client does. Otherwise a write that the client gave up could still be
-made, and the caller would be told to try again."""
+"""The server gives a statement up before the client does. Otherwise a write that the client gave up
+could still be made, and the caller would be told to try again."""
 _PAUSES = (0.01, 0.1, 0.5)
 """Seconds to wait before such a statement is begun again."""
 
 
 class ManagedConnection:
-    """A connection for one user at a time. `welcome` is awaited with each new connection before it is used.
+    """A connection for one user at a time. `welcome` is awaited with each new connection before it
+    is used.
 
-    `place` is the server's name in errors; `schema` comes first in the search path; `seconds` limits each call.
+    `place` is the server's name in errors; `schema` comes first in the search path; `seconds`
+    limits each call.
     """
 
     def __init__(
-        self, url: str, *, place: str, schema: str, seconds: float, welcome: Callable[[Connection], Awaitable[None]]
+        self,
+        url: str,
+        *,
+        place: str,
+        schema: str,
+        seconds: float,
+        welcome: Callable[[Connection], Awaitable[None]],
     ) -> None:
         self._url = url
         self._place = place
@@ -68,11 +81,12 @@ class ManagedConnection:
         self._db: Connection | None = None
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work on the connection. It is repeated once after a broken connection, and a few times if the server undid
-        it.
+        """Do work on the connection. It is repeated once after a broken connection, and a few times
+        if the server undid it.
 
         Args:
-            work: The work. If it is repeated, it must itself find out if the first time had an effect.
+            work: The work. If it is repeated, it must itself find out if the first time had an
+                effect.
 
         Returns:
             The result of the work.
@@ -94,7 +108,8 @@ class ManagedConnection:
         try:
             return await self._once(work)
         except psycopg.Error as error:
-            if error.sqlstate == READ_ONLY:  # after a failover, only new connections lead to the primary server
+            # after a failover, only new connections lead to the primary server
+            if error.sqlstate == READ_ONLY:
                 self.drop()
             if not self._lost():
                 raise fault(self._place, error) from error
@@ -125,7 +140,9 @@ class ManagedConnection:
 
     async def _connect(self) -> Connection:
         try:
-            db = await AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=0, client_encoding="UTF8")
+            db = await AsyncConnection.connect(
+                self._url, autocommit=True, prepare_threshold=0, client_encoding="UTF8"
+            )
         except psycopg.Error as error:
             raise unreachable(self._place, error, self._seconds) from error
         try:
@@ -162,7 +179,8 @@ class ManagedConnection:
 
 
 def check_loop() -> None:
-    """Refuse an event loop that cannot watch sockets, such as the default one of Windows, because psycopg needs that.
+    """Refuse an event loop that cannot watch sockets, such as the default one of Windows, because
+    psycopg needs that.
     """
     loop = asyncio.get_running_loop()
     watched, other = socket.socketpair()

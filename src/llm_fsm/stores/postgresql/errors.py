@@ -1,15 +1,27 @@
-"""The faults of a PostgreSQL server: the table of codes and messages. A refused connection has words, but no code."""
+"""The faults of a PostgreSQL server: the table of codes and messages. A refused connection has
+words, but no code.
+"""
 
 from __future__ import annotations
 
 from psycopg import Error, conninfo, errors
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.errors import RETRY, DriverFault, Unreachable, fault_of, no_connection, server_fault, silent
+from llm_fsm.stores.errors import (
+    RETRY,
+    DriverFault,
+    Unreachable,
+    fault_of,
+    no_connection,
+    server_fault,
+    silent,
+)
 
 READ_ONLY = "25006"
 _PASSING = ("40", "08", "57")
-"""Classes of codes of passing faults: a transaction undone, a connection broken, an operator's intervention."""
+"""Classes of codes of passing faults: a transaction undone, a connection broken, an operator's
+intervention.
+"""
 TABLE = (
     DriverFault(
         "the server takes no more connections (a process needs three, a worker four). Raise max_connections "
@@ -32,7 +44,11 @@ TABLE = (
     DriverFault(
         "the server refuses this user: check the user's name and pg_hba.conf",
         codes=("28000",),
-        patterns=("no pg_hba.conf entry", 'role ".*" does not exist', 'role ".*" is not permitted to log in'),
+        patterns=(
+            "no pg_hba.conf entry",
+            'role ".*" does not exist',
+            'role ".*" is not permitted to log in',
+        ),
     ),
     DriverFault(
         "the server has no such database: create it, or name another one",
@@ -50,10 +66,21 @@ TABLE = (
         codes=("42501",),
         patterns=('permission denied for database ".*"',),
     ),
-    DriverFault("the server has no disk space left: free some and try again; nothing was changed", codes=("53100",)),
-    DriverFault("the server is out of memory: try again later; nothing was changed", True, ("53200",)),
-    DriverFault("the server is locked by another program: try again, or end that program", True, ("55P03",)),
-    DriverFault("the server took longer than the time-out: see what keeps it busy and try again", True, ("57014",)),
+    DriverFault(
+        "the server has no disk space left: free some and try again; nothing was changed",
+        codes=("53100",),
+    ),
+    DriverFault(
+        "the server is out of memory: try again later; nothing was changed", True, ("53200",)
+    ),
+    DriverFault(
+        "the server is locked by another program: try again, or end that program", True, ("55P03",)
+    ),
+    DriverFault(
+        "the server took longer than the time-out: see what keeps it busy and try again",
+        True,
+        ("57014",),
+    ),
     DriverFault(
         f"the server is starting up or shutting down{RETRY}",
         True,

@@ -1,7 +1,8 @@
-"""The tables of the PostgreSQL store: create them, upgrade them, and refuse those of a newer version.
+"""The tables of the PostgreSQL store: create them, upgrade them, and refuse those of a newer
+version.
 
-Texts that are compared or ordered have the collation "C", the order of code points, as in every store. `locks` needs no
-durability, because all locks end with the server.
+Texts that are compared or ordered have the collation "C", the order of code points, as in every
+store. `locks` needs no durability, because all locks end with the server.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
         'CREATE UNLOGGED TABLE locks (conversation text COLLATE "C" PRIMARY KEY, holder int NOT NULL)',
         "CREATE SEQUENCE holders AS int CYCLE",
     ),
-    # No index on `updated`: every turn changes it, and would then have to write all indexes of its row.
+    # No index on `updated`: every turn changes it, and would then have to write all indexes of its
+    # row.
     1: (
         """CREATE TABLE labels (
             key text COLLATE "C", value text COLLATE "C",
@@ -57,8 +59,8 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             PRIMARY KEY (key, value, conversation))""",
         "CREATE INDEX labels_by_conversation ON labels (conversation)",
     ),
-    # The functions for JSON fail at escapes of characters that a database cannot hold. The pattern reads the first
-    # two members of a pause, which are always its id and its kind.
+    # The functions for JSON fail at escapes of characters that a database cannot hold. The pattern
+    # reads the first two members of a pause, which are always its id and its kind.
     2: (
         """ALTER TABLE conversations ADD COLUMN paused text COLLATE "C" NOT NULL DEFAULT ''""",
         r"""UPDATE conversations
@@ -99,7 +101,8 @@ async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
                 f"{SCHEMA_VERSION}). Upgrade llm-fsm, or use another database or schema"
             )
         if version == 0:
-            known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"  # creating one needs a right even if it exists
+            # creating one needs a right even if it exists
+            known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
             if await (await db.execute(known, (schema,))).fetchone() is None:
                 await db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             await db.execute("CREATE TABLE IF NOT EXISTS contract (version int NOT NULL)")
@@ -123,7 +126,8 @@ async def holder_of(db: AsyncConnection[Any]) -> int:
 async def _version(db: AsyncConnection[Any], schema: str) -> int:
     """Return the version of the tables; 0 where there are none.
 
-    It reads the catalogue as a table, because `to_regclass` may use a cache that is older than the lock just taken.
+    It reads the catalogue as a table, because `to_regclass` may use a cache that is older than the
+    lock just taken.
     """
     query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'contract'"
     if await (await db.execute(query, (schema,))).fetchone() is None:

@@ -1,7 +1,7 @@
 """The statements of the PostgreSQL store. One statement serves all waiting requests of a kind.
 
-A statement takes its rows as JSON, so that one prepared statement serves any number of them. Each statement is a
-transaction. A further query finds the reasons for refused commits.
+A statement takes its rows as JSON, so that one prepared statement serves any number of them. Each
+statement is a transaction. A further query finds the reasons for refused commits.
 """
 
 from __future__ import annotations
@@ -29,15 +29,21 @@ from llm_fsm.stores.base import (
     OutboxQuery,
     Posted,
 )
-from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.errors import (
+    answered_already,
+    lock_lost,
+    step_exists,
+    unknown_definition,
+    wrong_version,
+)
 from llm_fsm.stores.listing_sql import Dialect, counting, listing
 
 Connection = AsyncConnection[Any]
 
 
 FROZEN_SECONDS = 15.0
-"""Seconds without a sign of life after which whoever waits for a lock ends its connection. A process that does not run
-its event loop for so long loses its locks."""
+"""Seconds without a sign of life after which whoever waits for a lock ends its connection. A
+process that does not run its event loop for so long loses its locks."""
 
 
 class LockedRequest(NamedTuple):
@@ -188,7 +194,8 @@ _END_FROZEN = """SELECT pg_terminate_backend(p.pid)
         AND p.classid = 'locks'::regclass::oid AND p.objid = l.holder::oid
         AND p.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     WHERE l.conversation = ANY(%s::text[]) AND v.seen < now() - make_interval(secs => %s)"""
-"""The connection must still hold the advisory lock, because its number may be another one's by now."""
+"""The connection must still hold the advisory lock, because its number may be another one's by now.
+"""
 
 _UNLOCK = """DELETE FROM locks USING json_to_recordset(%s) AS t (id text, holder int)
     WHERE conversation = id AND locks.holder = t.holder"""
@@ -220,7 +227,10 @@ _UNUSED = """DELETE FROM definitions d
 
 
 async def load(db: Connection, asked: Sequence[tuple[str, str | None]]) -> Sequence[Loaded | None]:
-    wanted = _json({"place": place, "id": name, "request_id": request} for place, (name, request) in enumerate(asked))
+    wanted = _json(
+        {"place": place, "id": name, "request_id": request}
+        for place, (name, request) in enumerate(asked)
+    )
     found = await (await db.execute(_LOAD, (wanted,))).fetchall()
     return [_loaded(*row) for row in found]
 
@@ -234,8 +244,12 @@ def _loaded(
     return kind(session, version, recorded, sha)
 
 
-async def save(db: Connection, asked: Sequence[LockedRequest], again: bool) -> Sequence[Exception | None]:
-    """See `Store.save`, with one commit for each conversation. `again`: some of them may be stored already."""
+async def save(
+    db: Connection, asked: Sequence[LockedRequest], again: bool
+) -> Sequence[Exception | None]:
+    """See `Store.save`, with one commit for each conversation. `again`: some of them may be stored
+    already.
+    """
     commits: Sequence[Commit] = [item.value for item in asked]
     cursor = await db.execute(_SAVE, _parameters(asked, commits))
     done = {name for (name,) in await cursor.fetchall()}
@@ -305,7 +319,9 @@ def _json(rows: Iterable[dict[str, Any]]) -> str:
     return json.dumps([*rows], ensure_ascii=False)
 
 
-async def _reasons(db: Connection, refused: Sequence[LockedRequest], again: bool) -> dict[str, Exception | None]:
+async def _reasons(
+    db: Connection, refused: Sequence[LockedRequest], again: bool
+) -> dict[str, Exception | None]:
     found: dict[str, Exception | None] = {}
     for item in refused:
         commit: Commit = item.value
@@ -335,9 +351,14 @@ async def _reasons(db: Connection, refused: Sequence[LockedRequest], again: bool
     return found
 
 
-async def journal(db: Connection, asked: Sequence[LockedRequest], again: bool) -> Sequence[Exception | None]:
+async def journal(
+    db: Connection, asked: Sequence[LockedRequest], again: bool
+) -> Sequence[Exception | None]:
     steps: Sequence[JournalStep] = [item.value for item in asked]
-    given = _json({"id": name, "step": step, "text": text, "holder": holder} for (name, step, text), holder in asked)
+    given = _json(
+        {"id": name, "step": step, "text": text, "holder": holder}
+        for (name, step, text), holder in asked
+    )
     cursor = await db.execute(_JOURNAL, (given,))
     done = set(await cursor.fetchall())
     return [
@@ -364,7 +385,9 @@ async def journalled(db: Connection, asked: Sequence[str]) -> Sequence[Sequence[
 
 
 async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[str]:
-    """Take locks for the holder with the number `holder`, and return the conversations that were free."""
+    """Take locks for the holder with the number `holder`, and return the conversations that were
+    free.
+    """
     wanted = _json({"id": name, "holder": holder} for name in sorted(set(names)))
     cursor = await db.execute(_LOCK, (wanted,))
     return frozenset(name for (name,) in await cursor.fetchall())
@@ -388,7 +411,9 @@ async def end_frozen(db: Connection, names: Sequence[str], silent: float) -> Non
 
 async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     """Release locks, unless they were lost to other holders."""
-    await db.execute(_UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),))
+    await db.execute(
+        _UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),)
+    )
 
 
 class PostgresRows:
@@ -399,10 +424,14 @@ class PostgresRows:
 
     async def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
         query = "SELECT record FROM records WHERE conversation = %s AND number > %s ORDER BY number LIMIT %s"
-        cursor = await self._db.execute(query, (name, after, None if limit is None else max(limit, 0)))
+        cursor = await self._db.execute(
+            query, (name, after, None if limit is None else max(limit, 0))
+        )
         return tuple(record for (record,) in await cursor.fetchall())
 
-    async def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+    async def unfinished(
+        self, query: JournalQuery, is_held: Callable[[str], bool]
+    ) -> Sequence[str]:
         found: list[str] = []
         page, after = max(query.limit, 1), query.after or ""
         while len(found) < query.limit:
@@ -458,7 +487,9 @@ class PostgresRows:
         return int(found)
 
     async def definition(self, sha: str) -> str | None:
-        row = await (await self._db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))).fetchone()
+        row = await (
+            await self._db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))
+        ).fetchone()
         return None if row is None else row[0]
 
     async def due(self, now: float, limit: int, name: str | None) -> Sequence[DueRow]:
@@ -466,7 +497,9 @@ class PostgresRows:
         return tuple(DueRow(*row) for row in await cursor.fetchall())
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        cursor = await self._db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
+        cursor = await self._db.execute(
+            _OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query)
+        )
         return tuple(Posted(*row) for row in await cursor.fetchall())
 
     async def forget_journal(self, name: str, holder: int | None) -> None:
@@ -474,9 +507,16 @@ class PostgresRows:
             raise lock_lost(name)
 
     async def delete(self, name: str, seen: set[str]) -> bool:
-        """See `Store.delete`. If it is repeated after a fault, `seen` holds what it may have deleted the first time."""
+        """See `Store.delete`. If it is repeated after a fault, `seen` holds what it may have
+        deleted the first time.
+        """
         again = name in seen
-        if await (await self._db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
+        if (
+            await (
+                await self._db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))
+            ).fetchone()
+            is not None
+        ):
             seen.add(name)
         gone = await self._db.execute(_DELETE, (name, name, name))
         await _drop_unused(self._db)
@@ -484,7 +524,9 @@ class PostgresRows:
 
     async def acknowledge(self, posted: Posted) -> None:
         delete = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
-        await self._db.execute(delete, (posted.conversation_id, posted.sink, posted.number, posted.index))
+        await self._db.execute(
+            delete, (posted.conversation_id, posted.sink, posted.number, posted.index)
+        )
 
 
 def channel(schema: str) -> str:
@@ -506,5 +548,6 @@ def _message(row: Sequence[Any]) -> AcceptedMessage:
 
 
 async def _drop_unused(db: Connection) -> None:
-    with suppress(errors.ForeignKeyViolation):  # another commit has just pinned one, so all stay until the next time
+    # another commit has just pinned one, so all stay until the next time
+    with suppress(errors.ForeignKeyViolation):
         await db.execute(_UNUSED)

@@ -4,11 +4,12 @@ A process has three connections: one reads, one writes, one holds locks. A worke
 on a fourth. Simultaneous requests of many conversations go to the server in one statement. Every
 turn is part of one transaction that is on the disk before `save` returns.
 
-A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. It says
-so every five seconds. Whoever waits for one that stood still for fifteen ends its connection. So locks end with their
-process, and ten thousand of them cost the server no shared memory. Every write checks the row, so a
-process that lost the lock during an outage writes nothing. The store needs its own connection for that, so a pooler
-must pool by session, not by transaction.
+A lock is a row that names its holder, and a holder is alive as long as its connection holds an
+advisory lock. It says so every five seconds. Whoever waits for one that stood still for fifteen
+ends its connection. So locks end with their process, and ten thousand of them cost the server no
+shared memory. Every write checks the row, so a process that lost the lock during an outage writes
+nothing. The store needs its own connection for that, so a pooler must pool by session, not by
+transaction.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
     """A `Store` in the database of `url`, as libpq takes it. `schema` is the schema of the tables.
 
-    The first use connects, and creates missing schemas and tables. `timeout`: seconds after which a statement without
-    an answer is given up. A connection gets half of that, unless the URL has a `connect_timeout`. The URL may have
-    both, as `?schema=NAME&timeout=5`. May be used from several event loops and threads, each with its own connections.
-    Raises ConfigurationError for a URL that libpq does not understand.
+    The first use connects, and creates missing schemas and tables. `timeout`: seconds after which a
+    statement without an answer is given up. A connection gets half of that, unless the URL has a
+    `connect_timeout`. The URL may have both, as `?schema=NAME&timeout=5`. May be used from several
+    event loops and threads, each with its own connections. Raises ConfigurationError for a URL that
+    libpq does not understand.
     """
 
     def __init__(self, url: str, *, schema: str = "llm_fsm", timeout: float = 10.0) -> None:
@@ -65,7 +67,9 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
         connecting = max(2, round(self._timeout / 2))
         self._url = with_defaults(url, connect_timeout=connecting, application_name="llm-fsm")
         if not _NAME.fullmatch(self._schema):
-            raise ConfigurationError("the schema of a postgresql store is a name of letters, digits and underscores")
+            raise ConfigurationError(
+                "the schema of a postgresql store is a name of letters, digits and underscores"
+            )
         try:
             conninfo.conninfo_to_dict(self._url)
             self.place = place_of(self._url)
@@ -83,12 +87,18 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
         parts = self._own()
-        await finished(parts.writes.ask(parts.save, LockedRequest(commit, self._held.get(commit.conversation_id))))
+        await finished(
+            parts.writes.ask(
+                parts.save, LockedRequest(commit, self._held.get(commit.conversation_id))
+            )
+        )
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         parts = self._own()
         entry = JournalStep(conversation_id, step, text)
-        await finished(parts.writes.ask(parts.journal, LockedRequest(entry, self._held.get(conversation_id))))
+        await finished(
+            parts.writes.ask(parts.journal, LockedRequest(entry, self._held.get(conversation_id)))
+        )
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         parts = self._own()
@@ -195,8 +205,12 @@ class _LoopParts:
     async def journal(self, asked: Sequence[Any]) -> Sequence[Any]:
         return await self._rounds(rows.journal, asked, lambda item: item.value[:2])
 
-    async def _rounds(self, serve: Any, asked: Sequence[Any], key: Callable[[Any], Any]) -> Sequence[Any]:
-        """Serve each key once in a statement, in order, so that two statements do not wait for each other."""
+    async def _rounds(
+        self, serve: Any, asked: Sequence[Any], key: Callable[[Any], Any]
+    ) -> Sequence[Any]:
+        """Serve each key once in a statement, in order, so that two statements do not wait for each
+        other.
+        """
         outcomes: list[Any] = [None] * len(asked)
         keys = [key(item) for item in asked]
         for places in rounds(keys):
@@ -207,7 +221,9 @@ class _LoopParts:
         return outcomes
 
     async def _together(self, serve: Any, asked: Sequence[Any], attempts: int = 0) -> Sequence[Any]:
-        """Serve all requests in one transaction. If that fails, serve each alone, so that one affects no other."""
+        """Serve all requests in one transaction. If that fails, serve each alone, so that one
+        affects no other.
+        """
 
         async def work(db: Connection, items: Sequence[Any]) -> Sequence[Any]:
             nonlocal attempts
@@ -241,7 +257,9 @@ class _LoopParts:
             taken = await rows.lock(db, wanted, self.holder) if wanted else ()
             if busy := [name for name in wanted if name not in taken]:
                 await self._end_frozen(db, busy)
-            return [self.holder if holder is None and name in taken else None for name, holder in asked]
+            return [
+                self.holder if holder is None and name in taken else None for name, holder in asked
+            ]
 
         return await self.locking.call(work)
 
@@ -278,7 +296,9 @@ class _LoopParts:
 async def _each(
     line: ManagedConnection, works: Sequence[Callable[[rows.PostgresRows], Awaitable[Any]]]
 ) -> Sequence[Any]:
-    """Serve requests one by one, each with its result or its error. An unreachable server ends them all."""
+    """Serve requests one by one, each with its result or its error. An unreachable server ends them
+    all.
+    """
     found: list[Any] = []
     for work in works:
         try:

@@ -1,4 +1,5 @@
-"""Conversations in Redis. `store.py` is the store, `scripts.py` has the Lua scripts, `errors.py` the table of faults.
+"""Conversations in Redis. `store.py` is the store, `scripts.py` has the Lua scripts, `errors.py`
+the table of faults.
 
 `connection.py` keeps the connections of one event loop, and the lease of its locks.
 """

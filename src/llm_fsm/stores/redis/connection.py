@@ -1,4 +1,6 @@
-"""Connections to a Redis server for one event loop. Commands have a time limit, and locks share one renewed lease."""
+"""Connections to a Redis server for one event loop. Commands have a time limit, and locks share one
+renewed lease.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ A dead network ends no connection that only waits.
 
 
 class RedisReply(NamedTuple):
-    """An answer of the server. `again`: the command was repeated, because the connection had broken."""
+    """An answer of the server. `again`: the command was repeated, because the connection had
+    broken.
+    """
 
     value: Any
     again: bool
@@ -39,8 +43,8 @@ class RedisReply(NamedTuple):
 class RedisLink:
     """Connections of one event loop, the holder of its locks, and the lease.
 
-    All locks have one holder's name. If the outcome of a request for a lock is unknown, later locks get a new name. So
-    the old name can expire, and that lock with it.
+    All locks have one holder's name. If the outcome of a request for a lock is unknown, later locks
+    get a new name. So the old name can expire, and that lock with it.
     """
 
     def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
@@ -55,7 +59,8 @@ class RedisLink:
         self._renewing: asyncio.Task[None] | None = None
 
     async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> RedisReply:
-        """Send a command. A connection that broke, or leads to a replica after a failover, is opened again, once.
+        """Send a command. A connection that broke, or leads to a replica after a failover, is
+        opened again, once.
 
         It does not wait twice for a silent server.
         """
@@ -76,7 +81,8 @@ class RedisLink:
         except faults.RedisError as error:
             if not is_replica(error):
                 raise fault(self.place, error) from error
-            # A server keeps its connections after a failover, so only new ones lead to the new primary.
+            # A server keeps its connections after a failover, so only new ones lead to the new
+            # primary.
             await self.client.connection_pool.disconnect(inuse_connections=False)
         try:
             return RedisReply(await work(self.client), True)
@@ -86,7 +92,9 @@ class RedisLink:
             raise fault(self.place, error) from error
 
     async def may_write(self) -> None:
-        """Check, before the first write, that the server permits all commands to this user. Raises StoreError."""
+        """Check, before the first write, that the server permits all commands to this user. Raises
+        StoreError.
+        """
         if not self._tried:
             run = self.client.register_script(scripts.TRY)
             await self.call(lambda _: run(args=[self.prefix]))
@@ -155,7 +163,9 @@ class RedisLink:
             self._renewing.cancel()
         if holders := {*self._locked, self.holder} - {""}:
             with suppress(StoreError):
-                await self.call(lambda client: client.delete(*(f"{self.prefix}h:{each}" for each in holders)))
+                await self.call(
+                    lambda client: client.delete(*(f"{self.prefix}h:{each}" for each in holders))
+                )
         await self.client.aclose()
         await self.client.connection_pool.disconnect()
 
@@ -182,7 +192,9 @@ class RedisLink:
         await self.call(lambda _: run(args=[self.prefix, name, holder]))
 
     def _doubt(self, name: str, holder: str) -> None:
-        """Remember to release a lock that the server may have granted unseen, because its holder may be renewed."""
+        """Remember to release a lock that the server may have granted unseen, because its holder
+        may be renewed.
+        """
         if self.holder == holder:
             self.holder = ""
         if holder in self._locked:
@@ -191,11 +203,17 @@ class RedisLink:
     async def _look(self) -> None:
         """Warn about data that the server would lose."""
         try:
-            found = await self.client.config_get("appendonly", "appendfsync", "maxmemory", "maxmemory-policy")
+            found = await self.client.config_get(
+                "appendonly", "appendfsync", "maxmemory", "maxmemory-policy"
+            )
         except faults.TimeoutError as error:
             raise silent(self.place, self._timeout) from error
         except faults.ResponseError:
-            warn(self.place, "cannot be asked how durable it is (CONFIG is forbidden)", "see to it that")
+            warn(
+                self.place,
+                "cannot be asked how durable it is (CONFIG is forbidden)",
+                "see to it that",
+            )
             return
         except (faults.RedisError, OSError) as error:
             raise fault(self.place, error) from error
@@ -203,14 +221,24 @@ class RedisLink:
             warn(self.place, "keeps turns in memory only (appendonly no)", "set")
         elif found.get("appendfsync") != "always":
             rule = found.get("appendfsync")
-            warn(self.place, f"loses the last turns when its machine fails (appendfsync {rule})", "set")
+            warn(
+                self.place,
+                f"loses the last turns when its machine fails (appendfsync {rule})",
+                "set",
+            )
         policy = found.get("maxmemory-policy") or ""
         if found.get("maxmemory") not in (None, "0") and policy.startswith("allkeys"):
-            warn(self.place, f"throws conversations away when memory is short (maxmemory-policy {policy})", "set")
+            warn(
+                self.place,
+                f"throws conversations away when memory is short (maxmemory-policy {policy})",
+                "set",
+            )
 
 
 def pool_of(url: str, timeout: float) -> BlockingConnectionPool:
-    """Return the connection pool of one event loop, without connecting. Raises ValueError for a wrong URL."""
+    """Return the connection pool of one event loop, without connecting. Raises ValueError for a
+    wrong URL.
+    """
     return BlockingConnectionPool.from_url(
         url,
         decode_responses=True,

@@ -1,4 +1,6 @@
-"""The faults of a Redis server: the table of messages. redis-py removes known codes from the messages."""
+"""The faults of a Redis server: the table of messages. redis-py removes known codes from the
+messages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from llm_fsm.stores.errors import RETRY, DriverFault, fault_of, no_connection, s
 
 TABLE = (
     DriverFault(
-        "the server wants a password: put user and password into the URL", patterns=("NOAUTH", "HELLO must be called")
+        "the server wants a password: put user and password into the URL",
+        patterns=("NOAUTH", "HELLO must be called"),
     ),
     DriverFault(
         "the server refuses this user or password: check both",
@@ -21,7 +24,12 @@ TABLE = (
     ),
     DriverFault(
         "the server does not let this user do that: grant it the commands, keys and channels of llm-fsm",
-        patterns=("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys"),
+        patterns=(
+            "NOPERM",
+            "no permissions",
+            "can't run this command",
+            "can't access at least one of the keys",
+        ),
     ),
     DriverFault(
         "the server has no memory left: raise maxmemory or delete something; nothing was changed",
@@ -42,12 +50,18 @@ TABLE = (
         patterns=("Link with MASTER is down",),
     ),
     DriverFault(
-        f"the server has fewer replicas than it must have to write: see to them{RETRY}", True, patterns=("NOREPLICAS",)
+        f"the server has fewer replicas than it must have to write: see to them{RETRY}",
+        True,
+        patterns=("NOREPLICAS",),
     ),
     DriverFault(
-        f"the server is busy with a script of another program: end that{RETRY}", True, patterns=("BUSY Redis",)
+        f"the server is busy with a script of another program: end that{RETRY}",
+        True,
+        patterns=("BUSY Redis",),
     ),
-    DriverFault(f"the server is still loading its data{RETRY}", True, patterns=("loading the dataset",)),
+    DriverFault(
+        f"the server is still loading its data{RETRY}", True, patterns=("loading the dataset",)
+    ),
     DriverFault(
         "the server takes no more connections: raise maxclients, or end some and try again",
         True,

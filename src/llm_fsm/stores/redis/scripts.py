@@ -303,6 +303,6 @@ return fault or 1
 """
 """Every command of the other scripts, on keys of no conversation.
 
-The server undoes nothing of a script if it forbids a command in the middle. So a missing permission is found before a
-turn is half written.
+The server undoes nothing of a script if it forbids a command in the middle. So a missing permission
+is found before a turn is half written.
 """

@@ -1,11 +1,13 @@
-"""Conversations in a Redis server (redis-py; server 5 or newer, one server or one primary, no cluster of several).
+"""Conversations in a Redis server (redis-py; server 5 or newer, one server or one primary, no
+cluster of several).
 
-Every turn is one script, which the server runs as a whole. The server's settings decide its durability. Only with
-`appendonly yes` and `appendfsync always`, a turn is on the disk before `save` returns. Other settings cause a
-RuntimeWarning on first use.
+Every turn is one script, which the server runs as a whole. The server's settings decide its
+durability. Only with `appendonly yes` and `appendfsync always`, a turn is on the disk before `save`
+returns. Other settings cause a RuntimeWarning on first use.
 
-A lock names its holder, and a holder lives as long as its lease, which is renewed while locks are held. Every write
-checks the lock. So a process that stopped for longer than the lease, and lost it, writes nothing.
+A lock names its holder, and a holder lives as long as its lease, which is renewed while locks are
+held. Every write checks the lock. So a process that stopped for longer than the lease, and lost it,
+writes nothing.
 """
 
 from __future__ import annotations
@@ -48,19 +50,33 @@ from llm_fsm.stores.redis.errors import sound
 from llm_fsm.stores.registry import seconds, taken
 
 _PAGE = 500
-_LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha", "labels", "paused")
+_LISTED = (
+    "definition",
+    "state",
+    "ended",
+    "version",
+    "created",
+    "updated",
+    "sha",
+    "labels",
+    "paused",
+)
 
 
 class RedisStore(PerLoop[RedisLink]):
-    """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes it.
+    """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes
+    it.
 
-    `prefix` separates several stores in one database. `timeout`: seconds after which a command without an answer is
-    given up. `lease`: seconds after which the locks of a dead process are free. The URL may have all three, as
-    `?prefix=NAME&timeout=5&lease=30`. May be used from several event loops at once, each with its own connections.
-    `close` closes those of its own event loop. Raises ConfigurationError for a URL that redis-py does not understand.
+    `prefix` separates several stores in one database. `timeout`: seconds after which a command
+    without an answer is given up. `lease`: seconds after which the locks of a dead process are
+    free. The URL may have all three, as `?prefix=NAME&timeout=5&lease=30`. May be used from several
+    event loops at once, each with its own connections. `close` closes those of its own event loop.
+    Raises ConfigurationError for a URL that redis-py does not understand.
     """
 
-    def __init__(self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 5.0) -> None:
+    def __init__(
+        self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 5.0
+    ) -> None:
         try:
             self._url, settings = taken(url, "prefix", "timeout", "lease")
             self.timeout = seconds("timeout", settings.get("timeout", timeout))
@@ -89,7 +105,9 @@ class RedisStore(PerLoop[RedisLink]):
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
         name = commit.conversation_id
-        answer = await self._write(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
+        answer = await self._write(
+            scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit)
+        )
         said, *more = answer.value
         if said == "version" and not (answer.again and more[1]):
             raise wrong_version(commit, int(more[0]))
@@ -100,7 +118,9 @@ class RedisStore(PerLoop[RedisLink]):
         if said == "undefined":
             raise unknown_definition(commit)
 
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+    async def records(
+        self, conversation_id: str, after: int = 0, limit: int | None = None
+    ) -> Sequence[str]:
         first = max(after, 0)
         last = -1 if limit is None else first + max(limit, 0) - 1
         if limit is not None and limit <= 0:
@@ -123,7 +143,9 @@ class RedisStore(PerLoop[RedisLink]):
         return tuple(steps[step] for step in sorted(steps, key=int))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        answer = await self._write(scripts.FORGET, conversation_id, self._held.get(conversation_id, ""))
+        answer = await self._write(
+            scripts.FORGET, conversation_id, self._held.get(conversation_id, "")
+        )
         if answer.value == "lost":
             raise lock_lost(conversation_id)
 
@@ -256,7 +278,9 @@ class RedisStore(PerLoop[RedisLink]):
         found: str | None = await self._ask("HGET", f"{self.prefix}defs", sha)
         return found
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
+    async def due(
+        self, now: float, limit: int = 100, definition: str | None = None
+    ) -> Sequence[DueRow]:
         members = await self._ask("ZRANGEBYSCORE", f"{self.prefix}due", "-inf", repr(float(now)))
         with sound(self.place, ValueError, TypeError):
             rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
@@ -283,7 +307,9 @@ class RedisStore(PerLoop[RedisLink]):
         return tuple(found[: max(query.limit, 0)])
 
     async def acknowledge(self, posted: Posted) -> None:
-        await self._write(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
+        await self._write(
+            scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index
+        )
 
     async def delete(self, conversation_id: str) -> bool:
         before = await self._ask("EXISTS", self._key("c", conversation_id))
@@ -314,9 +340,13 @@ class RedisStore(PerLoop[RedisLink]):
         return found
 
     async def _names(self, which: str, after: str | None) -> AsyncIterator[str]:
-        """Yield ids in order. The server compares bytes of UTF-8, which is the order of code points."""
+        """Yield ids in order. The server compares bytes of UTF-8, which is the order of code
+        points.
+        """
         start = "-" if after is None else f"({after}"
-        while page := await self._ask("ZRANGEBYLEX", f"{self.prefix}{which}", start, "+", "LIMIT", 0, _PAGE):
+        while page := await self._ask(
+            "ZRANGEBYLEX", f"{self.prefix}{which}", start, "+", "LIMIT", 0, _PAGE
+        ):
             for name in page:
                 yield name
             start = f"({page[-1]}"
@@ -366,7 +396,10 @@ def _labels(metadata: Mapping[str, str]) -> list[str]:
 
 def _arguments(commit: Commit) -> Sequence[Any]:
     """Return the arguments of the script after prefix, id and holder."""
-    due = [[json.dumps([commit.conversation_id, kind, at]), repr(float(at))] for at, kind in sorted(set(commit.due))]
+    due = [
+        [json.dumps([commit.conversation_id, kind, at]), repr(float(at))]
+        for at, kind in sorted(set(commit.due))
+    ]
     outbox = [
         json.dumps([commit.number, index, event.sink, event.key, event.text], ensure_ascii=False)
         for index, event in enumerate(commit.outbox)

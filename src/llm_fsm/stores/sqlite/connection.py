@@ -1,7 +1,9 @@
-"""The connection to an SQLite file. It is opened on first use, after a fault, and after the file was replaced.
+"""The connection to an SQLite file. It is opened on first use, after a fault, and after the file
+was replaced.
 
-Simultaneous requests of many conversations are one transaction, so that they share the costly sync to disk. If one
-fails, the transaction is rolled back and each is tried alone, so that it affects no other.
+Simultaneous requests of many conversations are one transaction, so that they share the costly sync
+to disk. If one fails, the transaction is rolled back and each is tried alone, so that it affects no
+other.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from llm_fsm.stores.sqlite.errors import fault, is_busy, is_lasting, is_unsettle
 from llm_fsm.stores.sqlite.schema import MEMORY, inode, open_database, transaction
 
 Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
-"""Serves values on the connection, and returns an outcome for each. An Exception refuses only that one."""
+"""Serves values on the connection, and returns an outcome for each. An Exception refuses only that
+one.
+"""
 
 
 class Database:
@@ -71,18 +75,24 @@ class Database:
                 return together(values, db)
         except Exception as error:
             self._recover(error)
-            if len(values) == 1 or is_busy(error) or is_unsettled(error):  # repeated, it might conflict with itself
+            # repeated, it might conflict with itself
+            if len(values) == 1 or is_busy(error) or is_unsettled(error):
                 return [self._translated(error) for _ in values]
         outcomes: list[Any] = []
         for place, value in enumerate(values):
             outcomes += self._serve(together, [value], writes)
-            if isinstance(outcomes[-1], StoreError) and outcomes[-1].retryable:  # the others need not wait in vain
-                return [*outcomes, *(StoreError(str(outcomes[-1]), retryable=True) for _ in values[place + 1 :])]
+            # the others need not wait in vain
+            if isinstance(outcomes[-1], StoreError) and outcomes[-1].retryable:
+                return [
+                    *outcomes,
+                    *(StoreError(str(outcomes[-1]), retryable=True) for _ in values[place + 1 :]),
+                ]
         return outcomes
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is not None and self._path != MEMORY and self._inode != inode(self._path):
-            self._disconnect()  # the file was removed or replaced, so writing to the old one would lose the turn
+            # the file was removed or replaced, so writing to the old one would lose the turn
+            self._disconnect()
         if self._db is None:
             self._db = open_database(self._path, self._busy_timeout)
             self._inode = inode(self._path)
@@ -103,11 +113,14 @@ class Database:
 
     @contextmanager
     def _closed_in_forks(self) -> Iterator[None]:
-        """Close the connection while the process forks, because SQLite's state of the file's locks would be copied.
+        """Close the connection while the process forks, because SQLite's state of the file's locks
+        would be copied.
 
-        The child would find the file locked for ever, or would write into a log that its parent has removed.
+        The child would find the file locked for ever, or would write into a log that its parent has
+        removed.
         """
-        rests = self._using.acquire(timeout=self._busy_timeout + 1)  # otherwise a fork would wait for another program
+        # otherwise a fork would wait for another program
+        rests = self._using.acquire(timeout=self._busy_timeout + 1)
         try:
             if rests:
                 self._disconnect()

@@ -1,7 +1,7 @@
 """The SQLite file itself: opening, its schema and its version.
 
-`application_id` is "LFSM" in ASCII. `user_version` is the schema's version. Large rows (sessions, records) are in
-ordinary tables, small ones in tables without a row id.
+`application_id` is "LFSM" in ASCII. `user_version` is the schema's version. Large rows (sessions,
+records) are in ordinary tables, small ones in tables without a row id.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             text TEXT NOT NULL, PRIMARY KEY (conversation, number, place))""",
         "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
     ),
-    # One for each choice of filters, with the id last, so that a list reads only the lines that it returns.
+    # One for each choice of filters, with the id last, so that a list reads only the lines that it
+    # returns.
     3: (
         "CREATE INDEX listed_by_ended ON conversations (ended, id)",
         "CREATE INDEX listed_by_state ON conversations (state, ended, id)",
@@ -103,10 +104,15 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     """
     if path != MEMORY:
         make_folder(Path(path))
-        with suppress(OSError):  # created here for this user only; opening it reports what prevents that
+        # created here for this user only; opening it reports what prevents that
+        with suppress(OSError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(
-        path, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+        path,
+        timeout=busy_timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
     )
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
@@ -128,7 +134,8 @@ def inode(path: str) -> tuple[int, int] | None:
 def _prepare(db: sqlite3.Connection, path: str) -> None:
     with transaction(db, "BEGIN"):
         missing = _missing(db, path)
-    db.execute("PRAGMA page_size = 1024")  # for new files, because a turn changes few rows, but writes whole pages
+    # for new files, because a turn changes few rows, but writes whole pages
+    db.execute("PRAGMA page_size = 1024")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: a log of four megabytes
@@ -140,7 +147,8 @@ def _prepare(db: sqlite3.Connection, path: str) -> None:
 
 
 def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
-    """Choose the statements that create or upgrade the schema. Refuse files of another program or a newer version.
+    """Choose the statements that create or upgrade the schema. Refuse files of another program or a
+    newer version.
 
     Call it in a transaction, so that the answers are consistent.
     """
@@ -186,7 +194,9 @@ def _value(db: sqlite3.Connection, query: str) -> int:
 
 
 def _until_free(seconds: float, action: Callable[[], None]) -> None:
-    """Repeat while the database is locked, because statements such as the switch to WAL do not wait by themselves."""
+    """Repeat while the database is locked, because statements such as the switch to WAL do not wait
+    by themselves.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -1,9 +1,10 @@
 """The statements of the SQLite store.
 
-`load` and `save` serve the requests of many conversations in a few statements. Each statement makes the thread wait for
-the interpreter, for milliseconds if the event loop is busy. All other methods serve one request. Values are bound,
-never written into the statement. A statement that asks takes its rows as JSON. A statement that writes takes a number
-of rows that is a power of two, so few statements exist.
+`load` and `save` serve the requests of many conversations in a few statements. Each statement makes
+the thread wait for the interpreter, for milliseconds if the event loop is busy. All other methods
+serve one request. Values are bound, never written into the statement. A statement that asks takes
+its rows as JSON. A statement that writes takes a number of rows that is a power of two, so few
+statements exist.
 """
 
 from __future__ import annotations
@@ -61,7 +62,17 @@ _FOUND = """WITH asked AS (
     EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
     FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
 _row = attrgetter(
-    *("conversation_id", "number", "session", "definition", "state", "ended", "time", "definition_sha", "began"),
+    *(
+        "conversation_id",
+        "number",
+        "session",
+        "definition",
+        "state",
+        "ended",
+        "time",
+        "definition_sha",
+        "began",
+    ),
     "paused",
 )
 """The row of a commit, in the order of `_WRITE`."""
@@ -80,13 +91,15 @@ _LISTED = ("definition", "state", "ended", "paused")
 _PINNED = ("definition_sha",)
 """The columns that a commit replaces.
 
-A column with an index costs a page of each of its indexes, even if the value is the same. So `_LISTED` and `_PINNED`
-are replaced only if they change.
+A column with an index costs a page of each of its indexes, even if the value is the same. So
+`_LISTED` and `_PINNED` are replaced only if they change.
 """
 _POSTED = """SELECT conversation, number, place, sink, key, text
     FROM outbox CROSS JOIN conversations ON id = conversation"""
 _DUE = "SELECT conversation, time, kind FROM due CROSS JOIN conversations ON id = conversation"
-"""A cross join keeps its order. Otherwise SQLite might go through all conversations of a definition."""
+"""A cross join keeps its order. Otherwise SQLite might go through all conversations of a
+definition.
+"""
 _DROP_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
 
@@ -97,7 +110,9 @@ _JOURNALS = """WITH RECURSIVE names (id) AS (
     SELECT names.id, first.text,
         (SELECT text FROM journal WHERE conversation = names.id ORDER BY step DESC LIMIT 1)
     FROM names CROSS JOIN journal first ON first.conversation = names.id AND first.step = 0"""
-"""It jumps from one journal to the next, so it needs no index beside the table's own, which every turn would write."""
+"""It jumps from one journal to the next, so it needs no index beside the table's own, which every
+turn would write.
+"""
 
 _ACCEPTED = "SELECT conversation, request_id, definition, text, due, place, state FROM accepted"
 
@@ -138,7 +153,9 @@ def each(works: Sequence[Callable[[SqliteRows], Any]], db: sqlite3.Connection) -
     return [work(SqliteRows(db)) for work in works]
 
 
-def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Sequence[Loaded | None]:
+def load(
+    asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection
+) -> Sequence[Loaded | None]:
     """See `Store.load`, for pairs of a conversation id and a request id."""
     found: dict[int, Loaded] = {}
     for place, session, version, recorded, sha, has_journal in _answers(db, _LOAD, asked):
@@ -154,11 +171,18 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
         found = _find([commits[place] for place in places], db)
         for place, before in zip(places, found, strict=True):
             outcomes[place] = _refusal(commits[place], before)
-        taken = [(commits[place], before) for place, before in zip(places, found, strict=True) if not outcomes[place]]
+        taken = [
+            (commits[place], before)
+            for place, before in zip(places, found, strict=True)
+            if not outcomes[place]
+        ]
         _write(taken, db)
         for table, names in (
             ("due", [(commit.conversation_id,) for commit, before in taken if before.is_due]),
-            ("journal", [(commit.conversation_id,) for commit, before in taken if before.has_journal]),
+            (
+                "journal",
+                [(commit.conversation_id,) for commit, before in taken if before.has_journal],
+            ),
         ):
             _run(db, f"DELETE FROM {table} WHERE conversation IN (", names, ")")
         due: list[Row] = []
@@ -234,7 +258,9 @@ def _run(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str 
 
 
 def _answers(db: sqlite3.Connection, statement: str, asked: Sequence[Row]) -> list[list[Any]]:
-    """Return the rows of a statement that takes and returns JSON. Fetching each would wait for the interpreter, too."""
+    """Return the rows of a statement that takes and returns JSON. Fetching each would wait for the
+    interpreter, too.
+    """
     (text,) = db.execute(statement, (msgspec.json.encode(asked).decode(),)).fetchone()
     return msgspec.json.decode(text, type=list[list[Any]])
 
@@ -269,7 +295,9 @@ def _where(select: str, conditions: Sequence[str]) -> str:
 
 
 class SqliteRows:
-    """The methods of a store that serve one request, on an open connection. Methods that write need a transaction."""
+    """The methods of a store that serve one request, on an open connection. Methods that write need
+    a transaction.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
@@ -280,11 +308,15 @@ class SqliteRows:
 
     def records(self, conversation_id: str, after: int, limit: int | None) -> Sequence[str]:
         query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
-        rows = self.db.execute(query, (conversation_id, after, -1 if limit is None else max(limit, 0)))
+        rows = self.db.execute(
+            query, (conversation_id, after, -1 if limit is None else max(limit, 0))
+        )
         return tuple(record for (record,) in rows)
 
     def journal(self, conversation_id: str, step: int, text: str) -> None:
-        insert = "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        insert = (
+            "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        )
         if self.db.execute(insert, (conversation_id, step, text)).rowcount == 0:
             raise step_exists(conversation_id, step)
 
@@ -344,7 +376,18 @@ class SqliteRows:
     def listed(self, query: ListQuery) -> Sequence[Listed]:
         rows = self.db.execute(*listing(query, _DIALECT))
         return tuple(
-            Listed(name, of, state, bool(ended), turns, began, updated, sha, msgspec.json.decode(labels), paused)
+            Listed(
+                name,
+                of,
+                state,
+                bool(ended),
+                turns,
+                began,
+                updated,
+                sha,
+                msgspec.json.decode(labels),
+                paused,
+            )
             for name, of, state, ended, turns, began, updated, sha, paused, labels in rows
         )
 
@@ -362,19 +405,29 @@ class SqliteRows:
         return tuple(Posted(*row) for row in rows)
 
     def acknowledge(self, posted: Posted) -> None:
-        delete = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
+        delete = (
+            "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
+        )
         self.db.execute(delete, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
     def faults(self) -> Sequence[str]:
         """Find damage in the file, and rows that belong to no conversation."""
-        found = [str(row[0]) for row in self.db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        found = [
+            str(row[0]) for row in self.db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"
+        ]
         strays = {str(row[0]) for row in self.db.execute("PRAGMA foreign_key_check")}
-        return (*found, *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)))
+        return (
+            *found,
+            *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)),
+        )
 
     def delete(self, conversation_id: str) -> bool:
         self.forget_journal(conversation_id)
         self.db.execute("DELETE FROM accepted WHERE conversation = ?", (conversation_id,))
-        gone = self.db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
+        gone = (
+            self.db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount
+            > 0
+        )
         if gone:
             self.db.execute(_DROP_UNUSED)
         return gone

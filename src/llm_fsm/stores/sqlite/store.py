@@ -1,13 +1,14 @@
 """Conversations in one SQLite file, with the standard library only.
 
-Every turn is one transaction that is on the disk before `save` returns (write-ahead log, `synchronous=FULL`). One
-thread owns the connection of the turns and commits waiting ones together. Another thread with its own connection reads
-lists beside them. Operating-system locks ensure one writer per conversation
-across processes (see `locks.file_locks`). On Windows, only the version check of `save` protects against a second
-process. Waiters of one process are served in order. Between processes, the first that asks after the release is next.
+Every turn is one transaction that is on the disk before `save` returns (write-ahead log,
+`synchronous=FULL`). One thread owns the connection of the turns and commits waiting ones together.
+Another thread with its own connection reads lists beside them. Operating-system locks ensure one
+writer per conversation across processes (see `locks.file_locks`). On Windows, only the version
+check of `save` protects against a second process. Waiters of one process are served in order.
+Between processes, the first that asks after the release is next.
 
-After a fork, the child opens its own connection. A `:memory:` database stays with the parent, and the child begins with
-an empty one.
+After a fork, the child opens its own connection. A `:memory:` database stays with the parent, and
+the child begins with an empty one.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from llm_fsm.stores.sqlite.schema import MEMORY
 class SQLiteStore(LocalStore[Database]):
     """A `Store` in the file `path`, or in memory for ":memory:".
 
-    Construction touches nothing. Folder and file are made on first use. `busy_timeout`: seconds that a statement waits
-    for other programs that lock the whole database. May be used from several event loops and threads.
+    Construction touches nothing. Folder and file are made on first use. `busy_timeout`: seconds
+    that a statement waits for other programs that lock the whole database. May be used from several
+    event loops and threads.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = 5.0) -> None:

@@ -133,7 +133,9 @@ def _is_labelled(play: Play) -> bool:
 
 
 async def _taken(run: CaseRunner, chat: AsyncConversation, label: Label) -> StepOutcome:
-    """Let a step happen, and return what it left. An error of the model or the machine is a part of that."""
+    """Let a step happen, and return what it left. An error of the model or the machine is a part of
+    that.
+    """
     try:
         turn = await run.happen(chat, label.step)
     except (LLMFSMError, ValueError, OverflowError) as error:

@@ -20,7 +20,9 @@ _SEED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A share, or a difference of shares, with the bounds between which it lies in 95 of 100 measurements."""
+    """A share, or a difference of shares, with the bounds between which it lies in 95 of 100
+    measurements.
+    """
 
     value: float
     low: float
@@ -109,7 +111,8 @@ def figures(turns: Iterable[JudgedTurn]) -> Figures:
 
 
 def share(passed: int, total: int) -> Interval:
-    """Return a share with Wilson's interval (1927), which holds for few turns, and for none or all right.
+    """Return a share with Wilson's interval (1927), which holds for few turns, and for none or all
+    right.
 
     Example:
         >>> found = share(7, 8)

@@ -141,11 +141,15 @@ def _invented(
 
 
 def _is_shown(key: str, context: Mapping[str, Any]) -> bool:
-    """Return true for a declared key that is still set. Further facts, such as those of `_extra`, are no values."""
+    """Return true for a declared key that is still set. Further facts, such as those of `_extra`,
+    are no values.
+    """
     return key in context and not key.startswith("_")
 
 
 def _before_words(reply: ev.ModelReplied) -> int:
-    """Estimate the tokens of a reply before its first word for the user; 0 for a reply without words."""
+    """Estimate the tokens of a reply before its first word for the user; 0 for a reply without
+    words.
+    """
     found = _MESSAGE.search(reply.text)
     return 0 if found is None else estimate(reply.text[: found.end()])

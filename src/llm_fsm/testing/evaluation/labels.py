@@ -35,8 +35,9 @@ class Label:
 def labels_of(play: Play) -> tuple[Label, ...]:
     """Return the steps of a case with their labels.
 
-    The labels are those of `turns`. Without them, the expectations of `steps` count: the state, the context and the
-    regular expressions. A real model is free to choose its own words and its number of calls.
+    The labels are those of `turns`. Without them, the expectations of `steps` count: the state, the
+    context and the regular expressions. A real model is free to choose its own words and its number
+    of calls.
     """
     if play.case.turns:
         return tuple(_of_turn(turn) for turn in play.case.turns)
@@ -66,9 +67,9 @@ def _of_step(step: CaseStep) -> Label:
 def fits(value: Any, label: Any) -> bool:
     """Return true if a value is what a label says.
 
-    Numbers, texts and truth values must have the same type. An object may have further parts that are null. The
-    label {"like": "…"} is a regular expression (RE2) that must be found in a text; case is ignored. With
-    {"maybe": …} the value may be missing, too.
+    Numbers, texts and truth values must have the same type. An object may have further parts that
+    are null. The label {"like": "…"} is a regular expression (RE2) that must be found in a text;
+    case is ignored. With {"maybe": …} the value may be missing, too.
 
     Example:
         >>> fits("Ada Lovelace", {"like": "^ada"}), fits(1, True), fits(None, {"maybe": 1})

@@ -56,7 +56,8 @@ def page(report: Mapping[str, Any]) -> str:
     """Return the page of a report.
 
     Args:
-        report: {"ways": [{"name", "dialogues": [{"name", "right", "judged", "wrong", "turns": [{"say", "text",
-            "state", "right", "why"}]}]}], "rows": [{"name", "cells"}], "difference": a sentence or ""}.
+        report: {"ways": [{"name", "dialogues": [{"name", "right", "judged", "wrong", "turns":
+            [{"say", "text", "state", "right", "why"}]}]}], "rows": [{"name", "cells"}],
+            "difference": a sentence or ""}.
     """
     return _template().render(report) + "\n"

@@ -170,9 +170,7 @@ class _Following:
             self.picked = event.target
         self.session = apply(session, event)
 
-    def told(
-        self, event: ev.Event, machine: MachineMutants, state: CompiledState
-    ) -> Iterator[str]:
+    def told(self, event: ev.Event, machine: MachineMutants, state: CompiledState) -> Iterator[str]:
         match event:
             case ev.MoveRefused(target=target):
                 yield from self.refused(target, machine, state)
@@ -190,9 +188,7 @@ class _Following:
             case ev.KeyResultChecked(by="logic"):
                 yield from self.checked(event, state)
 
-    def refused(
-        self, target: str, machine: MachineMutants, state: CompiledState
-    ) -> Iterator[str]:
+    def refused(self, target: str, machine: MachineMutants, state: CompiledState) -> Iterator[str]:
         considered = [move for move in state.moves if move.target == target]
         data = self.session.data()
         if not any(verdict(move, data).holds for move in considered):

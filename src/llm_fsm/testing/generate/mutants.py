@@ -247,9 +247,7 @@ def _changed_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
             yield "pattern without $", {**schema, "pattern": pattern[:-1]}
 
 
-def edges(
-    schema: Mapping[str, Any], typical: Iterable[Any], limit: int = 3000
-) -> list[Any]:
+def edges(schema: Mapping[str, Any], typical: Iterable[Any], limit: int = 3000) -> list[Any]:
     """List values at the bounds of a schema and on both of their sides, without duplicates.
 
     Args:

@@ -39,9 +39,7 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
                 yield said
 
 
-def candidates(
-    state: Placed, labels: Sequence[str], context: Mapping[str, Any]
-) -> Iterator[Any]:
+def candidates(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
     """Yield outputs at which the rules of a state's key results may differ, without duplicates."""
     checks = [item.value.get("check") for item in state.items("key_results")]
     logics = [check for check in checks if _is_rule(check)]

@@ -22,9 +22,7 @@ class Wanted:
         planner: The planner of the definition.
     """
 
-    def __init__(
-        self, elements: Iterable[str], changes: Iterable[str], planner: Planner
-    ) -> None:
+    def __init__(self, elements: Iterable[str], changes: Iterable[str], planner: Planner) -> None:
         self._planner = planner
         self._elements = dict.fromkeys(elements)
         self._changes = {*changes}

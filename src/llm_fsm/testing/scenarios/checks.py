@@ -169,7 +169,9 @@ def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsis
     for number, turn in enumerate(case.turns):
         yield from _states(vocabulary, turn.state or (), f"{pointer}/turns/{number}/state")
         for key in turn.values:
-            yield from _key(vocabulary, key, f"{pointer}/turns/{number}/values{step(key)}", at_key=True)
+            yield from _key(
+                vocabulary, key, f"{pointer}/turns/{number}/values{step(key)}", at_key=True
+            )
     yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
 
 

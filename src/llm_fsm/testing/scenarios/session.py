@@ -122,7 +122,9 @@ class CaseSession:
         self._events: list[list[Event]] = []
         self._played = 0
         choose = self._live_model() if self._options.asks else _from_files(loaded, self._options)
-        self._player = Player(loaded, choose, host, timeout=self._options.timeout if self._options.asks else None)
+        self._player = Player(
+            loaded, choose, host, timeout=self._options.timeout if self._options.asks else None
+        )
 
     def _live_model(self) -> Callable[[Play], Model]:
         llm = resolve(self._options.model, base_url=self._options.base_url, environ=os.environ)
@@ -312,10 +314,7 @@ def play_file(
 
 
 def play_loaded(
-    loaded: LoadedCases,
-    options: PlayOptions | None = None,
-    *,
-    names: Collection[str] | None = None,
+    loaded: LoadedCases, options: PlayOptions | None = None, *, names: Collection[str] | None = None
 ) -> FileResult:
     """Play the cases of a file that is loaded. Raises the errors of `play_file`."""
     chosen = options or PlayOptions()

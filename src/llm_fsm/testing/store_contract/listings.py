@@ -136,8 +136,16 @@ async def hostile_labels_are_only_labels(store: Store) -> None:
 
 
 async def waiting_conversations_are_listed(store: Store) -> None:
-    """`paused` finds the conversations that wait for an answer, by its kind, until a commit answers it."""
-    for name, kind in (("a", "approval"), ("b", ""), ("c", "wait"), ("d", "approval"), ("e", "wait")):
+    """`paused` finds the conversations that wait for an answer, by its kind, until a commit answers
+    it.
+    """
+    for name, kind in (
+        ("a", "approval"),
+        ("b", ""),
+        ("c", "wait"),
+        ("d", "approval"),
+        ("e", "wait"),
+    ):
         await store.save(replace(turn(name, 1), paused=kind, time=1_000.0 - ord(name)))
     await store.save(replace(turn("a", 2), paused="wait"))
     await store.save(turn("d", 2))

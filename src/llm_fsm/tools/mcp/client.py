@@ -1,4 +1,6 @@
-"""One session with an MCP server, over the official SDK (package `mcp`), imported with the first session."""
+"""One session with an MCP server, over the official SDK (package `mcp`), imported with the first
+session.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ class McpServer:
     Attributes:
         alias: Its name in the configuration.
         command: Program and arguments.
-        env: Variables beside the few that its process inherits (HOME, PATH, …). None of our keys is inherited.
+        env: Variables beside the few that its process inherits (HOME, PATH, …). None of our keys is
+            inherited.
         cwd: Working directory of its process.
         url: Address of a server over streamable HTTP.
         headers: Headers of each request.
@@ -114,13 +117,16 @@ def load_sdk() -> Sdk:
             f"MCP servers need the package `mcp`, version 2.2 or later ({error}): pip install 'mcp>=2.2,<3'. "
             "Or install this package with its extra: pip install '.[mcp]'"
         ) from error
-    for name in ("mcp", "client"):  # its loggers; without a handler, tracebacks would go to standard error
+    # its loggers; without a handler, tracebacks would go to standard error
+    for name in ("mcp", "client"):
         logging.getLogger(name).addHandler(_NOWHERE)
     return sdk
 
 
 class Link:
-    """One session. The SDK's connection must be entered and left by the same task, so it has its own."""
+    """One session. The SDK's connection must be entered and left by the same task, so it has its
+    own.
+    """
 
     def __init__(self, server: McpServer, sdk: Sdk) -> None:
         self.closed = False
@@ -156,7 +162,9 @@ class Link:
         except TimeoutError:
             fault = _late(timeout)
         if fault or self.closed:
-            raise CallFault(f"{self._server.where} cannot be reached: {fault or self._fault}{self._last_words()}")
+            raise CallFault(
+                f"{self._server.where} cannot be reached: {fault or self._fault}{self._last_words()}"
+            )
 
     @property
     def over(self) -> bool:
@@ -194,7 +202,8 @@ class Link:
         now = asyncio.get_running_loop().time
         ends = now() + limit
         self.is_listed = True
-        # The server decides on the next page, so their number, their time and each cursor are bounded.
+        # The server decides on the next page, so their number, their time and each cursor are
+        # bounded.
         while cursor not in read and len(read) < MAX_PAGES:
             left = ends - now()
             if read and left <= 0:
@@ -226,10 +235,14 @@ class Link:
             self.acting.add(tool.name)
         else:
             self.acting.discard(tool.name)
-        return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
+        return ToolSpec(
+            name=tool.name, description=(tool.description or "").strip(), parameters=schema
+        )
 
     def tidied(self, item: Any) -> list[Any]:
-        """Return the items that the SDK gets for one of the server's stream; none if it is no message."""
+        """Return the items that the SDK gets for one of the server's stream; none if it is no
+        message.
+        """
         if not isinstance(item, Exception):
             return [self._tidied(item)]
         read = self._sdk.mcp.types.jsonrpc_message_adapter.validate_python
@@ -285,7 +298,10 @@ class Link:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not waiting.done() and not self._task.done():
-                raise CallFault(f"it did not finish within {in_words(limit)} seconds, and was given up", lost=True)
+                raise CallFault(
+                    f"it did not finish within {in_words(limit)} seconds, and was given up",
+                    lost=True,
+                )
             if waiting.done() and not waiting.cancelled():
                 return self._answer(waiting)
         finally:
@@ -299,12 +315,16 @@ class Link:
         if error is None:
             return done.result()
         types = self._sdk.mcp.types
-        if not isinstance(error, self._sdk.mcp.MCPError) or str(error).startswith((UNREADABLE, "Failed to parse")):
+        if not isinstance(error, self._sdk.mcp.MCPError) or str(error).startswith(
+            (UNREADABLE, "Failed to parse")
+        ):
             raise CallFault(f"{self._server.where}: {UNREADABLE}", lost=True) from error
         if isinstance(error.data, _ServerData):
             raise CallFault(f"{self._server.where} refused: {error}{error.data.words}") from error
         if error.code == types.REQUEST_TIMEOUT:
-            raise CallFault(f"it did not finish in time, and was given up ({error})", lost=True) from error
+            raise CallFault(
+                f"it did not finish in time, and was given up ({error})", lost=True
+            ) from error
         if error.code == types.CONNECTION_CLOSED:
             self.closed = True
             raise self._lost(str(error)) from error
@@ -350,19 +370,28 @@ class Link:
         server = self._server
         if server.url:
             timeout = self._sdk.httpx.Timeout(CONNECT, read=None)
-            direct = self._sdk.httpx.AsyncHTTPTransport() if is_local(server.url) else None  # through no proxy
-            http = self._sdk.httpx.AsyncClient(headers=dict(server.headers), timeout=timeout, transport=direct)
+            # through no proxy
+            direct = self._sdk.httpx.AsyncHTTPTransport() if is_local(server.url) else None
+            http = self._sdk.httpx.AsyncClient(
+                headers=dict(server.headers), timeout=timeout, transport=direct
+            )
             await stack.enter_async_context(http)
             return self._sdk.http.streamable_http_client(server.url, http_client=http)
         parameters = self._sdk.mcp.StdioServerParameters(
-            command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd
+            command=server.command[0],
+            args=list(server.command[1:]),
+            env=dict(server.env),
+            cwd=server.cwd,
         )
-        # By default, one byte that is no UTF-8 ends the session. The SDK uses this handler, but its check refuses it.
+        # By default, one byte that is no UTF-8 ends the session. The SDK uses this handler, but its
+        # check refuses it.
         parameters = parameters.model_copy(update={"encoding_error_handler": "surrogateescape"})
         read, write = os.pipe()
         errors = stack.enter_context(os.fdopen(write, "w", encoding="utf-8"))
         # A thread, because not every event loop can watch a pipe, for example on Windows.
-        self._listening = threading.Thread(target=self._listen, args=(read,), name="llm_fsm mcp stderr", daemon=True)
+        self._listening = threading.Thread(
+            target=self._listen, args=(read,), name="llm_fsm mcp stderr", daemon=True
+        )
         self._listening.start()
         return self._sdk.stdio.stdio_client(parameters, errlog=errors)
 
@@ -420,7 +449,9 @@ def _words(error: BaseException | None) -> str:
     if error is None:
         return ""
     if isinstance(error, BaseExceptionGroup):
-        said = [_words(member) for member in error.exceptions if not isinstance(member, GeneratorExit)]
+        said = [
+            _words(member) for member in error.exceptions if not isinstance(member, GeneratorExit)
+        ]
         return "; ".join(dict.fromkeys(words for words in said if words))
     return str(error) or type(error).__name__
 
@@ -428,8 +459,8 @@ def _words(error: BaseException | None) -> str:
 def _acts(hints: Any) -> bool:
     """Return true if the hints of a tool say that it changes the world outside.
 
-    A tool that is not read-only does, and a destructive one. Nothing is taken from hints that a server does not give:
-    by the defaults of the protocol every tool would act.
+    A tool that is not read-only does, and a destructive one. Nothing is taken from hints that a
+    server does not give: by the defaults of the protocol every tool would act.
     """
     if hints is None or hints.read_only_hint is True:
         return False

@@ -1,7 +1,7 @@
 """Clean the messages of MCP servers before the SDK reads them.
 
-The SDK checks a message as a whole, so that one malformed tool or part of an answer would remove all others. Here each
-is read alone. Usable ones are kept, and the others are named.
+The SDK checks a message as a whole, so that one malformed tool or part of an answer would remove
+all others. Here each is read alone. Usable ones are kept, and the others are named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 _PART = re.compile(r'"(method|result|error)"\s*:')
 _OTHER_ENCODING = re.compile("[\udc80-\udcff]")
 """Bytes that are no UTF-8, as the error handler `surrogateescape` keeps them."""
-_TEXT_TYPE = re.compile(r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml|x-yaml|javascript|x-ndjson|toml)\b")
+_TEXT_TYPE = re.compile(
+    r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml|x-yaml|javascript|x-ndjson|toml)\b"
+)
 
 
 def unread(error: Exception) -> list[dict[str, Any]]:
@@ -29,9 +31,9 @@ def unread(error: Exception) -> list[dict[str, Any]]:
         error: The error of the transport. Bytes that are no UTF-8 are lone surrogates in its text.
 
     Returns:
-        The message, with half characters repaired; an error in place of each unreadable answer. A list is unreadable,
-        because the protocol has none, and so is another encoding. Nothing for text that is no message, such as a
-        printed line.
+        The message, with half characters repaired; an error in place of each unreadable answer. A
+        list is unreadable, because the protocol has none, and so is another encoding. Nothing for
+        text that is no message, such as a printed line.
     """
     errors = getattr(error, "errors", None)
     given = errors()[0].get("input") if callable(errors) else None
@@ -76,14 +78,19 @@ def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, 
     """Return the result of a request, reduced to the used parts.
 
     Args:
-        result: A list of tools, the answer of a tool, or any other result, which is returned as it is.
+        result: A list of tools, the answer of a tool, or any other result, which is returned as it
+            is.
         faults: Receives the names of malformed tools, with their faults.
     """
     if isinstance(result.get("tools"), list):
         tools = [tool for item in result["tools"] if (tool := _tool(item, faults)) is not None]
         cursor = result.get("nextCursor")
         kept = {key: value for key, value in result.items() if key != "nextCursor"}
-        return {**kept, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+        return {
+            **kept,
+            "tools": tools,
+            **({"nextCursor": cursor} if isinstance(cursor, str) else {}),
+        }
     if "content" not in result and "structuredContent" not in result and "isError" not in result:
         return dict(result)
     content, structured = result.get("content"), result.get("structuredContent")
@@ -95,7 +102,9 @@ def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, 
     texts = [_words(part) for part in parts]
     if structured is not None and not isinstance(structured, dict):
         texts, structured = texts or [json.dumps(structured, ensure_ascii=False)], None
-    kept = {key: value for key, value in result.items() if key not in ("content", "structuredContent")}
+    kept = {
+        key: value for key, value in result.items() if key not in ("content", "structuredContent")
+    }
     return {
         **kept,
         "isError": result.get("isError") is True,
@@ -105,7 +114,8 @@ def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, 
 
 
 def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
-    """Return a tool with its name, description and schema; None, with its fault noted, if it cannot be called.
+    """Return a tool with its name, description and schema; None, with its fault noted, if it cannot
+    be called.
 
     Its output schema is dropped, because a result that does not fit it is still a result.
     """
@@ -122,11 +132,18 @@ def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
     faults.pop(name, None)
     kept = {"description": words} if isinstance(words, str) else {}
     hints = _hints(item.get("annotations"))
-    return {"name": name, "inputSchema": schema, **kept, **({"annotations": hints} if hints else {})}
+    return {
+        "name": name,
+        "inputSchema": schema,
+        **kept,
+        **({"annotations": hints} if hints else {}),
+    }
 
 
 def _hints(annotations: object) -> dict[str, bool]:
-    """Return the hints that say if a tool changes the world outside, as far as they are true or false."""
+    """Return the hints that say if a tool changes the world outside, as far as they are true or
+    false.
+    """
     if not isinstance(annotations, Mapping):
         return {}
     named = {name: annotations.get(name) for name in ("readOnlyHint", "destructiveHint")}
@@ -134,7 +151,9 @@ def _hints(annotations: object) -> dict[str, bool]:
 
 
 def _words(part: object) -> str:
-    """Return the text of one part of an answer. A part without text is described by its names, type and size."""
+    """Return the text of one part of an answer. A part without text is described by its names, type
+    and size.
+    """
     if not isinstance(part, Mapping):
         return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
     inner = part.get("resource")
@@ -150,7 +169,9 @@ def _words(part: object) -> str:
         if _TEXT_TYPE.match(kind) and (text := _decoded(data)) is not None:
             return text
         size = f"{len(data.rstrip('=')) * 3 // 4:,} bytes"
-    named = " ".join(str(word) for word in (part.get("type") or "part", holder.get("uri") or "") if word)
+    named = " ".join(
+        str(word) for word in (part.get("type") or "part", holder.get("uri") or "") if word
+    )
     given = [part.get(key) for key in ("title", "name", "description")]
     named_so = dict.fromkeys(word for word in given if isinstance(word, str))
     told = ", ".join(filter(None, (*named_so, kind, size)))

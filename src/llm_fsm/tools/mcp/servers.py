@@ -1,11 +1,13 @@
 """Tools of MCP servers that the host configured, over stdio and streamable HTTP.
 
-    servers = McpServers({"files": {"command": ["uvx", "mcp-server-files"], "env": {"ROOT": "/srv"}},
-                          "shop": {"url": "https://shop.example/mcp", "headers": {"Authorization": "…"}}})
+    servers = McpServers({"files": {"command": ["uvx", "mcp-server-files"], "env": {"ROOT":
+    "/srv"}},
+                          "shop": {"url": "https://shop.example/mcp", "headers": {"Authorization":
+                          "…"}}})
 
-There is one session per event loop and server, opened when it is needed. If a server dies, the running calls become
-errors and the next call connects again. The tools of a server are listed with each new session, and again after the
-server reports a change.
+There is one session per event loop and server, opened when it is needed. If a server dies, the
+running calls become errors and the next call connects again. The tools of a server are listed with
+each new session, and again after the server reports a change.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _WRAPPERS = ("mcpServers", "servers", "context_servers", "mcp")
 _OUR_NAMES = {"httpUrl": "url", "serverUrl": "url", "environment": "env"}
 """Names that other programs give to our settings."""
 _REFRESH = 5.0
-"""Seconds that a turn waits for a server whose session has ended, before it continues with the known tools."""
+"""Seconds that a turn waits for a server whose session has ended, before it continues with the
+known tools.
+"""
 
 
 def read_server(alias: str, given: object) -> McpServer:
@@ -53,7 +57,9 @@ def read_server(alias: str, given: object) -> McpServer:
         ConfigurationError: It cannot be used. The message says what would be right.
     """
     where = f"mcp server {alias!r}"
-    right = '{"command": ["program", "argument"], "env": {…}} or {"url": "https://…", "headers": {…}}'
+    right = (
+        '{"command": ["program", "argument"], "env": {…}} or {"url": "https://…", "headers": {…}}'
+    )
     given = _in_our_names(given)
     if ("command" in given) == ("url" in given):
         raise ConfigurationError(f"{where}: give {right}")
@@ -65,13 +71,21 @@ def read_server(alias: str, given: object) -> McpServer:
             warnings.warn(said, RuntimeWarning, stacklevel=2)
     kind = given.get("type")
     if kind is not None and kind not in _TYPES[way]:
-        hint = "; servers over SSE alone are not supported, streamable HTTP is" if kind == "sse" else ""
-        raise ConfigurationError(f"{where}: type {kind!r} does not fit {way!r}, which is {_TYPES[way][0]!r}{hint}")
+        hint = (
+            "; servers over SSE alone are not supported, streamable HTTP is"
+            if kind == "sse"
+            else ""
+        )
+        raise ConfigurationError(
+            f"{where}: type {kind!r} does not fit {way!r}, which is {_TYPES[way][0]!r}{hint}"
+        )
     if "url" in given:
         url = given["url"]
         if not is_address(url):
             raise ConfigurationError(f"{where}: url {url!r} is no http:// or https:// address")
-        return McpServer(alias=alias, url=url.strip(), headers=_texts(where, "headers", given.get("headers")))
+        return McpServer(
+            alias=alias, url=url.strip(), headers=_texts(where, "headers", given.get("headers"))
+        )
     command, further = given["command"], given.get("args", [])
     words = [command] if isinstance(command, str) else command
     if not isinstance(words, list | tuple) or not isinstance(further, list | tuple):
@@ -92,7 +106,11 @@ def _in_our_names(given: object) -> dict[str, Any]:
     """Return the settings that are not null under our names; none if they are no object."""
     if not isinstance(given, Mapping):
         return {}
-    return {_OUR_NAMES.get(str(key), str(key)): value for key, value in given.items() if value is not None}
+    return {
+        _OUR_NAMES.get(str(key), str(key)): value
+        for key, value in given.items()
+        if value is not None
+    }
 
 
 def _is_off(given: Mapping[str, Any]) -> bool:
@@ -122,7 +140,9 @@ class McpServers:
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         if not isinstance(config, Mapping | None):
             known = '{"alias": {"command": ["program"]}}'
-            raise ConfigurationError(f"mcp servers are an object such as {known}, not a {type(config).__name__}")
+            raise ConfigurationError(
+                f"mcp servers are an object such as {known}, not a {type(config).__name__}"
+            )
         found = unwrapped(config or {})
         read = {alias: read_server(alias, given) for alias, given in found.items()}
         self._off = {alias for alias in read if _is_off(found[alias])}
@@ -132,7 +152,9 @@ class McpServers:
         self._acting: dict[str, frozenset[str]] = {}
         self.listed = 0
         """The number of requests for a list of tools."""
-        self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
+        self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = (
+            WeakKeyDictionary()
+        )
 
     async def tools(self, alias: str, limit: float = CONNECT) -> Mapping[str, ToolSpec]:
         """Return the tools of a server by name, and list them again if they may have changed.
@@ -151,7 +173,9 @@ class McpServers:
         try:
             now = asyncio.get_running_loop().time
             ends = now() + min(limit, CONNECT)
-            link = await self._link(self._server(alias), min(limit, CONNECT if known is None else _REFRESH))
+            link = await self._link(
+                self._server(alias), min(limit, CONNECT if known is None else _REFRESH)
+            )
             self._specs[alias] = await link.tools(ends - now())
             self._faults[alias] = link.faults
             self._acting[alias] = frozenset(link.acting)
@@ -185,8 +209,8 @@ class McpServers:
 
     @property
     def is_stale(self) -> bool:
-        """Return true if the tools of a server are known and may have changed: its session is new, over, or reported
-        it.
+        """Return true if the tools of a server are known and may have changed: its session is new,
+        over, or reported it.
         """
         return any(map(self._is_stale, self._specs))
 
@@ -206,7 +230,8 @@ class McpServers:
             limit: Seconds that connecting and the call may take together.
 
         Returns:
-            The structured content of the answer, or its text. A text that is a JSON object or list is read as one.
+            The structured content of the answer, or its text. A text that is a JSON object or list
+            is read as one.
 
         Raises:
             CallFault: The server or the connection failed. The message says how.
@@ -230,7 +255,9 @@ class McpServers:
         server = self._servers.get(alias)
         if server is None:
             if alias in self._off:
-                raise ConfigurationError(f"the MCP server {alias!r} is disabled in its configuration")
+                raise ConfigurationError(
+                    f"the MCP server {alias!r} is disabled in its configuration"
+                )
             hint = suggestion(alias, self._servers, "configured are")
             raise ConfigurationError(
                 f'no MCP server {alias!r} is configured; {hint} (servers are given as mcp={{"{alias}": {{…}}}})'
@@ -261,7 +288,9 @@ class _Slot:
     def __init__(self) -> None:
         self.link: Link | None = None
         self.is_left_alone = False
-        """The session has ended and could not be reopened for the list of tools. The next call tries again."""
+        """The session has ended and could not be reopened for the list of tools. The next call
+        tries again.
+        """
         self.left: list[Link] = []
         """Ended sessions whose processes are still stopping."""
 

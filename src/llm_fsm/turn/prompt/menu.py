@@ -1,4 +1,6 @@
-"""The options of a reply as a prompt shows them: the entries of <transitions>, and those of <goes_on_to>."""
+"""The options of a reply as a prompt shows them: the entries of <transitions>, and those of
+<goes_on_to>.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def menu_items(
 ) -> tuple[str, ...]:
     """Return the entries of <transitions> as JSON.
 
-    If the system message has all transitions, only those are shown of which it does not say everything.
+    If the system message has all transitions, only those are shown of which it does not say
+    everything.
 
     Args:
         machine: The machine at work.
@@ -66,10 +69,17 @@ def stay_item(state: CompiledState, *, has_patterns: bool, goes_on: bool = False
     `goes_on`: True if the program makes the move by itself that an answer opens.
     """
     if goes_on:
-        return escaped({"to": state.id, "desc": "stay: an answer to the question, or nothing else fits"})
+        return escaped(
+            {"to": state.id, "desc": "stay: an answer to the question, or nothing else fits"}
+        )
     if has_patterns:
         return escaped({"to": state.id, "desc": "stay: something is missing, or nothing else fits"})
-    return escaped({"to": state.id, "desc": "stay: the user asks or changes something, or something is missing"})
+    return escaped(
+        {
+            "to": state.id,
+            "desc": "stay: the user asks or changes something, or something is missing",
+        }
+    )
 
 
 def _is_plain(machine: CompiledMachine, state: CompiledState, option: Option) -> bool:
@@ -106,10 +116,10 @@ def _item(here: CompiledState, option: Option, data: Mapping[str, Any]) -> str:
     return transition_item(option.move, there, is_open=True, data=data, speaks=speaks)
 
 
-def _branch_items(
-    here: CompiledState, branches: tuple[Branch, ...]
-) -> list[dict[str, Any]]:
-    """Return what a prompt says of the moves that may follow. A state is shown with the first move that leads to it."""
+def _branch_items(here: CompiledState, branches: tuple[Branch, ...]) -> list[dict[str, Any]]:
+    """Return what a prompt says of the moves that may follow. A state is shown with the first move
+    that leads to it.
+    """
     items: list[dict[str, Any]] = []
     for branch in branches:
         move = branch.move
@@ -128,9 +138,11 @@ def _branch_items(
 
 
 def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
-    """Take the instructions that most of several branches have in common out of them, and return these.
+    """Take the instructions that most of several branches have in common out of them, and return
+    these.
 
-    {}: no two branches share any, or one branch shows none. A reader would take the shared ones as its own, too.
+    {}: no two branches share any, or one branch shows none. A reader would take the shared ones as
+    its own, too.
     """
     having = Counter(branch["notes"] for branch in then if "notes" in branch)
     words, number = having.most_common(1)[0] if having else ("", 0)
@@ -143,7 +155,9 @@ def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _back(state: CompiledState) -> Mapping[str, Any]:
-    """Return the note that an end comes back to a state. The reply asks its question, unless it has a fixed reply."""
+    """Return the note that an end comes back to a state. The reply asks its question, unless it has
+    a fixed reply.
+    """
     if state.fixed is not None:
         return {"state": state.id}
     return {"state": state.id, "ask_its_question_again": True}
@@ -157,7 +171,8 @@ def _item_beside(option: Option, here: CompiledState) -> str:
     if target.kind == "final":
         there.pop("final", None)
         if "notes" in there and estimate(target.words.instructions) <= REGION_TOKENS:
-            there["notes"] = " ".join(target.words.instructions.split())  # the reply answers from them at once
+            # the reply answers from them at once
+            there["notes"] = " ".join(target.words.instructions.split())
         there["then_back_to"] = _back(here)
     return transition_item(option.move, there, is_open=True)
 

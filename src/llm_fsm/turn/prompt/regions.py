@@ -58,9 +58,7 @@ class Region:
     name: str
 
 
-def regions(
-    definition: Definition, keys: Sequence[str], *, whole: bool
-) -> tuple[Region, ...]:
+def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tuple[Region, ...]:
     """Return the regions of a machine.
 
     Args:
@@ -75,9 +73,7 @@ def regions(
     every_named = tuple(_named(definition, definition.states))
     all_regions: list[Region] = []
     for states in blocks:
-        listed = (
-            tuple(keys) if few_keys else _nearby(definition, states, frozenset(keys))
-        )
+        listed = tuple(keys) if few_keys else _nearby(definition, states, frozenset(keys))
         named = every_named if few_states else tuple(_named(definition, states))
         region = Region(
             states=states,

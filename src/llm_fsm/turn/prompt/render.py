@@ -1,9 +1,10 @@
-"""The prompts that a model reads. The words are in `prompts/*.j2`; here they are filled in, and data is escaped.
+"""The prompts that a model reads. The words are in `prompts/*.j2`; here they are filled in, and
+data is escaped.
 
-The system message is the same in every turn of a machine. The user message begins with the history, which
-is append-only between trims. It ends with what changes most, so that a provider's prompt cache can serve
-the start. Everything that comes from people, models, tools and context stands as JSON strings. No character
-in them can close the markup around it. Nothing is rewritten or filtered.
+The system message is the same in every turn of a machine. The user message begins with the history,
+which is append-only between trims. It ends with what changes most, so that a provider's prompt
+cache can serve the start. Everything that comes from people, models, tools and context stands as
+JSON strings. No character in them can close the markup around it. Nothing is rewritten or filtered.
 """
 
 from __future__ import annotations
@@ -31,9 +32,19 @@ from llm_fsm.turn.localized import label_of
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
+_SECTION = re.compile(
+    r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE
+)
 _KEY_WORDS = (
-    *("format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *(
+        "format",
+        "pattern",
+        "minimum",
+        "exclusiveMinimum",
+        "maximum",
+        "exclusiveMaximum",
+        "multipleOf",
+    ),
     *("minLength", "maxLength", "minItems", "maxItems"),
     *("const", "items", "properties", "required", "anyOf", "oneOf", "allOf"),
 )
@@ -47,6 +58,7 @@ _FIRST = 2
 """Messages of a question before anything was said about it: the system's and the user's."""
 _NOTHING = "{}"
 """An empty reply as it is quoted: servers take no message of the model that has nothing in it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
@@ -83,7 +95,9 @@ class Prompts:
 
 
 def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Prompts:
-    """Compile the prompt files; `sources` is file name without ending to text, one for each of `Prompts`."""
+    """Compile the prompt files; `sources` is file name without ending to text, one for each of
+    `Prompts`.
+    """
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
@@ -97,7 +111,9 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
 
 
 def _filled(template: Template, values: dict[str, Any]) -> str:
-    """Fill a template with its values alone; `render` would copy all that jinja2 offers before each turn."""
+    """Fill a template with its values alone; `render` would copy all that jinja2 offers before each
+    turn.
+    """
     return "".join(template.root_render_func(template.new_context(values, shared=True)))
 
 
@@ -109,9 +125,11 @@ def transition_item(
     data: Mapping[str, Any] | None = None,
     speaks: bool = False,
 ) -> str:
-    """Return one entry of <transitions> as JSON. What its description says, `there` does not say again.
+    """Return one entry of <transitions> as JSON. What its description says, `there` does not say
+    again.
 
-    `data`: what conditions read; those that hold are left out, and keys that are known. None shows all.
+    `data`: what conditions read; those that hold are left out, and keys that are known. None shows
+        all.
     `speaks`: the target has a fixed reply.
     """
     item: dict[str, Any] = {"to": move.target}
@@ -146,7 +164,9 @@ def checked(move: Move) -> dict[str, Any]:
 def _conditions(
     guards: Iterable[Guard], *, described: bool = False, data: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return what a prompt says of conditions, if there is anything to say. `described`: words say when to move."""
+    """Return what a prompt says of conditions, if there is anything to say. `described`: words say
+    when to move.
+    """
     conditions = []
     for guard in guards:
         if data is not None and not guard.judged and guard.settled(data):
@@ -164,7 +184,9 @@ def _conditions(
 
 
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
-    """Return a key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
+    """Return a key as <context_keys> shows it: its name, then type, bounds and description where it
+    has them.
+    """
     kind, inner = schema.get("type"), mapped(schema, lean)
     parts: list[str] = []
     if kind and kind != "string":
@@ -286,7 +308,8 @@ def _form(form: ReplyForm, reasoning: str) -> str:
 
 
 def with_day(system: str, time: float, zone: str, *, calendar: bool = False) -> str:
-    """Return a system message with the day of a time, in seconds since the epoch, as its last section.
+    """Return a system message with the day of a time, in seconds since the epoch, as its last
+    section.
 
     `calendar`: the days after it follow, because models count weekdays wrongly.
     """
@@ -352,13 +375,15 @@ def turn_prompt(
     words_only: bool,
     greeting: bool,
 ) -> tuple[str, dict[str, int]]:
-    """Return the user message of one call, and the estimated tokens of each section after the `fixed` ones.
+    """Return the user message of one call, and the estimated tokens of each section after the
+    `fixed` ones.
 
     Args:
         prompts: The prompt files.
         fixed: The sizes of the other parts of the question, in tokens.
         words: The words of the state.
-        shown: The text of each section, by the name that the prompt file has for it; "" leaves it out.
+        shown: The text of each section, by the name that the prompt file has for it; "" leaves it
+            out.
         missing: The keys that are collected and not known yet.
         reads_back: The keys whose values the message of this state reads back.
         speaks: True if the state has a fixed reply.
@@ -372,7 +397,12 @@ def turn_prompt(
         state += estimate(part) + 2 * TAGS if part else 0
     sizes = {**fixed, "current_state": state}
     sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
-    own: dict[str, object] = {"state": words.id, "example": words.example, "missing": lacking, "reads_back": read_back}
+    own: dict[str, object] = {
+        "state": words.id,
+        "example": words.example,
+        "missing": lacking,
+        "reads_back": read_back,
+    }
     own["speaks"] = speaks and not words_only
     text = _filled(prompts.turn, {**shown, **own, "words_only": words_only, "greeting": greeting})
     if words_only:  # says in words of ours what they are for
@@ -381,8 +411,12 @@ def turn_prompt(
 
 
 def own_sizes(request: LLMRequest) -> Mapping[str, int]:
-    """Return the estimated tokens of a question's parts, tools apart: those that it tells, else of its two messages."""
-    return request.sizes or {item.role: estimate(item.content) for item in request.messages[:_FIRST]}
+    """Return the estimated tokens of a question's parts, tools apart: those that it tells, else of
+    its two messages.
+    """
+    return request.sizes or {
+        item.role: estimate(item.content) for item in request.messages[:_FIRST]
+    }
 
 
 def call_sizes(request: LLMRequest) -> Mapping[str, int]:
@@ -396,7 +430,10 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
     if len(request.messages) > _FIRST:
         since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
         if since:
-            parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
+            parts = {
+                **parts,
+                "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since),
+            }
     return parts
 
 

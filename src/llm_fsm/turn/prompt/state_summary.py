@@ -32,9 +32,7 @@ _BACK = "what was asked"
 """The name of the state to which the answer of a digression returns."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
-_BREAK = re.compile(
-    r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)"
-)
+_BREAK = re.compile(r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
 """Between two sentences or lines. A line that announces the next one belongs to it."""
 _ITEM = re.compile(r"(?!\*\*)[-*+•–·・(（]|\d|\w{1,3}[.)、]")
 """The beginning of a line of a list, or of a remark on the line before. Two stars begin bold text.
@@ -101,11 +99,7 @@ def state_words(state_id: str, state: State) -> StateWords:
 
 def instructions_of(state: State) -> str:
     """Return the instructions of a state, those of all kinds."""
-    kinds = (
-        state.instructions,
-        state.extraction_instructions,
-        state.response_instructions,
-    )
+    kinds = (state.instructions, state.extraction_instructions, state.response_instructions)
     return clean("\n".join(text for text in kinds if text))
 
 
@@ -134,11 +128,7 @@ def state_line(
     if not works:
         texts["notes"] = words.instructions
     parts: dict[str, Any] = {name: text for name, text in texts.items() if text}
-    parts |= {
-        name: part
-        for name, part in shown.items()
-        if name not in ("purpose", "notes")
-    }
+    parts |= {name: part for name, part in shown.items() if name not in ("purpose", "notes")}
     line = escaped(parts).removesuffix("}")
     if words.example:
         line += f',"example_dialogue":{words.example}'
@@ -149,22 +139,15 @@ def state_line(
     return line + "}"
 
 
-def states_text(
-    definition: Definition, state_ids: Iterable[str], endings: Endings
-) -> str:
+def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
     """Return the text of <states> for some states: a line for each that has texts.
 
     Instructions that several of them share get one line, with the ids of these states.
     """
-    words = {
-        state_id: state_words(state_id, definition.states[state_id])
-        for state_id in state_ids
-    }
+    words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
     kinds = {state_id: definition.kind_of(state_id) for state_id in words}
     speaking = [state_id for state_id in words if kinds[state_id] not in WORKS]
-    own, sharing = divided(
-        {state_id: words[state_id].instructions for state_id in speaking}
-    )
+    own, sharing = divided({state_id: words[state_id].instructions for state_id in speaking})
     lines: list[str] = []
     for state_id, texts in words.items():
         line = _state_line(
@@ -181,9 +164,7 @@ def states_text(
     return "\n".join(lines)
 
 
-def divided(
-    instructions: Mapping[str, str],
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     """Return each state's instructions without their shared ending, and the shared endings with
     their states.
     """
@@ -258,9 +239,7 @@ def _is_cut(text: str) -> bool:
     return any(sum(map(text.count, marks)) % 2 for marks in _PAIRS)
 
 
-def endings_of(
-    definition: Definition, *, asides: Iterable[str], called: bool
-) -> Endings:
+def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
     """Return the final states of a definition.
 
     A final state that only digressions reach ends the digression, and not the conversation.
@@ -292,9 +271,7 @@ def endings_of(
     # A state that nothing leads to may be a start of tests or of the host, so it counts as one.
     starts.update(name for name in ahead if name not in behind_digressions)
     only_digressions = behind_digressions - reachable(ahead, starts)
-    final = frozenset(
-        name for name in definition.states if definition.kind_of(name) == "final"
-    )
+    final = frozenset(name for name in definition.states if definition.kind_of(name) == "final")
     ends = frozenset() if called else final - only_digressions
     return Endings(ends=ends, answers=final & only_digressions)
 
@@ -308,12 +285,12 @@ def _mark(state_id: str, endings: Endings) -> str:
     return ""
 
 
-def _state_line(
-    state: State, words: StateWords, instructions: str, *, mark: str, kind: str
-) -> str:
-    """Return what a prompt says of a state: what it is there for, then parts with names of their own.
+def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, kind: str) -> str:
+    """Return what a prompt says of a state: what it is there for, then parts with names of their
+    own.
 
-    Words for the user and notes for the model are apart, because small models read out what stands in one line.
+    Words for the user and notes for the model are apart, because small models read out what stands
+    in one line.
     """
     fixed = "" if state.reply is None else fixed_text(state.reply)
     purpose = words.purpose
@@ -347,10 +324,11 @@ def _indented(text: str) -> str:
 
 
 def fixed_text(reply: str) -> str:
-    """Return the text of a fixed reply for a prompt: names in brackets for values, no code, and its end.
+    """Return the text of a fixed reply for a prompt: names in brackets for values, no code, and its
+    end.
 
-    Texts of which the program says one are parted by "or". The end has the question, which the model
-    must not ask, too.
+    Texts of which the program says one are parted by "or". The end has the question, which the
+    model must not ask, too.
     """
     named = _VALUE.sub(_value_name, clean(reply))
     text = _TAG.sub("", _ELSE.sub(" or ", named))
@@ -386,10 +364,7 @@ def _short(text: str) -> str:
 
 
 def target_summary(
-    definition: Definition,
-    state_id: str,
-    endings: Endings,
-    seen_from: str | None = None,
+    definition: Definition, state_id: str, endings: Endings, seen_from: str | None = None
 ) -> dict[str, Any]:
     """Return the summary of a state for the prompts of another one: its purpose, keys, instructions
     and fixed reply.
@@ -409,9 +384,7 @@ def target_summary(
         instructions = _without_end_of(instructions, definition.states[seen_from])
     if state.reply is not None:
         shown["says"] = fixed_text(state.reply)
-        if "purpose" in shown and _names_all(
-            shown["says"], [shown["purpose"]]
-        ):
+        if "purpose" in shown and _names_all(shown["says"], [shown["purpose"]]):
             del shown["purpose"]
     elif state.tools_first:
         shown["says"] = "what its tools find"
@@ -446,15 +419,15 @@ def _without_end_of(instructions: str, here: State) -> str:
 def _names_all(text: str, words: Iterable[str]) -> bool:
     """Return true if a text has each of the words, as a whole and in any case of its letters."""
     spaced = f" {_NO_WORD.sub(' ', text.casefold())} "
-    return all(
-        f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in spaced for word in words
-    )
+    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in spaced for word in words)
 
 
 def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a target summary as one text if it has only purpose, instructions and keys; else as it is.
+    """Return a target summary as one text if it has only purpose, instructions and keys; else as it
+    is.
 
-    What the model has to note stays apart from the question, in parentheses, so that nobody reads it out.
+    What the model has to note stays apart from the question, in parentheses, so that nobody reads
+    it out.
     """
     if not shown.keys() <= {"purpose", "notes", "collect"}:
         return shown

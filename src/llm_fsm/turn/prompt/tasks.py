@@ -29,9 +29,7 @@ MOST_NAMES = 24
 Messages = tuple[LLMMessage, ...]
 
 
-def _messages(
-    template: Template, system: Mapping[str, Any], user: Mapping[str, Any]
-) -> Messages:
+def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, Any]) -> Messages:
     context = template.new_context({**system, **user})
 
     def block(name: str) -> str:
@@ -42,9 +40,7 @@ def _messages(
 
 def _shown(machine: CompiledMachine, session: Session, state: CompiledState) -> str:
     scope = state.definition.context_scope
-    values = machine.keys.visible(
-        session.context, None if scope is None else scope.read
-    )
+    values = machine.keys.visible(session.context, None if scope is None else scope.read)
     return _json(values)
 
 
@@ -69,23 +65,17 @@ def buckets_of(session: Session) -> dict[str, Any]:
     return buckets
 
 
-def task_messages(
-    machine: CompiledMachine, session: Session, *, tools: bool
-) -> Messages:
+def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) -> Messages:
     """Return the prompt of an attempt: the task, its means, and the failures so far."""
     plan = machine.states[session.state]
     definition, state = machine.definition, plan.definition
     criteria = []
     for check in plan.checks:
-        criteria.append(
-            {"name": clean(check.name), "description": clean(check.criterion)}
-        )
+        criteria.append({"name": clean(check.name), "description": clean(check.criterion)})
     labels = []
     for move in plan.moves:
         if move.on is not None and move.on != "default":
-            labels.append(
-                {"on": clean(move.on), "description": clean(move.description)}
-            )
+            labels.append({"on": clean(move.on), "description": clean(move.description)})
     system = {
         "name": clean(definition.name),
         "description": clean(definition.description),
@@ -132,9 +122,7 @@ def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySc
     """
     judged: dict[str, None] = {}
     for state in machine.states.values():
-        judged |= dict.fromkeys(
-            check.name for check in state.checks if check.by == "judge"
-        )
+        judged |= dict.fromkeys(check.name for check in state.checks if check.by == "judge")
     names = list(judged)
     if len(names) > MOST_NAMES:
         names = [check.name for check in checks]
@@ -151,9 +139,7 @@ def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySc
     return _schema("verdicts", {"verdicts": {"type": "array", "items": verdict}})
 
 
-def summary_messages(
-    machine: CompiledMachine, session: Session, happened: Any
-) -> Messages:
+def summary_messages(machine: CompiledMachine, session: Session, happened: Any) -> Messages:
     """Return the request for a summary of these events, on top of the summary before."""
     user = {
         "summary": _json(session.summary),
@@ -176,10 +162,7 @@ def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:
 SUMMARY_SCHEMA = _schema(
     "summary",
     {
-        **{
-            step: {"type": "string"}
-            for step in ("observe", "orient", "decide", "act", "summary")
-        },
+        **{step: {"type": "string"} for step in ("observe", "orient", "decide", "act", "summary")},
         "todo_list": {"type": ["array", "null"], "items": {"type": "string"}},
     },
 )

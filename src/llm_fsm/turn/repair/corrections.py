@@ -21,7 +21,9 @@ _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
 
 
-def correct(turn: TurnState, named: Named, message: Message) -> Generator[Effect, Result, Arrival | None]:
+def correct(
+    turn: TurnState, named: Named, message: Message
+) -> Generator[Effect, Result, Arrival | None]:
     """Note which earlier answers a reply changed, and go back if the way depends on them.
 
     Args:
@@ -48,7 +50,9 @@ def correct(turn: TurnState, named: Named, message: Message) -> Generator[Effect
     if back is not None and named.target not in back.past:
         return (yield from _go_back(turn, back, named, message, changed=changed))
     turn.emit(ev.Corrected(keys=changed, named=named.target == "correct"))
-    declined = tuple(key for key in changed if key not in session.context and key not in turn.state.collects)
+    declined = tuple(
+        key for key in changed if key not in session.context and key not in turn.state.collects
+    )
     if declined and back is None and not session.in_digression():
         turn.emit(ev.KeysSkipped(keys=declined))
     return None
@@ -96,7 +100,9 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
 def _correct_outside(
     turn: TurnState, named: Named, message: Message
 ) -> Generator[Effect, Result, Arrival | None]:
-    """Note which answers of waiting definitions a reply changed; return None unless that led back to one of them."""
+    """Note which answers of waiting definitions a reply changed; return None unless that led back
+    to one of them.
+    """
     for place, changed, back in outside(turn.root, turn.initial_session, turn.session):
         if back is None:
             turn.emit(ev.Corrected(keys=changed, named=named.target == "correct"))
@@ -110,13 +116,17 @@ def _correct_outside(
 
 
 def _last_answers(turn: TurnState, named: Named) -> Generator[Effect, Result, str]:
-    """End the flow at work if the reply names its end; return the transition that follows then, else ""."""
+    """End the flow at work if the reply names its end; return the transition that follows then,
+    else "".
+    """
     own = [move for move in turn.state.own if move.target == named.target and not move.agrees]
     move = judge(own, turn.session.data())
     if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
         return ""
     yield from transitions.enter(turn, move, "model")
-    while turn.state.kind == "decide" and (following := (yield from handlers.first_allowed(turn, turn.state.moves))):
+    while turn.state.kind == "decide" and (
+        following := (yield from handlers.first_allowed(turn, turn.state.moves))
+    ):
         yield from transitions.enter(turn, following, "decide")
     if turn.state.kind != "final":
         return ""
@@ -135,7 +145,8 @@ def _go_back(
     changed: tuple[str, ...],
     last: str = "",
 ) -> Generator[Effect, Result, Arrival | None]:
-    """Go back while a reply is applied. Keep the true part of its message, then ask the open question.
+    """Go back while a reply is applied. Keep the true part of its message, then ask the open
+    question.
 
     Return None and say nothing if the new way leads back here, and the reply names a way on.
     """

@@ -1,8 +1,10 @@
-"""Repair patterns: what people do in every conversation, whatever it is about. They correct, cancel, ask back.
+"""Repair patterns: what people do in every conversation, whatever it is about. They correct,
+cancel, ask back.
 
-Each is a small definition of the same format (`patterns/*.json`). A model is told of it by one line, its name
-standing for a state. What it says by itself is the reply of the state in which it ends. A definition's own state
-of that name takes its place. The `outcome` of that state names the verb, see `llm_fsm.turn.repair.verbs`.
+Each is a small definition of the same format (`patterns/*.json`). A model is told of it by one
+line, its name standing for a state. What it says by itself is the reply of the state in which it
+ends. A definition's own state of that name takes its place. The `outcome` of that state names the
+verb, see `llm_fsm.turn.repair.verbs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sentences that ask, told apart from those that tell by their question marks.
 
-An open question is said again after a digression, or left out after a move. Nothing here understands a language. A
-sentence asks if it has a question mark of any script. Two sentences are compared letter by letter.
+An open question is said again after a digression, or left out after a move. Nothing here
+understands a language. A sentence asks if it has a question mark of any script. Two sentences are
+compared letter by letter.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _SENTENCE_END = re.compile(
     rf"(?<=[.!…।۔։{_UNSPACED}{QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+"
 )
 _LEANING = 30
-"""A question of fewer characters takes along the longer sentence before it: "… a deposit. Is that all right?"."""
+"""A question of fewer characters takes along the longer sentence before it: "… a deposit. Is that
+all right?".
+"""
 
 
 def asks(text: str) -> bool:
@@ -49,7 +52,10 @@ def _asking(paragraph: str) -> str:
 
 def told_in(text: str) -> str:
     """Return a text without the sentences that ask."""
-    told = (_joined(part for part in _sentences(paragraph) if not asks(part)) for paragraph in text.split("\n\n"))
+    told = (
+        _joined(part for part in _sentences(paragraph) if not asks(part))
+        for paragraph in text.split("\n\n")
+    )
     return "\n\n".join(filter(None, told))
 
 
@@ -65,7 +71,9 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def is_nearer(text: str, first: str, second: str) -> bool:
-    """Return true if a text shares more pairs of letters with the first one than with the second one."""
+    """Return true if a text shares more pairs of letters with the first one than with the second
+    one.
+    """
     pairs = _pairs(text)
     return _share(pairs, _pairs(first)) > _share(pairs, _pairs(second))
 

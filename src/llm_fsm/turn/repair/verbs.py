@@ -1,8 +1,8 @@
 """The verbs of repair patterns: what one does to the place and the answers of a conversation.
 
-A pattern is a definition (`patterns/*.json`). Its conditions choose the state in which it ends. That state has the
-words, and its `outcome` names the verb. None of them needs a further model call, unless it comes back into another
-definition. The model has not seen the questions of that one.
+A pattern is a definition (`patterns/*.json`). Its conditions choose the state in which it ends.
+That state has the words, and its `outcome` names the verb. None of them needs a further model call,
+unless it comes back into another definition. The model has not seen the questions of that one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def _say(turn: TurnState, it: Repair, message: Message) -> None:
     """Say the message of a reply, and what the pattern adds to it."""
     piece = turn.machine.patterns[it.name]
     turn.say("model", message)
-    turn.say("pattern", response.pattern_words(turn, piece, it.end, {**it.data, "said": message != ""}))
+    turn.say(
+        "pattern", response.pattern_words(turn, piece, it.end, {**it.data, "said": message != ""})
+    )
 
 
 def _how(turn: TurnState, it: Repair) -> str:
@@ -125,7 +127,9 @@ def _go_on(turn: TurnState, it: Repair, move: Move) -> StoppableRun:
 
 
 def _close(turn: TurnState, arrival: Arrival, flow: str) -> Run:
-    """Close a turn after a pattern led on. The model is asked for words only in another definition than `flow`."""
+    """Close a turn after a pattern led on. The model is asked for words only in another definition
+    than `flow`.
+    """
     if turn.session.flow == flow:
         yield from closing.close(turn, arrival, written="no_call", asked="")
     else:
@@ -148,10 +152,13 @@ def _refuse(turn: TurnState, it: Repair) -> StoppableRun:
 
 
 def _say_again(turn: TurnState, it: Repair) -> StoppableRun:
-    """Say the last words again, or the open question if they are not there whole or not true any more."""
+    """Say the last words again, or the open question if they are not there whole or not true any
+    more.
+    """
     turn.emit(ev.Repaired(pattern=it.name))
     last, asked = response.last_words(turn.session), response.open_question(turn)
-    changed = turn.state.fixed is not None and asked not in last  # it shows a value that is another one now
+    # it shows a value that is another one now
+    changed = turn.state.fixed is not None and asked not in last
     stale = not last or last.endswith(TRUNCATED) or changed
     words = asked if stale else last
     _say(turn, replace(it, data={**it.data, "question": words}), "")
@@ -160,9 +167,15 @@ def _say_again(turn: TurnState, it: Repair) -> StoppableRun:
 
 
 def _hand_over(turn: TurnState, it: Repair) -> StoppableRun:
-    """End the conversation for a person, or enter the state that the nearest calling definition has for it."""
+    """End the conversation for a person, or enter the state that the nearest calling definition has
+    for it.
+    """
     session = turn.session
-    places = (n for n in session.callers() if "handover" in turn.root.of(session.of_caller(n)).own_patterns)
+    places = (
+        n
+        for n in session.callers()
+        if "handover" in turn.root.of(session.of_caller(n)).own_patterns
+    )
     place = next(places, None)
     if place is None:
         turn.emit(ev.Repaired(pattern="handover"))
@@ -172,14 +185,18 @@ def _hand_over(turn: TurnState, it: Repair) -> StoppableRun:
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
     turn.say("model", it.message)
-    arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="handover"), "handover")
+    arrival = yield from transitions.arrive(
+        turn, Move(pointer="/patterns", target="handover"), "handover"
+    )
     yield from closing.close(turn, arrival, written="nothing" if it.message == "" else "here")
     return arrival.stop
 
 
 def _end(turn: TurnState, it: Repair) -> StoppableRun:
     """End what is going on: a digression, a subflow, or the conversation."""
-    turn.emit(ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else ""))
+    turn.emit(
+        ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else "")
+    )
     _say(turn, it, it.message)
     while turn.session.stack:
         frame = turn.session.stack[-1]
@@ -192,13 +209,16 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
             yield from assignments.run(turn, turn.state.assignment)
             arrival = ORDINARY
         if arrival.stop is None:
-            left = {turn.here} if frame.kind == "subflow" else ()  # else it may lead into the same flow again
+            # else it may lead into the same flow again
+            left = {turn.here} if frame.kind == "subflow" else ()
             arrival = yield from transitions.settle(turn, arrival, asked=frozenset(left))
             yield from closing.close(turn, arrival, written="nothing")
             return arrival.stop
     if "cancelled" not in turn.machine.states:
         return Stop("cancelled")
-    arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
+    arrival = yield from transitions.arrive(
+        turn, Move(pointer="/patterns", target="cancelled"), "cancel"
+    )
     yield from closing.close(turn, arrival, written="here")
     return arrival.stop
 
@@ -247,7 +267,9 @@ def _clear(turn: TurnState, it: Repair) -> StoppableRun:
 
 
 def _back(turn: TurnState, it: Repair) -> StoppableRun:
-    """Ask the question before once more, its answer open again; what worked or waited since is not begun again."""
+    """Ask the question before once more, its answer open again; what worked or waited since is not
+    begun again.
+    """
     state, keys = _question_before(turn)
     turn.emit(ev.Repaired(pattern="back", how="moved"))
     _say(turn, it, told_in(response.read(it.message)))
@@ -283,7 +305,9 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
 
 
 def _ways_without_answer(turn: TurnState) -> list[Move]:
-    """Return the moves that are open without the answers asked for here. None of them is a yes, or leads back."""
+    """Return the moves that are open without the answers asked for here. None of them is a yes, or
+    leads back.
+    """
     if not response.missing_keys(turn) or _waits_for_yes(turn):
         return []
     moves = [move for move in open_moves(turn.state.own, turn.session.data()) if not move.agrees]
@@ -306,7 +330,9 @@ def _leave_out(turn: TurnState, it: Repair) -> StoppableRun:
         return None
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
-        yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
+        yield from closing.close(
+            turn, written="no_call", asked=response.last_question(turn.session)
+        )
         return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
     _say(turn, it, it.message)
@@ -330,11 +356,15 @@ def _yes_or_no(schema: Mapping[str, Any]) -> bool:
     """Return true for the schema of a key that takes true or false."""
     kind = schema.get("type", ())
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    return "boolean" in ([kind] if isinstance(kind, str) else kind) or any(isinstance(one, bool) for one in values)
+    return "boolean" in ([kind] if isinstance(kind, str) else kind) or any(
+        isinstance(one, bool) for one in values
+    )
 
 
 def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> StoppableRun:
-    """Answer a message that was not understood: rephrase, then offer what is possible, then give up."""
+    """Answer a message that was not understood: rephrase, then offer what is possible, then give
+    up.
+    """
     session = turn.session
     in_row = session.misses is not None and session.misses[1] >= session.turn - 1
     count = session.misses[0] + 1 if session.misses is not None and in_row else 1
@@ -384,14 +414,18 @@ def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
 
 
 def _choices(turn: TurnState) -> str:
-    """Return what is possible here, in the definition's words; without words around them, each a point of a list."""
+    """Return what is possible here, in the definition's words; without words around them, each a
+    point of a list.
+    """
     states = turn.machine.states
     said = (
         move.description or states[move.target].definition.purpose or move.target
         for move in open_moves(turn.state.own, turn.session.data())
     )
     points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)
-    return "; ".join(points) if turn.machine.english else "\n".join(f"• {point}" for point in points)
+    return (
+        "; ".join(points) if turn.machine.english else "\n".join(f"• {point}" for point in points)
+    )
 
 
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:

@@ -1,1 +1,3 @@
-"""Replies: `parser.py` reads a whole one or names its fault, `stream.py` reads one while it arrives."""
+"""Replies: `parser.py` reads a whole one or names its fault, `stream.py` reads one while it
+arrives.
+"""

@@ -46,8 +46,7 @@ _HALF_ESCAPE = re.compile(
 )
 """Half a character at the end of a text."""
 _ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)",
-    re.DOTALL,
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
 _PLACES = {
     "transition": re.compile(r'"transition"\s*:\s*(?=\{)'),
@@ -96,9 +95,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in seen and seen[key] != value:
             name = json.dumps(key)
-            raise ReplyError(
-                "duplicate-key", f"the key {name} stands twice with two values"
-            )
+            raise ReplyError("duplicate-key", f"the key {name} stands twice with two values")
         seen[key] = value
     return values
 
@@ -110,9 +107,7 @@ def _whole_number(digits: str) -> int | float:
 # NaN, Infinity and numbers of thousands of digits are read as floats that no context accepts, so
 # that the one bad value is refused and the rest of the reply counts. Raw line breaks in strings are
 # forgiven.
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_whole_number, strict=False
-)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number, strict=False)
 
 
 def decode(text: str) -> Any:
@@ -214,9 +209,7 @@ def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
     return replies[0]
 
 
-def _all_held(
-    objects: Iterable[dict[str, Any]], depth: int = 0
-) -> list[dict[str, Any]]:
+def _all_held(objects: Iterable[dict[str, Any]], depth: int = 0) -> list[dict[str, Any]]:
     held = (_held(item, depth) for item in objects)
     return [item for item in held if item is not None]
 
@@ -330,17 +323,8 @@ def _repaired(text: str) -> Any:
     from json_repair import loads  # noqa: PLC0415 - only broken replies need it
 
     try:
-        value = loads(
-            _ESCAPE.sub(_unescaped, quoted(text[start:])), skip_json_loads=True
-        )
-    except (
-        RecursionError,
-        ValueError,
-        IndexError,
-        TypeError,
-        KeyError,
-        AttributeError,
-    ):
+        value = loads(_ESCAPE.sub(_unescaped, quoted(text[start:])), skip_json_loads=True)
+    except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
         return None
     if isinstance(value, list):
         value = _chosen([item for item in value if isinstance(item, dict)])
@@ -397,9 +381,7 @@ def _unescaped(match: re.Match[str]) -> str:
 def document(text: str) -> dict[str, Any]:
     """Return the JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
-        reason = (
-            f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
-        )
+        reason = f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
         raise ReplyError("too-long", reason)
     halved = may_be_halved(text)
     whole = joined(text) if halved else text
@@ -454,9 +436,7 @@ def _value_in_prose(body: str) -> Any:
         return beginning
     repaired = _repaired(body)
     if repaired is None:
-        raise ReplyError(
-            "not-json", "the reply is not valid JSON and could not be repaired"
-        )
+        raise ReplyError("not-json", "the reply is not valid JSON and could not be repaired")
     return _uncut(repaired) if endings else repaired
 
 
@@ -551,9 +531,7 @@ def parse(text: str, *, stay: str = "") -> Reply:
         reply = _held(reply) or reply
         transition = _move(reply)
     if transition is None:
-        raise ReplyError(
-            "no-target", 'the reply lacks "target_state"'
-        )
+        raise ReplyError("no-target", 'the reply lacks "target_state"')
     update, fault = transition.get("context_update"), None
     if not isinstance(update, dict):
         update, fault = _update(reply, transition)
@@ -579,8 +557,8 @@ def _update(
 ) -> tuple[Mapping[str, Any], str | None]:
     """Return the update of a reply, and its fault.
 
-    An update beside the transition counts only if it precedes the message. The message is shown once
-    the move was checked.
+    An update beside the transition counts only if it precedes the message. The message is shown
+    once the move was checked.
     """
     update = transition.get("context_update")
     if update is None and transition is not reply:

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import re
 
-_TAGS = (
-    "<think>",
-    "<thinking>",
-    "<thought>",
-    "<reasoning>",
-    "<seed:think>",
-    "[think]",
-    "◁think▷",
-)
+_TAGS = ("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>", "[think]", "◁think▷")
 _FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 

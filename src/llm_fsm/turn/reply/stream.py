@@ -40,16 +40,7 @@ _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
 _MARKS = ("<", "[", "◁")
 _ODD = ("{", "`", *_MARKS)
 """First characters of a reply, of a code fence and of the mark of a thought."""
-_ESCAPES = {
-    '"': '"',
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class ReplyReader:

@@ -12,7 +12,9 @@ __all__ = ["LLMAdapter", "LLMResponse", "Message", "ToolCall"]
 
 @runtime_checkable
 class LLMAdapter(Protocol):
-    """A model behind `chat`. `format_tools` converts tools to the model's own form; it may be missing."""
+    """A model behind `chat`. `format_tools` converts tools to the model's own form; it may be
+    missing.
+    """
 
     def chat(
         self,
@@ -38,7 +40,8 @@ class LLMAdapter(Protocol):
         """
 
     def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
-        """Convert tools to the model's own form, which is that of chat completions unless you override it.
+        """Convert tools to the model's own form, which is that of chat completions unless you
+        override it.
 
         Args:
             tools: Tools, each with `name`, `description` and `parameters`.

@@ -7,4 +7,6 @@ from llm_fsm.workflow.llm.adapter import LLMAdapter
 
 
 class LiteLLMAdapter(LiteLLMClient, LLMAdapter):
-    """A `provider/model` for a workflow. `total_cost` is in US dollars. The arguments are those of `LiteLLMClient`."""
+    """A `provider/model` for a workflow. `total_cost` is in US dollars. The arguments are those of
+    `LiteLLMClient`.
+    """

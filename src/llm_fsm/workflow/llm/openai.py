@@ -19,6 +19,10 @@ class OpenAIAdapter(OpenAIClient, LLMAdapter):
     """
 
     def __init__(
-        self, model: str = "gpt-4o", api_key: str | None = None, base_url: str | None = None, **options: Any
+        self,
+        model: str = "gpt-4o",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(model, api_key, base_url, **options)

@@ -25,8 +25,10 @@ __all__ = ["desk"]
 
 
 def talk(desk: Desk, name: str, *replies: object, said: bytes = b"") -> None:
-    assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code == 0
-
+    assert (
+        desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code
+        == 0
+    )
 
 
 def test_a_place_where_nobody_may_look_is_not_taken_for_an_empty_one(desk: Desk) -> None:
@@ -84,7 +86,9 @@ def test_the_limit_is_a_limit_and_the_rest_is_counted(desk: Desk) -> None:
 
 
 def test_a_listing_reads_what_it_shows_and_counts_the_rest(desk: Desk) -> None:
-    """A store may hold a million conversations; a store that is asked tells how many lines were read."""
+    """A store may hold a million conversations; a store that is asked tells how many lines were
+    read.
+    """
     read: list[int] = []
 
     class Counting(MemoryStore):
@@ -97,7 +101,9 @@ def test_a_listing_reads_what_it_shows_and_counts_the_rest(desk: Desk) -> None:
 
     async def filled() -> None:
         for number in range(300):
-            await store.save(Commit(conversation_id=f"c{number}", expected=0, session="{}", record="{}"))
+            await store.save(
+                Commit(conversation_id=f"c{number}", expected=0, session="{}", record="{}")
+            )
 
     asyncio.run(filled())
     listing = asyncio.run(_listed(store, ListQuery(limit=5, order="-updated"), 5, names=True))
@@ -112,26 +118,44 @@ def test_the_beginning_of_an_id_will_do_where_no_other_begins_so(desk: Desk) -> 
     assert desk.run("conversations", "show", "ada").code == 0
     said = "llm-fsm: error: several conversations begin with 'ad': 'ada', 'adam'\n"
     assert desk.run("conversations", "show", "ad") == Done(2, "", said)
-    assert desk.run("conversations", "fork", "bo", "bertha").err == "llm-fsm: bertha is a copy of bob\n"
+    assert (
+        desk.run("conversations", "fork", "bo", "bertha").err
+        == "llm-fsm: bertha is a copy of bob\n"
+    )
     assert json.loads(desk.run("conversations", "export", "be").out)["conversation"] == "bertha"
     assert desk.run("conversations", "delete", "be", "--yes").err == "llm-fsm: deleted bertha\n"
-    assert desk.run("chat", "greeter.json", "--resume", "bo", *desk.replies(BYE), stdin=b"Ada").out == "Bye Ada.\n"
+    assert (
+        desk.run("chat", "greeter.json", "--resume", "bo", *desk.replies(BYE), stdin=b"Ada").out
+        == "Bye Ada.\n"
+    )
 
 
 def test_the_last_conversation_needs_no_id(desk: Desk) -> None:
     for last in ("show", "chat"):
-        option = ("conversations", "show", "--last") if last == "show" else ("chat", "--last", "--model", "offline")
+        option = (
+            ("conversations", "show", "--last")
+            if last == "show"
+            else ("chat", "--last", "--model", "offline")
+        )
         done = desk.run(*option)
-        assert (done.code, done.err) == (2, "llm-fsm: error: there is no conversation in this store yet\n")
+        assert (done.code, done.err) == (
+            2,
+            "llm-fsm: error: there is no conversation in this store yet\n",
+        )
     talk(desk, "a", HELLO)
     talk(desk, "b", HELLO)
     assert desk.run("chat", "greeting", "--id", "c", "--model", "offline").code == 0
     assert desk.run("conversations", "show", "--last") == desk.run("conversations", "show", "c")
     assert desk.run("chat", "--last", "--model", "offline", stdin=b"I am Ada").code == 0
     assert "Ada" in desk.run("conversations", "show", "c").out
-    assert desk.run("chat", "greeter.json", "--last", *desk.replies(BYE), stdin=b"Ada").out == "Bye Ada.\n"
+    assert (
+        desk.run("chat", "greeter.json", "--last", *desk.replies(BYE), stdin=b"Ada").out
+        == "Bye Ada.\n"
+    )
     assert "Bye Ada." in desk.run("conversations", "show", "b").out
-    assert desk.run("chat", "quiz", "--last", "--model", "offline").err.endswith("of 'quiz' in this store yet\n")
+    assert desk.run("chat", "quiz", "--last", "--model", "offline").err.endswith(
+        "of 'quiz' in this store yet\n"
+    )
 
 
 def test_a_new_conversation_has_an_id_that_is_easy_to_type(desk: Desk) -> None:
@@ -177,10 +201,9 @@ def test_show_in_json(desk: Desk) -> None:
     talk(desk, "x", HELLO, BYE, said=b"Ada\n")
     document = json.loads(desk.run("conversations", "show", "x", "--json").out)
     assert document["conversation"] == "x"
-    assert [(turn["turn"], turn["kind"], turn["user"], turn["reply"]) for turn in document["turns"]] == [
-        (0, "start", None, "Hello!"),
-        (1, "message", "Ada", "Bye Ada."),
-    ]
+    assert [
+        (turn["turn"], turn["kind"], turn["user"], turn["reply"]) for turn in document["turns"]
+    ] == [(0, "start", None, "Hello!"), (1, "message", "Ada", "Bye Ada.")]
     assert document["turns"][1]["moves"] == [{"from": "hello", "to": "bye", "by": "model"}]
     assert document["turns"][1]["usage"]["calls"] == 1
 
@@ -191,7 +214,8 @@ def test_delete_removes_one_conversation(desk: Desk) -> None:
     done = desk.run("conversations", "delete", "x", "--yes")
     assert (done.code, done.out, done.err) == (0, "", "llm-fsm: deleted x\n")
     assert [
-        item["id"] for item in json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
+        item["id"]
+        for item in json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
     ] == ["y"]
 
 
@@ -200,7 +224,10 @@ def test_a_damaged_name_of_a_state_moves_no_cursor(desk: Desk) -> None:
     with closing(sqlite3.connect("home/conversations.db")) as db, db:
         db.execute("UPDATE conversations SET state = state || char(27) || '[2J'")
         db.execute("UPDATE records SET record = replace(record, '\"bye\"', '\"bye\\u001b[2J\"')")
-    listed, shown = desk.run("conversations", "list").out, desk.run("conversations", "show", "x").out
+    listed, shown = (
+        desk.run("conversations", "list").out,
+        desk.run("conversations", "show", "x").out,
+    )
     assert r"bye\x1b[2J (ended)" in listed
     assert r"hello → bye\x1b[2J (model)" in shown
     assert "\x1b" not in listed + shown
@@ -227,7 +254,10 @@ def test_an_unknown_id_is_exit_2(desk: Desk, arguments: list[str], name: str, ex
 
 
 def test_what_was_said_is_shown_without_the_values_of_secret_keys(desk: Desk) -> None:
-    early = {"transition": {"target_state": "hello", "context_update": {}}, "message": "4711 is what?"}
+    early = {
+        "transition": {"target_state": "hello", "context_update": {}},
+        "message": "4711 is what?",
+    }
     talk(desk, "x", HELLO, early, TO_BAR, ASKS, said=b"4711\nmy pin is 4711, I am 12\n")
     for arguments in (["show", "x"], ["show", "x", "--json"]):
         done = desk.run("conversations", *arguments)
@@ -248,7 +278,12 @@ def test_another_store_can_be_named(desk: Desk) -> None:
 
 def test_a_long_id_of_ours_is_listed_as_short_as_it_can_be_told(desk: Desk) -> None:
     names = sorted([f"{'a' * 9}b{'0' * 22}", f"{'a' * 9}c{'0' * 22}", f"c{'0' * 31}", "c" * 9])
-    assert [shortest(name, names) for name in names] == ["a" * 9 + "b", "a" * 9 + "c", "c0000000", "c" * 9]
+    assert [shortest(name, names) for name in names] == [
+        "a" * 9 + "b",
+        "a" * 9 + "c",
+        "c0000000",
+        "c" * 9,
+    ]
     talk(desk, f"d{'0' * 31}", HELLO)
     assert desk.run("conversations", "list").out.splitlines()[1].split()[0] == "d0000000"
     assert desk.run("conversations", "show", "d0000000").code == 0
@@ -257,9 +292,15 @@ def test_a_long_id_of_ours_is_listed_as_short_as_it_can_be_told(desk: Desk) -> N
 def of_users(desk: Desk) -> None:
     """Two conversations of ada, of 1970 and of 2027, and one of bob."""
     (desk.folder / "home").mkdir(exist_ok=True)
-    for name, user, time in (("a1", "ada", 0.0), ("a2", "ada", 1_800_000_000.0), ("b1", "bob", 1_800_000_000.0)):
+    for name, user, time in (
+        ("a1", "ada", 0.0),
+        ("a2", "ada", 1_800_000_000.0),
+        ("b1", "bob", 1_800_000_000.0),
+    ):
         store = "sqlite:///home/conversations.db"
-        with Machine.from_file("greeter.json", model="offline", store=store, clock=partial(float, time)) as machine:
+        with Machine.from_file(
+            "greeter.json", model="offline", store=store, clock=partial(float, time)
+        ) as machine:
             machine.start(conversation_id=name, metadata={"user": user})
 
 
@@ -280,7 +321,10 @@ def test_the_conversations_of_a_person_are_listed_exported_and_deleted(desk: Des
     assert ids(desk) == ["b1"]
     again = desk.run("conversations", "delete", "--label", "user=ada", "--yes")
     assert (again.code, again.err) == (0, "llm-fsm: deleted 0 conversations\n")
-    assert desk.run("conversations", "list", "--label", "user=ada").err == "llm-fsm: no conversation matches\n"
+    assert (
+        desk.run("conversations", "list", "--label", "user=ada").err
+        == "llm-fsm: no conversation matches\n"
+    )
 
 
 def test_conversations_that_are_old_are_deleted_by_their_last_use(desk: Desk) -> None:

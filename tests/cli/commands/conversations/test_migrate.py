@@ -1,4 +1,6 @@
-"""`llm-fsm conversations migrate` and `replay`: what a changed definition does to conversations, before it does it."""
+"""`llm-fsm conversations migrate` and `replay`: what a changed definition does to conversations,
+before it does it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ DB = ("--db", "sqlite:///bots.db")
 def talked(desk: Desk) -> None:
     """Two conversations: one that has ended, one that is under way."""
     for name, replies in (("over", [HELLO, BYE]), ("live", [HELLO, ASKS])):
-        with Machine.from_dict(GREETER, model=ScriptedLLM(replies), store="sqlite:///bots.db") as machine:
+        with Machine.from_dict(
+            GREETER, model=ScriptedLLM(replies), store="sqlite:///bots.db"
+        ) as machine:
             machine.start({"age": 17}, conversation_id=name).send("I'm Ada")
 
 
@@ -32,7 +36,9 @@ def renamed(desk: Desk) -> None:
     new["initial_state"] = "welcome"
     new["states"]["welcome"] = new["states"].pop("hello")
     new["context_schema"]["properties"]["years"] = new["context_schema"]["properties"].pop("age")
-    new["states"]["welcome"]["transitions"][1]["conditions"][0]["logic"] = {">=": [{"var": "years"}, 18]}
+    new["states"]["welcome"]["transitions"][1]["conditions"][0]["logic"] = {
+        ">=": [{"var": "years"}, 18]
+    }
     desk.write("new.json", new)
     desk.write("map.json", {"states": {"hello": "welcome"}, "keys": {"age": "years"}})
 
@@ -53,7 +59,13 @@ def test_migration_is_shown_first_and_done_when_asked_for(desk: Desk) -> None:
     assert as_json == {
         "applied": False,
         "conversations": [
-            {"id": "live", "state": "hello", "to": "welcome", "keys": {"age": "years"}, "dropped": []}
+            {
+                "id": "live",
+                "state": "hello",
+                "to": "welcome",
+                "keys": {"age": "years"},
+                "dropped": [],
+            }
         ],
     }
     assert "1 conversation carried over" in desk.run(*command, "--map", "map.json", "--apply").err
@@ -77,7 +89,9 @@ def test_conversation_in_which_two_values_would_come_to_one_key_stays_as_it_was_
     desk: Desk, keys: dict[str, Any], says: str
 ) -> None:
     talked(desk)
-    with Machine.from_dict(GREETER, model=ScriptedLLM([ASKS]), store="sqlite:///bots.db") as machine:
+    with Machine.from_dict(
+        GREETER, model=ScriptedLLM([ASKS]), store="sqlite:///bots.db"
+    ) as machine:
         machine.start({"age": 17, "name": "Eve"}, conversation_id="both", greet=False)
     free = {key: value for key, value in GREETER.items() if key != "context_schema"}
     desk.write("free.json", free)
@@ -90,13 +104,18 @@ def test_conversation_in_which_two_values_would_come_to_one_key_stays_as_it_was_
 
 def test_damaged_conversation_keeps_no_other_from_being_carried_over(desk: Desk) -> None:
     talked(desk)
-    with Machine.from_dict(GREETER, model=ScriptedLLM([ASKS]), store="sqlite:///bots.db") as machine:
+    with Machine.from_dict(
+        GREETER, model=ScriptedLLM([ASKS]), store="sqlite:///bots.db"
+    ) as machine:
         machine.start({"age": 18}, conversation_id="a", greet=False)
     with closing(sqlite3.connect(desk.folder / "bots.db")) as database, database:
         database.execute("update conversations set session = '[]' where id = 'live'")
     renamed(desk)
     done = desk.run("conversations", "migrate", "new.json", "--map", "map.json", "--apply", *DB)
-    assert (done.code, sorted(line.partition(": ")[0] for line in done.out.splitlines())) == (4, ["a", "live"])
+    assert (done.code, sorted(line.partition(": ")[0] for line in done.out.splitlines())) == (
+        4,
+        ["a", "live"],
+    )
     assert "a: hello → welcome" in done.out
     assert "live: stays: a stored conversation cannot be read" in done.out
     assert "1 conversation carried over, 1 stays as begun" in done.err
@@ -108,7 +127,9 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
     assert (same.code, same.out) == (0, "")
     assert "2 conversations, 4 turns played: all go the same way" in same.err
     strict = copy.deepcopy(GREETER)
-    strict["states"]["hello"]["transitions"][0]["conditions"] = [{"logic": {"==": [{"var": "name"}, "Eve"]}}]
+    strict["states"]["hello"]["transitions"][0]["conditions"] = [
+        {"logic": {"==": [{"var": "name"}, "Eve"]}}
+    ]
     desk.write("strict.json", strict)
     differs = desk.run("conversations", "replay", "strict.json", *DB)
     assert (differs.code, differs.out) == (1, "over: turn 1: state: bye → hello\n")
@@ -121,7 +142,9 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
         "diverging": 0,
         "by": {},
     }
-    other = desk.run("conversations", "replay", "greeter.json", "over", *desk.replies(HELLO, ASKS), *DB)
+    other = desk.run(
+        "conversations", "replay", "greeter.json", "over", *desk.replies(HELLO, ASKS), *DB
+    )
     assert (other.code, other.out) == (1, "over: turn 1: state: bye → hello\n")
 
 
@@ -130,14 +153,22 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
     [
         (("migrate", "greeter.json", "--map", "none.json"), "'none.json' does not exist"),
         (("migrate", "greeter.json", "--map", "bad.json"), "'stats' is neither states nor keys"),
-        (("migrate", "greeter.json", "--map", "list.json"), "list.json: one JSON object is needed, not an empty list"),
+        (
+            ("migrate", "greeter.json", "--map", "list.json"),
+            "list.json: one JSON object is needed, not an empty list",
+        ),
         (("migrate", "greeter.json", "--map", "latin.json"), "latin.json: is not UTF-8 at byte 3"),
-        (("migrate", "greeter.json", "--map", "twice.json"), "twice.json: the key 'age' stands in line 2 a second"),
+        (
+            ("migrate", "greeter.json", "--map", "twice.json"),
+            "twice.json: the key 'age' stands in line 2 a second",
+        ),
         (("migrate", "nothing.json"), "nothing.json: there is no such file"),
         (("replay", "greeter.json", "nobody"), "there is no conversation 'nobody'"),
     ],
 )
-def test_what_cannot_be_done_is_one_clear_error(desk: Desk, arguments: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_done_is_one_clear_error(
+    desk: Desk, arguments: tuple[str, ...], says: str
+) -> None:
     talked(desk)
     desk.write("bad.json", {"stats": {}})
     desk.write("latin.json", b'{"\xe9": 1}')

@@ -19,7 +19,13 @@ def db(tmp_path):
 
     async def leave():
         store = SQLiteStore(path)
-        first = {"kind": "message", "request_id": "r", "text": "hello", "time": 1.0, "definition": "shop"}
+        first = {
+            "kind": "message",
+            "request_id": "r",
+            "text": "hello",
+            "time": 1.0,
+            "definition": "shop",
+        }
         error = {"kind": "error", "time": 5.0, "error": "ModelError: down"}
         for name, last in (("poison", {"kind": "parked", "time": 9.0}), ("stuck", error)):
             for step, entry in enumerate((first, last)):

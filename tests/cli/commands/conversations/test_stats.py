@@ -19,8 +19,15 @@ DAY = 86_400.0
 def test_counts_per_state_and_per_day(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 'bots.db'}"
     moment = [0.0]
-    replies = [reply("hello", "Hm?"), reply("bar"), reply("bye", "Bye.", name="Ada"), reply("hello", "Hm?")]
-    with Machine.from_dict(GREETER, model=ScriptedLLM(replies), store=url, clock=lambda: moment[0]) as machine:
+    replies = [
+        reply("hello", "Hm?"),
+        reply("bar"),
+        reply("bye", "Bye.", name="Ada"),
+        reply("hello", "Hm?"),
+    ]
+    with Machine.from_dict(
+        GREETER, model=ScriptedLLM(replies), store=url, clock=lambda: moment[0]
+    ) as machine:
         first = machine.start(conversation_id="a", greet=False)
         first.send("x")
         moment[0] = DAY
@@ -32,9 +39,11 @@ def test_counts_per_state_and_per_day(tmp_path: Path, capsys: pytest.CaptureFixt
     states = {line["state"]: line for line in found["states"]}
     assert (states["hello"]["turns"], states["hello"]["dropped"]) == (5, 1)
     assert states["hello"]["refusals"] >= 1
-    assert [(line["day"], line["turns"]) for line in found["days"]] == [("1970-01-01", 2), ("1970-01-02", 3)]
+    assert [(line["day"], line["turns"]) for line in found["days"]] == [
+        ("1970-01-01", 2),
+        ("1970-01-02", 3),
+    ]
     assert main(["conversations", "stats", "--db", url, "--since", "1970-01-02"]) == 0
     text = capsys.readouterr().out
     assert "2 conversations, 1 of them ended" in text
     assert "1970-01-01" not in text
-

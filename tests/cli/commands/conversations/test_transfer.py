@@ -14,7 +14,10 @@ __all__ = ["desk"]
 
 
 def talk(desk: Desk, name: str, *replies: object, said: bytes = b"") -> None:
-    assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code == 0
+    assert (
+        desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code
+        == 0
+    )
 
 
 def ids(desk: Desk, *db: str) -> list[str]:
@@ -27,14 +30,20 @@ def test_everything_moves_from_one_store_to_another(desk: Desk) -> None:
     talk(desk, "b \u200f/", HELLO)
     done = desk.run("conversations", "export")
     assert done.code == 0
-    assert [json.loads(line)["conversation"] for line in done.out.splitlines()] == ["a", "b \u200f/"]
+    assert [json.loads(line)["conversation"] for line in done.out.splitlines()] == [
+        "a",
+        "b \u200f/",
+    ]
     Path("all.jsonl").write_text(done.out)
     moved = desk.run("conversations", "import", "all.jsonl", "--db", "file://./moved")
     assert (moved.code, moved.out.splitlines()[0]) == (0, "a")
     assert ids(desk, "--db", "file://./moved") == ids(desk) == ["a", "b \u200f/"]
     again = desk.run("conversations", "export", "--db", "file://./moved")
     assert again.out == done.out
-    assert desk.run("conversations", "doctor", "--db", "file://./moved").err == "llm-fsm: nothing is wrong\n"
+    assert (
+        desk.run("conversations", "doctor", "--db", "file://./moved").err
+        == "llm-fsm: nothing is wrong\n"
+    )
     shown = desk.run("conversations", "show", "a", "--db", "file://./moved")
     assert "Ada" in shown.out
 
@@ -47,12 +56,17 @@ def test_one_conversation_is_taken_in_under_another_id(desk: Desk) -> None:
     done = desk.run("conversations", "import", "-", stdin=text.encode())
     assert (done.code, done.out) == (2, "")
     assert "exists already" in done.err
-    assert desk.run("conversations", "import", "-", "--id", "c", stdin=(text * 2).encode()).code == 2
+    assert (
+        desk.run("conversations", "import", "-", "--id", "c", stdin=(text * 2).encode()).code == 2
+    )
 
 
 def test_a_fork_is_a_copy_of_how_it_was(desk: Desk) -> None:
     talk(desk, "a", HELLO, ASKS, BYE, said=b"hm\nAda\n")
-    assert desk.run("conversations", "fork", "a", "b", "--turn", "1").err == "llm-fsm: b is a copy of a\n"
+    assert (
+        desk.run("conversations", "fork", "a", "b", "--turn", "1").err
+        == "llm-fsm: b is a copy of a\n"
+    )
     listed = json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
     assert {item["id"]: item["ended"] for item in listed} == {"a": True, "b": False}
     done = desk.run("conversations", "fork", "a", "c", "--turn", "9")
@@ -72,7 +86,14 @@ def test_what_cannot_be_taken_in_is_named_with_its_line(desk: Desk) -> None:
 def test_an_import_that_ends_early_says_what_it_has_kept(desk: Desk) -> None:
     talk(desk, "a", HELLO)
     text = desk.run("conversations", "export", "a").out
-    done = desk.run("conversations", "import", "-", "--db", "file://./other", stdin=f"{text}garbage\n{text}".encode())
+    done = desk.run(
+        "conversations",
+        "import",
+        "-",
+        "--db",
+        "file://./other",
+        stdin=f"{text}garbage\n{text}".encode(),
+    )
     assert (done.code, done.out) == (2, "a\n")
     assert done.err.splitlines()[0] == "llm-fsm: kept before the error: 1 conversation"
     assert "line 2: this is no exported conversation" in done.err
@@ -98,7 +119,9 @@ def test_the_doctor_complains_with_exit_code_4(desk: Desk) -> None:
     talk(desk, "a", HELLO)
     (place,) = Path().rglob("conversations.db")
     with closing(sqlite3.connect(place)) as db:
-        db.execute("UPDATE conversations SET session = replace(session, '\"turn\":0', '\"turn\":5')")
+        db.execute(
+            "UPDATE conversations SET session = replace(session, '\"turn\":0', '\"turn\":5')"
+        )
         db.commit()
     done = desk.run("conversations", "doctor")
     assert done.code == 4
@@ -144,9 +167,14 @@ def test_an_id_that_was_damaged_in_the_store_keeps_no_other_conversation_back(de
         talk(desk, name, HELLO)
     (place,) = Path().rglob("conversations.db")
     with closing(sqlite3.connect(place)) as db:
-        db.executescript("PRAGMA foreign_keys = 0; UPDATE conversations SET id = char(27) || 'a' WHERE id = 'a'")
+        db.executescript(
+            "PRAGMA foreign_keys = 0; UPDATE conversations SET id = char(27) || 'a' WHERE id = 'a'"
+        )
     done = desk.run("conversations", "export")
-    assert (done.code, [json.loads(line)["conversation"] for line in done.out.splitlines()]) == (4, ["b"])
+    assert (done.code, [json.loads(line)["conversation"] for line in done.out.splitlines()]) == (
+        4,
+        ["b"],
+    )
     assert "llm-fsm: error: \\x1ba: its id was damaged in the store" in done.err
     done = desk.run("conversations", "migrate", "greeter.json")
     assert (done.code, "internal error" in done.err) == (4, False)
@@ -160,7 +188,10 @@ def test_the_doctor_says_what_is_wrong_with_the_store_itself(desk: Desk) -> None
     with closing(sqlite3.connect(place)) as db:
         db.executescript("PRAGMA foreign_keys = 0; INSERT INTO due VALUES ('nobody', 1, 'expire')")
     done = desk.run("conversations", "doctor", "--db", f"sqlite:///{place}")
-    assert (done.code, done.out) == (4, "the store: rows of the table due belong to no conversation\n")
+    assert (done.code, done.out) == (
+        4,
+        "the store: rows of the table due belong to no conversation\n",
+    )
     with closing(sqlite3.connect(place)) as db:
         db.executescript("DROP TABLE outbox")
     done = desk.run("conversations", "doctor", "--db", f"sqlite:///{place}")
@@ -170,7 +201,12 @@ def test_the_doctor_says_what_is_wrong_with_the_store_itself(desk: Desk) -> None
 
 def test_a_commit_of_which_nobody_can_tell_whose_it_is_is_told_by_an_export(desk: Desk) -> None:
     for name in ("a", "b"):
-        assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept").code == 0
+        assert (
+            desk.run(
+                "chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept"
+            ).code
+            == 0
+        )
     damaged, _ = sorted(Path("kept/conversations").glob("*.json"))
     damaged.write_text("{")
     done = desk.run("conversations", "export", "--db", "file://./kept")
@@ -178,9 +214,16 @@ def test_a_commit_of_which_nobody_can_tell_whose_it_is_is_told_by_an_export(desk
     assert f"{damaged.name}: the file is damaged" in done.err
 
 
-def test_commands_that_go_through_all_conversations_tell_of_those_that_cannot_be_listed(desk: Desk) -> None:
+def test_commands_that_go_through_all_conversations_tell_of_those_that_cannot_be_listed(
+    desk: Desk,
+) -> None:
     for name in ("a", "b"):
-        assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept").code == 0
+        assert (
+            desk.run(
+                "chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept"
+            ).code
+            == 0
+        )
     damaged, _ = sorted(Path("kept/conversations").glob("*.json"))
     damaged.write_text("{")
     for command in (("list",), ("replay", "greeter.json"), ("migrate", "greeter.json")):
@@ -192,13 +235,21 @@ def test_commands_that_go_through_all_conversations_tell_of_those_that_cannot_be
 
 def test_a_folder_in_place_of_records_keeps_no_other_conversation_back(desk: Desk) -> None:
     for name in "abc":
-        assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept").code == 0
+        assert (
+            desk.run(
+                "chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept"
+            ).code
+            == 0
+        )
     place, *_ = sorted(Path("kept/conversations").glob("*.records"))  # of c
     place.unlink()
     place.mkdir()
     done = desk.run("conversations", "doctor", "--db", "file://./kept")
     assert (done.code, done.out.startswith("c: "), len(done.out.splitlines())) == (4, True, 1)
-    assert f"{place.name}: is a folder in place of a file: move it away, and restore the file" in done.out
+    assert (
+        f"{place.name}: is a folder in place of a file: move it away, and restore the file"
+        in done.out
+    )
     done = desk.run("conversations", "export", "--db", "file://./kept")
     assert (done.code, len(done.out.splitlines())) == (4, 2)
 
@@ -208,11 +259,19 @@ def test_an_export_has_secrets_only_where_it_says_so(desk: Desk) -> None:
         "name": "safe",
         "initial_state": "ask",
         "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
-        "states": {"ask": {"reply": "PIN?", "transitions": [{"target_state": "end"}]}, "end": {"reply": "Bye."}},
+        "states": {
+            "ask": {"reply": "PIN?", "transitions": [{"target_state": "end"}]},
+            "end": {"reply": "Bye."},
+        },
     }
     Path("safe.json").write_text(json.dumps(document))
     said = reply("end", pin="471147")
-    assert desk.run("chat", "safe.json", "--id", "c", *desk.replies(said), stdin=b"it is 471147\n").code == 0
+    assert (
+        desk.run(
+            "chat", "safe.json", "--id", "c", *desk.replies(said), stdin=b"it is 471147\n"
+        ).code
+        == 0
+    )
     exported = desk.run("conversations", "export").out
     assert "471147" not in exported
     assert "471147" in desk.run("conversations", "export", "--with-secrets").out

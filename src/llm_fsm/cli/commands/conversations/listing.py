@@ -78,11 +78,19 @@ for command in (export_, import_, fork_, doctor):
 @db_option
 @json_option
 @filters
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most."
+)
 @click.option("--parked", is_flag=True, help="Only turns that are parked or have failed for a day.")
 @verbose_option
 def list_(
-    *, db: str | None, as_json: bool, labels: Sequence[str], before: datetime | None, limit: int, parked: bool
+    *,
+    db: str | None,
+    as_json: bool,
+    labels: Sequence[str],
+    before: datetime | None,
+    limit: int,
+    parked: bool,
 ) -> None:
     """List conversations, the one used last first."""
     given = filter_of(labels, before, limit=min(limit, _PAGE), newest=True)
@@ -279,7 +287,8 @@ def _confirmed(what: str) -> bool:
 
 
 class _Listing(NamedTuple):
-    """The newest conversations. `total`: how many there are. `names`: the ids beside theirs, sorted.
+    """The newest conversations. `total`: how many there are. `names`: the ids beside theirs,
+    sorted.
 
     `left`: what is wrong with those that cannot be listed.
     """

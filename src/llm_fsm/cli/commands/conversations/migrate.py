@@ -30,8 +30,8 @@ _PAGE = 500
 class MigrationResult:
     """The result of one migration, done or only planned.
 
-    `change` None: the conversation stays, and `reason` says why. `damaged`: it stays because the store's copy of it,
-    or of its definition, cannot be read.
+    `change` None: the conversation stays, and `reason` says why. `damaged`: it stays because the
+    store's copy of it, or of its definition, cannot be read.
     """
 
     id: str
@@ -41,7 +41,9 @@ class MigrationResult:
     damaged: bool = False
 
 
-@click.command("migrate", epilog=example("llm-fsm conversations migrate flow.json --map map.json --apply"))
+@click.command(
+    "migrate", epilog=example("llm-fsm conversations migrate flow.json --map map.json --apply")
+)
 @click.argument("file", metavar="FILE")
 @click.option(
     "--map",
@@ -50,7 +52,9 @@ class MigrationResult:
     type=click.Path(exists=True, dir_okay=False),
     help='A JSON file: {"states": {old: new}, "keys": {old: new, or null to drop it}}.',
 )
-@click.option("--apply", "applies", is_flag=True, help="Do it; without this option it is only shown.")
+@click.option(
+    "--apply", "applies", is_flag=True, help="Do it; without this option it is only shown."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option
 @verbose_option
@@ -70,7 +74,9 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     left: Sequence[str] = ()
     if store is not None:
         try:
-            machine = AsyncMachine(definition, model="offline", store=store, on_change=change, file=path)
+            machine = AsyncMachine(
+                definition, model="offline", store=store, on_change=change, file=path
+            )
         except ConfigurationError as error:
             raise Failure(f"{map_file}: {error}") from error
         went, left = asyncio.run(_migrated(machine, store, applies=applies))
@@ -97,7 +103,9 @@ async def _migrated(
                 continue
             except UnreadableError as error:  # the others can be carried over all the same
                 name, why = item.conversation_id, str(error)
-                found.append(MigrationResult(id=name, was=item.state, change=None, reason=why, damaged=True))
+                found.append(
+                    MigrationResult(id=name, was=item.state, change=None, reason=why, damaged=True)
+                )
                 continue
             if change is not None:
                 stays = isinstance(change, str)
@@ -118,7 +126,9 @@ def _line(went: MigrationResult) -> str:
     name, change = went.id, went.change
     if change is None:
         return f"{name}: stays: {went.reason}"
-    parts = [f"{went.was} → {change.states[went.was]}" if went.was in change.states else f"in {went.was}"]
+    parts = [
+        f"{went.was} → {change.states[went.was]}" if went.was in change.states else f"in {went.was}"
+    ]
     parts += [f"{old} → {new}" if new else f"{old} dropped" for old, new in change.keys.items()]
     parts += [f"{key} dropped: the definition refuses its value" for key in change.removed]
     return f"{name}: {'; '.join(parts)}"

@@ -36,7 +36,9 @@ _TIMEOUT = 120.0
 @click.command("replay", epilog=example("llm-fsm conversations replay flow.json"))
 @click.argument("file", metavar="FILE")
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
-@click.option("--model", metavar="NAME", help="Ask this model instead of taking the replies on record.")
+@click.option(
+    "--model", metavar="NAME", help="Ask this model instead of taking the replies on record."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option
 @verbose_option
@@ -68,7 +70,9 @@ def replay(
     if as_json:
         console.json({"conversations": [asdict(item) for item in found], **_numbers(found)})
     elif differing:
-        console.out(*(_line(item.conversation_id, item.divergence) for item in differing if item.divergence))
+        console.out(
+            *(_line(item.conversation_id, item.divergence) for item in differing if item.divergence)
+        )
     console.note(_summary(found))
     tell_unlisted(left)
     context.exit(1 if differing else 0)
@@ -91,7 +95,11 @@ async def _replayed(
                 if not records:
                     raise Failure(f"there is no conversation {name!r} in this store")
                 try:
-                    found.append(await replay_turns(program, kit, name, records, None if llm is None else asks))
+                    found.append(
+                        await replay_turns(
+                            program, kit, name, records, None if llm is None else asks
+                        )
+                    )
                 except ModelError as error:
                     raise Failure(f"{name}: {error}", 3) from error
         return found, () if ids else await unlisted(store)
@@ -107,7 +115,11 @@ def _line(name: str, divergence: Divergence) -> str:
 
 def _numbers(found: Sequence[ReplayResult]) -> dict[str, Any]:
     kinds = Counter(item.divergence.what for item in found if item.divergence is not None)
-    return {"turns": sum(item.turns for item in found), "diverging": kinds.total(), "by": dict(kinds)}
+    return {
+        "turns": sum(item.turns for item in found),
+        "diverging": kinds.total(),
+        "by": dict(kinds),
+    }
 
 
 def _summary(found: Sequence[ReplayResult]) -> str:

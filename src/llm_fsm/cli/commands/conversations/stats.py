@@ -51,8 +51,12 @@ class ConversationTally:
         self.states: defaultdict[Key, Counts] = defaultdict(Counts)
         self.days: defaultdict[Key, Counts] = defaultdict(Counts)
 
-    def take(self, line: Listed, records: Sequence[TurnRecord], since: float, before: float) -> None:
-        """Count a conversation: its turns from `since` on; dropped if nobody has gone on with it after `before`."""
+    def take(
+        self, line: Listed, records: Sequence[TurnRecord], since: float, before: float
+    ) -> None:
+        """Count a conversation: its turns from `since` on; dropped if nobody has gone on with it
+        after `before`.
+        """
         self.conversations += 1
         self.ended += line.ended
         if not line.ended and line.updated < before:
@@ -65,7 +69,10 @@ class ConversationTally:
             heard, state = state, _state_after(record, state)
             if record.kind in ("undo", "migrate", "heard", "end") or moment < since:
                 continue
-            for counts in (self.states[line.definition, heard or state], self.days[line.definition, day]):
+            for counts in (
+                self.states[line.definition, heard or state],
+                self.days[line.definition, day],
+            ):
                 _add(counts, record)
 
 
@@ -77,7 +84,9 @@ def _add(counts: Counts, record: TurnRecord) -> None:
     counts.cost += record.usage.cost
     counts.seconds += record.usage.seconds
     counts.misses += sum(isinstance(event, ev.Missed) for event in record.events)
-    counts.refusals += sum(isinstance(event, ev.MoveRefused | ev.ContextRefused) for event in record.events)
+    counts.refusals += sum(
+        isinstance(event, ev.MoveRefused | ev.ContextRefused) for event in record.events
+    )
 
 
 def _state_after(record: TurnRecord, state: str) -> str:
@@ -94,7 +103,10 @@ def _state_after(record: TurnRecord, state: str) -> str:
 
 def _moment(record: TurnRecord) -> float | None:
     for event in record.events:
-        if isinstance(event, ev.Started | ev.UserSaid | ev.Answered | ev.RunResumed | ev.TimedOut | ev.Reminded):
+        if isinstance(
+            event,
+            ev.Started | ev.UserSaid | ev.Answered | ev.RunResumed | ev.TimedOut | ev.Reminded,
+        ):
             return event.time
     return None
 
@@ -106,15 +118,23 @@ def _day(moment: float) -> str:
 @click.command(epilog=example("llm-fsm conversations stats --definition order --since 2026-01-31"))
 @db_option
 @click.option("--definition", metavar="NAME", help="Only conversations with this definition.")
-@click.option("--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only turns from this day on (UTC).")
+@click.option(
+    "--since",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Only turns from this day on (UTC).",
+)
 @click.option(
     "--idle", default=24.0, show_default=True, type=click.FloatRange(min=0), metavar="HOURS",
     help="After so many hours of silence a conversation counts as dropped.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbose_option
-def stats(*, db: str | None, definition: str | None, since: datetime | None, idle: float, as_json: bool) -> None:
-    """Count turns, model calls, tokens and cost per state and per day; drop-outs, misses and refusals.
+def stats(
+    *, db: str | None, definition: str | None, since: datetime | None, idle: float, as_json: bool
+) -> None:
+    """Count turns, model calls, tokens and cost per state and per day; drop-outs, misses and
+    refusals.
 
     A turn counts for the state that received its message. An open conversation without a turn for
     --idle hours counts as dropped in its current state.
@@ -132,7 +152,9 @@ def stats(*, db: str | None, definition: str | None, since: datetime | None, idl
         console.note("there are no conversations yet")
 
 
-async def _count(store: Store, definition: str | None, tally: ConversationTally, since: float, before: float) -> None:
+async def _count(
+    store: Store, definition: str | None, tally: ConversationTally, since: float, before: float
+) -> None:
     try:
         async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
             records = [parse(text) for text in await store.records(line.conversation_id)]

@@ -38,7 +38,9 @@ _PRINTS = "`conversations export` prints what can be imported"
 @click.command("export", epilog=example("llm-fsm conversations export > conversations.jsonl"))
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @filters
-@click.option("--with-secrets", is_flag=True, help="Print secret values, too: for a move to another store.")
+@click.option(
+    "--with-secrets", is_flag=True, help="Print secret values, too: for a move to another store."
+)
 @db_option
 @verbose_option
 def export_(
@@ -106,7 +108,9 @@ def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -
 @db_option
 @verbose_option
 def doctor(db: str | None) -> None:
-    """Check the store and every conversation in it; repairs nothing. Exit code 4 when something is wrong."""
+    """Check the store and every conversation in it; repairs nothing. Exit code 4 when something is
+    wrong.
+    """
     store = open_existing(db)
     found = [] if store is None else asyncio.run(_examined(store))
     for complaint in found:
@@ -130,13 +134,15 @@ async def _export(
             async for name in wanted:
                 try:
                     console.text(await export(store, listed_id(name), with_secrets=with_secrets))
-                except ConversationNotFound:  # unless it was named, somebody deleted it since it was listed
+                except ConversationNotFound:
+                    # unless it was named, somebody deleted it since it was listed
                     if names:
                         raise
                 except UnreadableError as error:
                     left += 1
                     console.error(f"{name}: {error}")
-        own = getattr(store, "faults", None) if whole else None  # of some nobody can tell whose they are
+        # of some nobody can tell whose they are
+        own = getattr(store, "faults", None) if whole else None
         for fault in () if own is None else await own():
             left += 1
             console.error(fault)

@@ -1,4 +1,6 @@
-"""`llm-fsm test`: the command in `run.py`, its part inside pytest in `plugin.py`, and what it writes.
+"""`llm-fsm test`: the command in `run.py`, its part inside pytest in `plugin.py`, and what it
+writes.
 
-`coverage.py` reports coverage, `generate.py` writes generated tests, `save.py` writes a conversation as a test.
+`coverage.py` reports coverage, `generate.py` writes generated tests, `save.py` writes a
+conversation as a test.
 """

@@ -1,4 +1,6 @@
-"""The parts of their definitions that tests touched: a table, and JSON for `llm-fsm show --coverage`."""
+"""The parts of their definitions that tests touched: a table, and JSON for `llm-fsm show
+--coverage`.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,12 @@ def share(found: Sequence[Covered]) -> float:
 
 
 def table(found: Sequence[Covered]) -> str:
-    """Numbers by kind, then what is missing, each with the shortest way there, and conversations that go it."""
-    return "\n\n".join("\n".join((*_numbers(one), *_missing(one), *_conversations(one))) for one in found)
+    """Numbers by kind, then what is missing, each with the shortest way there, and conversations
+    that go it.
+    """
+    return "\n\n".join(
+        "\n".join((*_numbers(one), *_missing(one), *_conversations(one))) for one in found
+    )
 
 
 def _numbers(one: Covered) -> Iterator[str]:
@@ -62,8 +68,12 @@ def _numbers(one: Covered) -> Iterator[str]:
 def completed_of(one: Covered) -> Generated | None:
     """Conversations for what was missed; None where the definition cannot be read any more."""
     try:
-        definition = read_suite(one.file).definition if one.file.endswith(ENDING) else load(one.file)
-        return generated(definition, name=one.file, place=one.file, missing=one.coverage.untouched())
+        definition = (
+            read_suite(one.file).definition if one.file.endswith(ENDING) else load(one.file)
+        )
+        return generated(
+            definition, name=one.file, place=one.file, missing=one.coverage.untouched()
+        )
     except (DefinitionError, SuiteError):
         return None
 
@@ -108,7 +118,12 @@ def _place(one: Covered, name: str, scan: Scan | None) -> str:
 
 def line_of(name: str, scan: Scan | None) -> int | None:
     """The line of what is named, in the definition's own file; None where it stands elsewhere."""
-    if scan is None or "#" in name or not isinstance(scan.value, dict) or "states" not in scan.value:
+    if (
+        scan is None
+        or "#" in name
+        or not isinstance(scan.value, dict)
+        or "states" not in scan.value
+    ):
         return None
     return scan.position(name.split(" ", 1)[0].rpartition("=")[0] or name.split(" ", 1)[0]).line
 
@@ -131,5 +146,9 @@ def _definition(one: Covered) -> dict[str, Any]:
             missing.append({"kind": kind, "name": name, "line": line_of(name, scan), "way": way})
     head = {"name": one.name, "file": one.file, "sha256": one.sha256}
     made = completed_of(one) if missing else None
-    told = [{"reaches": list(item.reaches), "case": item.case} for item in made.conversations] if made else []
+    told = (
+        [{"reaches": list(item.reaches), "case": item.case} for item in made.conversations]
+        if made
+        else []
+    )
     return {**head, **one.coverage.to_dict(), "missing": missing, "conversations": told}

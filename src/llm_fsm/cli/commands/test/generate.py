@@ -1,4 +1,6 @@
-"""`llm-fsm test --generate`: files of tests made from definitions, or for what other tests leave out."""
+"""`llm-fsm test --generate`: files of tests made from definitions, or for what other tests leave
+out.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _SHOWN = 10
 
 
 def generate(paths: Sequence[str], output: str | None) -> None:
-    """Write the tests of each definition beside it, or those of one definition to `output`. Raises Failure.
+    """Write the tests of each definition beside it, or those of one definition to `output`. Raises
+    Failure.
 
     For a file of tests they are those of what it does not touch.
     """
@@ -39,7 +42,9 @@ def generate(paths: Sequence[str], output: str | None) -> None:
     except NoDefinitionError as error:
         raise Failure(str(error), USAGE) from error
     if output is not None and len(files) + len(suites) != 1:
-        raise Failure(f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE)
+        raise Failure(
+            f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE
+        )
     if suites:
         complete(suites, output)
     faulty: list[str] = []
@@ -68,7 +73,9 @@ def _tell_faults(faults: Sequence[str]) -> None:
 
 
 def complete(suites: Sequence[str], output: str | None) -> None:
-    """Write tests of what files of tests leave out, for each definition that they test. Raises Failure."""
+    """Write tests of what files of tests leave out, for each definition that they test. Raises
+    Failure.
+    """
     faulty: list[str] = []
     played: dict[str, Covered] = {}
     for file in suites:
@@ -99,10 +106,14 @@ def complete(suites: Sequence[str], output: str | None) -> None:
 
 
 def _write(place: str, document: Mapping[str, Any]) -> None:
-    """Write generated tests, also over older ones. Raises Failure where something else stands there."""
+    """Write generated tests, also over older ones. Raises Failure where something else stands
+    there.
+    """
     kept = None if place.endswith((GENERATED, MISSING)) else documents.precious(place)
     if kept is not None:
-        raise Failure(f"{place} is {kept} that --generate did not make, and is not overwritten", USAGE)
+        raise Failure(
+            f"{place} is {kept} that --generate did not make, and is not overwritten", USAGE
+        )
     marked = {documents.GENERATED: True, **document}
     write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
 

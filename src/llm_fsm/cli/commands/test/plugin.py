@@ -1,8 +1,8 @@
 """The part of `llm-fsm test` that runs inside pytest, also in the worker processes of pytest-xdist.
 
-The command passes its own options as one JSON object in `OPTION`. This module hands them to the collector of
-`llm_fsm.testing.pytest_plugin`, and lets simulated users talk. It adds coverage, rates, recordings, and annotations on
-GitHub to pytest's report.
+The command passes its own options as one JSON object in `OPTION`. This module hands them to the
+collector of `llm_fsm.testing.pytest_plugin`, and lets simulated users talk. It adds coverage,
+rates, recordings, and annotations on GitHub to pytest's report.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.lint.report.formats import annotation
 from llm_fsm.llm.base import let_go
 from llm_fsm.llm.registry import resolve
-from llm_fsm.testing.pytest_plugin import COVERED, ENDING, HOST, OPTIONS, RECORDED, RUNS, CaseFailed, Cases
+from llm_fsm.testing.pytest_plugin import (
+    COVERED,
+    ENDING,
+    HOST,
+    OPTIONS,
+    RECORDED,
+    RUNS,
+    CaseFailed,
+    Cases,
+)
 from llm_fsm.testing.scenarios.loader import LoadedCases
 from llm_fsm.testing.scenarios.models import User
 from llm_fsm.testing.scenarios.player import CaseHost
@@ -94,7 +103,9 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Collect also a file that was named and is called otherwise, so that a message says what it is."""
+    """Collect also a file that was named and is called otherwise, so that a message says what it
+    is.
+    """
     found = yield
     if parent.config.stash[_WANTED]["simulate"]:
         return [Users.from_parent(parent, path=file_path)]
@@ -112,7 +123,9 @@ class Users(Cases):
 
 
 class UserItem(pytest.Item):
-    """One simulated user. It fails below the threshold, and where an error ended every conversation."""
+    """One simulated user. It fails below the threshold, and where an error ended every
+    conversation.
+    """
 
     parent: Users
 
@@ -123,7 +136,9 @@ class UserItem(pytest.Item):
     def runtest(self) -> None:
         """Let the user talk as often as the options say. Raises CaseFailed."""
         wanted, options = self.config.stash[_WANTED], self.config.stash[OPTIONS]
-        talks = _talk(self.parent.loaded, self._user, options, wanted["user_model"], self.config.stash[HOST])
+        talks = _talk(
+            self.parent.loaded, self._user, options, wanted["user_model"], self.config.stash[HOST]
+        )
         rate = self.parent.runner.run(talks)
         self.user_properties.append((RUNS, f"{rate.reached} of {len(rate.encounters)}"))
         self.user_properties.append((_TURNS, f"{rate.turns:.1f}"))
@@ -131,18 +146,26 @@ class UserItem(pytest.Item):
         if missed:
             self.add_report_section("call", "users", missed)
         if rate.share < options.threshold or all(one.broken for one in rate.encounters):
-            raise CaseFailed(f"the goal was reached in {rate.reached} of {len(rate.encounters)} conversations")
+            raise CaseFailed(
+                f"the goal was reached in {rate.reached} of {len(rate.encounters)} conversations"
+            )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the failure without a traceback."""
-        return str(excinfo.value) if isinstance(excinfo.value, CaseFailed) else super().repr_failure(excinfo, style)
+        return (
+            str(excinfo.value)
+            if isinstance(excinfo.value, CaseFailed)
+            else super().repr_failure(excinfo, style)
+        )
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return the place of the user."""
         return self.path, None, self.name
 
 
-async def _talk(loaded: LoadedCases, user: User, options: PlayOptions, human: str | None, host: CaseHost) -> Rate:
+async def _talk(
+    loaded: LoadedCases, user: User, options: PlayOptions, human: str | None, host: CaseHost
+) -> Rate:
     """Let a user talk to the machine; `human` names the model of the user, None the same one."""
     bot = resolve(options.model, base_url=options.base_url, environ=os.environ)
     person = bot if human is None else resolve(human, base_url=options.base_url, environ=os.environ)
@@ -177,7 +200,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send what was touched to the first process; there, fail when it is too little."""
     config = session.config
     if hasattr(config, "workeroutput"):
-        config.workeroutput[_SENT] = json.dumps([one.to_dict() for one in config.stash.get(COVERED, [])])
+        config.workeroutput[_SENT] = json.dumps(
+            [one.to_dict() for one in config.stash.get(COVERED, [])]
+        )
         return
     wanted, found = config.stash[_WANTED], _covered(config)
     if wanted["fail_under"] is not None and coverage_report.share(found) < wanted["fail_under"]:
@@ -203,7 +228,9 @@ def _covered(config: pytest.Config) -> list[Covered]:
 # -- the report
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Add rates, coverage, recordings, and on GitHub annotations to the report."""
     write, wanted = terminalreporter.write_line, config.stash[_WANTED]
     for line in _rates(terminalreporter):
@@ -218,14 +245,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         write_output(wanted["coverage"], escape.as_json(coverage_report.document(found)) + "\n")
         write(f"wrote {visible(wanted['coverage'])}")
     if config.stash.get(_FAILED, False):
-        write(f"coverage is {coverage_report.share(found):.1f} %, under {wanted['fail_under']:g} %", red=True)
+        write(
+            f"coverage is {coverage_report.share(found):.1f} %, under {wanted['fail_under']:g} %",
+            red=True,
+        )
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in _annotations(terminalreporter):
             write(line)
 
 
 def _rates(reporter: pytest.TerminalReporter) -> Iterator[str]:
-    """Yield how often each case and user passed that was played several times, and the reasons of failures."""
+    """Yield how often each case and user passed that was played several times, and the reasons of
+    failures.
+    """
     for report in (*reporter.getreports("passed"), *reporter.getreports("failed")):
         properties = dict(getattr(report, "user_properties", ()))
         if RUNS in properties and report.when == "call":
@@ -245,5 +277,10 @@ def _annotations(reporter: pytest.TerminalReporter) -> Iterator[str]:
             place, _, message = line.partition(": ")
             file, row, column = (*place.rsplit(":", 2), "", "")[:3]
             if row.isdigit() and column.isdigit():
-                where = {"file": from_root(file), "line": int(row), "col": int(column), "title": report.nodeid}
+                where = {
+                    "file": from_root(file),
+                    "line": int(row),
+                    "col": int(column),
+                    "title": report.nodeid,
+                }
                 yield annotation("error", where, message)

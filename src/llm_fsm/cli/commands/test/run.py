@@ -1,7 +1,7 @@
 """`llm-fsm test`: conversation tests, run by pytest.
 
-The command reads its own options and leaves all others to pytest. `plugin` is its part inside pytest; the collector is
-`llm_fsm.testing.pytest_plugin`.
+The command reads its own options and leaves all others to pytest. `plugin` is its part inside
+pytest; the collector is `llm_fsm.testing.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -81,12 +81,20 @@ def _codes() -> Iterator[None]:
 @click.command(
     cls=_Command,
     context_settings={"ignore_unknown_options": True},
-    epilog=example("llm-fsm test bots -v", "llm-fsm test flow.test.json --record --model openai/gpt-4o-mini"),
+    epilog=example(
+        "llm-fsm test bots -v", "llm-fsm test flow.test.json --record --model openai/gpt-4o-mini"
+    ),
 )
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PATH[::NAME]…] [PYTEST OPTIONS]")
+@click.argument(
+    "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PATH[::NAME]…] [PYTEST OPTIONS]"
+)
 @tools_option
-@click.option("--record", is_flag=True, help="Call a live model and keep its replies beside the file.")
-@click.option("--replay", is_flag=True, help="Play the recordings, also where replies are scripted.")
+@click.option(
+    "--record", is_flag=True, help="Call a live model and keep its replies beside the file."
+)
+@click.option(
+    "--replay", is_flag=True, help="Play the recordings, also where replies are scripted."
+)
 @click.option(
     "--match",
     type=click.Choice(["exact", "words"]),
@@ -95,16 +103,48 @@ def _codes() -> Iterator[None]:
     help="Compare a recording by its prompts, or by states and messages.",
 )
 @click.option("--live", is_flag=True, help="Call a live model instead of playing replies.")
-@click.option("--times", metavar="N", type=click.IntRange(1), default=1, help="Play each case or user N times.")
-@click.option("--threshold", metavar="R", type=click.FloatRange(0, 1), help="The share that must pass, 0 to 1.")
-@click.option("--simulate", is_flag=True, help="Let the simulated users of the files talk to a live model.")
-@click.option("--user-model", metavar="M", help="The model of the simulated users; by default the same one.")
-@click.option("--model", metavar="M", help="For --live, --record and --simulate: provider/model; else LLM_FSM_MODEL.")
+@click.option(
+    "--times",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1,
+    help="Play each case or user N times.",
+)
+@click.option(
+    "--threshold",
+    metavar="R",
+    type=click.FloatRange(0, 1),
+    help="The share that must pass, 0 to 1.",
+)
+@click.option(
+    "--simulate", is_flag=True, help="Let the simulated users of the files talk to a live model."
+)
+@click.option(
+    "--user-model", metavar="M", help="The model of the simulated users; by default the same one."
+)
+@click.option(
+    "--model",
+    metavar="M",
+    help="For --live, --record and --simulate: provider/model; else LLM_FSM_MODEL.",
+)
 @base_url_option
 @timeout_option
-@click.option("--coverage", metavar="FILE", help="Report coverage, and write it to a .json file; - writes none.")
-@click.option("--fail-under", metavar="N", type=click.FloatRange(0, 100), help="Fail below N percent coverage.")
-@click.option("--generate", is_flag=True, help="Write tests for definitions, or for what files of tests leave out.")
+@click.option(
+    "--coverage",
+    metavar="FILE",
+    help="Report coverage, and write it to a .json file; - writes none.",
+)
+@click.option(
+    "--fail-under",
+    metavar="N",
+    type=click.FloatRange(0, 100),
+    help="Fail below N percent coverage.",
+)
+@click.option(
+    "--generate",
+    is_flag=True,
+    help="Write tests for definitions, or for what files of tests leave out.",
+)
 @click.option("-o", "--output", metavar="FILE", help="With --generate: the file to write.")
 @click.pass_context
 def test(
@@ -208,7 +248,9 @@ def _root(here: str, arguments: Sequence[str]) -> str:
 
 @contextmanager
 def pytest_alone() -> Iterator[None]:
-    """Keep other plug-ins of pytest from being loaded, also in worker processes: they cost most of the start."""
+    """Keep other plug-ins of pytest from being loaded, also in worker processes: they cost most of
+    the start.
+    """
     name = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -233,7 +275,11 @@ def _given(ctx: click.Context) -> list[str]:
 
 def _check(ctx: click.Context, given: Sequence[str]) -> None:
     """Raise UsageError for options that do not go together."""
-    modes = [name for name in ("--live", "--record", "--replay", "--simulate", "--generate") if name in given]
+    modes = [
+        name
+        for name in ("--live", "--record", "--replay", "--simulate", "--generate")
+        if name in given
+    ]
     if len(modes) > 1:
         raise click.UsageError(f"{' and '.join(modes)} exclude one another", ctx)
     for name, needed in _NEEDS.items():
@@ -258,21 +304,31 @@ def _generate(ctx: click.Context, arguments: Sequence[str], output: str | None) 
 
 
 def _check_report(ctx: click.Context, path: str) -> None:
-    """Raise UsageError where the coverage report would not be found again or would overwrite something."""
+    """Raise UsageError where the coverage report would not be found again or would overwrite
+    something.
+    """
     if path == "-":
         return
     if not path.endswith(".json"):
-        raise click.UsageError(f"--coverage writes a file that ends in .json, or none with -, not {path!r}", ctx)
+        raise click.UsageError(
+            f"--coverage writes a file that ends in .json, or none with -, not {path!r}", ctx
+        )
     kept = documents.precious(path)
     if kept is not None:
-        raise click.UsageError(f"--coverage writes a report, and {path} is {kept}: name another file", ctx)
+        raise click.UsageError(
+            f"--coverage writes a report, and {path} is {kept}: name another file", ctx
+        )
 
 
 def _check_models(options: PlayOptions, user_model: str | None, *, simulate: bool) -> None:
     """Raise Failure where a live model cannot be used."""
     try:
         bot = resolve(options.model, base_url=options.base_url, environ=os.environ)
-        human = bot if user_model is None else resolve(user_model, base_url=options.base_url, environ=os.environ)
+        human = (
+            bot
+            if user_model is None
+            else resolve(user_model, base_url=options.base_url, environ=os.environ)
+        )
     except ConfigurationError as error:
         raise Failure(str(error), USAGE) from error
     if simulate and isinstance(human, OfflineLLM):

@@ -42,7 +42,9 @@ def write(talk: Talk, name: str) -> str:
 
 
 def _reference(talk: Talk, name: str) -> str:
-    """Return the file's name for the definition: that of a shipped one, else the path from the file's folder."""
+    """Return the file's name for the definition: that of a shipped one, else the path from the
+    file's folder.
+    """
     if talk.path is None:
         return talk.definition.name
     shipped = next((known for known, path in definition_paths().items() if path == talk.path), None)

@@ -38,13 +38,15 @@ def bad_key(document: Document) -> Iterator[Finding]:
     """A context key has a name that can never be stored, or that some providers refuse.
 
     Why it is bad:
-    The answer of the user would be lost. Names that begin with `_` belong to the system. Others are ASCII letters,
-    digits, `_`, `.` and `-`, begin with a letter and have at most 64 characters. A key that `context_schema` declares
-    may have another name, but some providers, such as Anthropic, refuse it: a warning.
+    The answer of the user would be lost. Names that begin with `_` belong to the system. Others are
+    ASCII letters, digits, `_`, `.` and `-`, begin with a letter and have at most 64 characters. A
+    key that `context_schema` declares may have another name, but some providers, such as Anthropic,
+    refuse it: a warning.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["first name"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
+                             goodbye"}}
 
     Fix:
     Rename the key.
@@ -74,11 +76,12 @@ def reserved_name(document: Document) -> Iterator[Finding]:
     """A state or context key has a reserved name.
 
     Why it is bad:
-    `on_exhausted` and `on_timeout` read `raise` and `continue` as actions, and never lead to a state of that name. A
-    reply cannot be repaired if a context key is also called `target_state`.
+    `on_exhausted` and `on_timeout` read `raise` and `continue` as actions, and never lead to a
+    state of that name. A reply cannot be repaired if a context key is also called `target_state`.
 
     Example:
-        "states": {"hello": {"purpose": "Ask what to do", "transitions": [{"target_state": "continue"}]},
+        "states": {"hello": {"purpose": "Ask what to do", "transitions": [{"target_state":
+        "continue"}]},
                    "continue": {"purpose": "Go on"}}
 
     Fix:
@@ -104,20 +107,22 @@ SOURCES = ("model", "host", "tool", "answer")
 
 @lint_rule("S116", "error")
 def bad_key_setting(document: Document) -> Iterator[Finding]:
-    """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it cannot have.
+    """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it
+    cannot have.
 
     Why it is bad:
     The checker would have to guess who may write the key, and if it must stay out of prompts.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source": "hots"}}},
-        "states": {"hello": {"purpose": "Greet the user"}}
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source":
+        "hots"}}}, "states": {"hello": {"purpose": "Greet the user"}}
 
     Fix:
-    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
-    object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
-    itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
-    `x-said` is `quote` or `digits`, at a key that a reply may write.
+    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
+    `x-labels` is an object that maps values to words. `x-from` is a list of other declared keys, or
+    of their parts. No key is made of itself, also not through others. `x-valid` is a list of
+    `{"logic": …, "description": …}` over declared keys. `x-said` is `quote` or `digits`, at a key
+    that a reply may write.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -186,14 +191,17 @@ def _said(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
     source = schema.get("x-source")
     if source not in (None, "model"):
         yield bad_key_setting.finding(
-            f'"x-said" is for what the user says, and only {quoted(str(source))} writes this key', pointer=place
+            f'"x-said" is for what the user says, and only {quoted(str(source))} writes this key',
+            pointer=place,
         )
 
 
 _RULE_KEYS = ("logic", "description")
 
 
-def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: str) -> Iterator[Finding]:
+def _value_rules(
+    keys: Mapping[str, Mapping[str, Any]], items: object, place: str
+) -> Iterator[Finding]:
     """Find entries of `x-valid` that are no rule over declared keys."""
     if items is None:
         return
@@ -204,7 +212,9 @@ def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: st
     for number, item in enumerate(items):
         at = f"{place}/{number}"
         if not isinstance(item, dict) or "logic" not in item:
-            message = f'"{VALID}": expected {{"logic": …, "description": …}}, found {as_json(item, 40)}'
+            message = (
+                f'"{VALID}": expected {{"logic": …, "description": …}}, found {as_json(item, 40)}'
+            )
             yield bad_key_setting.finding(message, pointer=at)
             continue
         for name in item:
@@ -218,7 +228,10 @@ def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: st
         description = item.get("description")
         if not isinstance(description, str) or not description.strip():
             yield bad_key_setting.finding(
-                f'a rule of "{VALID}" has no description', pointer=at, level="warning", hint="users and models read it"
+                f'a rule of "{VALID}" has no description',
+                pointer=at,
+                level="warning",
+                hint="users and models read it",
             )
         yield from _logic(keys, item["logic"], at + "/logic")
 

@@ -23,7 +23,9 @@ from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 _MOST_STATES = 400
-"""The time for guards grows with the square of the states. A machine that large is made by a program."""
+"""The time for guards grows with the square of the states. A machine that large is made by a
+program.
+"""
 
 
 @lint_rule("F120", "warning")
@@ -31,8 +33,9 @@ def act_without_yes(document: Document) -> Iterator[Finding]:
     """An act can be reached without a yes and without an approval.
 
     Why it is bad:
-    The path that is shown changes the world outside, and nobody agreed to it. After the last change of an agreed
-    value, it has no transition with `agrees`. No state waits for a person, and the tool asks nobody.
+    The path that is shown changes the world outside, and nobody agreed to it. After the last change
+    of an agreed value, it has no transition with `agrees`. No state waits for a person, and the
+    tool asks nobody.
 
     Example:
         "states": {"hello": {"purpose": "What shall I book?", "required_context_keys": ["day"],
@@ -42,8 +45,8 @@ def act_without_yes(document: Document) -> Iterator[Finding]:
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Read the values back in a state with `confirms`, and lead on by a transition with `agrees`. Or ask a person: by
-    `approval` at the tool, or in a state that waits.
+    Read the values back in a state with `confirms`, and lead on by a transition with `agrees`. Or
+    ask a person: by `approval` at the tool, or in a state that waits.
     """
     for act in acts_of(document):
         path = unagreed_path(document, act)
@@ -61,18 +64,20 @@ def guard_before_change(document: Document) -> Iterator[Finding]:
     """A condition that must hold for the end or the act can be got around by a correction.
 
     Why it is bad:
-    The condition is checked once, and later the user may still correct the value. The last move does not check it
-    again. So the machine acts on a value that it would have refused.
+    The condition is checked once, and later the user may still correct the value. The last move
+    does not check it again. So the machine acts on a value that it would have refused.
 
     Example:
-        "states": {"hello": {"purpose": "How many people?", "required_context_keys": ["people"], "transitions": [
-                {"target_state": "check", "conditions": [{"logic": {"<": [{"var": "people"}, 9]}}]}]},
+        "states": {"hello": {"purpose": "How many people?", "required_context_keys": ["people"],
+        "transitions": [
+                {"target_state": "check", "conditions": [{"logic": {"<": [{"var": "people"},
+                9]}}]}]},
             "check": {"purpose": "Is that right?", "transitions": [{"target_state": "booked"}]},
             "booked": {"purpose": "Say that the table is booked"}}
 
     Fix:
-    State the rule once, as `x-valid` of the key: then it holds for every value in every state. Or repeat the condition
-    at the last move, or let the state `confirms` the key.
+    State the rule once, as `x-valid` of the key: then it holds for every value in every state. Or
+    repeat the condition at the last move, or let the state `confirms` the key.
     """
     if any(name == "correct" for _, name in document.root.texts("patterns")):
         return  # a correction leads back to the condition
@@ -87,7 +92,9 @@ def guard_before_change(document: Document) -> Iterator[Finding]:
     aside = {*digressions_of(document), *pattern_states(document), *acting}
     for state in document.states:
         if kind_of(document, state) in ("final", "task") and state not in aside:
-            others = (one for one in _around(document, state, acts=False) if one.pointer not in told)
+            others = (
+                one for one in _around(document, state, acts=False) if one.pointer not in told
+            )
             first = next(others, None)
             if first is not None:
                 yield first
@@ -113,7 +120,9 @@ def _around(document: Document, goal: str, *, acts: bool) -> Iterator[Finding]:
         def unconfirmed(step: ActStep, keys: frozenset[str] = guard.keys) -> bool:
             return keys.isdisjoint(map(root_of, confirmed_by(document, step)))
 
-        if path_within(document, start, goal, past) or not path_within(document, start, goal, unconfirmed):
+        if path_within(document, start, goal, past) or not path_within(
+            document, start, goal, unconfirmed
+        ):
             continue
         for state in path_within(document, start, goal, _any_step)[:-1]:
             rest = path_within(document, state, goal, past)
@@ -137,12 +146,18 @@ def _any_step(_: ActStep) -> bool:
 
 
 def _only_chooses(document: Document, guard: ActGuard) -> bool:
-    """Return true for a guard beside another one over the same key, or in a state that decides: it chooses the way."""
+    """Return true for a guard beside another one over the same key, or in a state that decides: it
+    chooses the way.
+    """
     assert guard.step.arc is not None
     source = guard.step.arc.source
     if kind_of(document, source) == "decide":
         return True
-    beside = [one for one in guards_of(document) if one.step.arc is not None and one.step.arc.source == source]
+    beside = [
+        one
+        for one in guards_of(document)
+        if one.step.arc is not None and one.step.arc.source == source
+    ]
     return any(one.step.target != guard.step.target and one.keys & guard.keys for one in beside)
 
 
@@ -151,15 +166,18 @@ def yes_without_effect(document: Document) -> Iterator[Finding]:
     """`agrees` or `confirms` does nothing in its place, or names a key that is not declared.
 
     Why it is bad:
-    `agrees` is the user's yes to the values that its state `confirms`. Without `confirms` it is a yes to nothing, and
-    nothing is bound to it. `confirms` without a transition with `agrees` asks for a yes that has no effect.
+    `agrees` is the user's yes to the values that its state `confirms`. Without `confirms` it is a
+    yes to nothing, and nothing is bound to it. `confirms` without a transition with `agrees` asks
+    for a yes that has no effect.
 
     Example:
-        "states": {"hello": {"purpose": "Shall I book it?", "transitions": [{"target_state": "bye", "agrees": true}]},
+        "states": {"hello": {"purpose": "Shall I book it?", "transitions": [{"target_state": "bye",
+        "agrees": true}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Add `confirms` with the keys that the state reads back, or `agrees` to the transition that is the yes.
+    Add `confirms` with the keys that the state reads back, or `agrees` to the transition that is
+    the yes.
     """
     for name, transition in transitions_of(document):
         if transition.value.get("agrees") is not True:
