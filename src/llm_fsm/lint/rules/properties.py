@@ -27,10 +27,9 @@ def property_malformed(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or
-    `{"eventually": S}`, where S is a state id, a list of them, or `{"key": "name"}`. `never …
-    before T` means that T comes first. `eventually` means that every path reaches S before it ends.
-    `always … after T` means that a path that reaches T reaches S, there or later.
+    Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where S is a
+    state id, a list of them, or `{"key": "name"}`. `never … before T` means that T comes first. `eventually` means that
+    every path reaches S before it ends. `always … after T` means that a path that reaches T reaches S, there or later.
     """
     for placed in document.root.items("properties"):
         try:
@@ -110,14 +109,12 @@ def property_violated(document: Document) -> Iterator[Finding]:
 
     Example:
         "properties": [{"never": "pay", "before": {"key": "consent"}}],
-        "states": {"hello": {"purpose": "Ask for consent", "required_context_keys": ["consent"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask for consent", "required_context_keys": ["consent"], "transitions": [
                 {"target_state": "pay", "description": "The user agrees"}]},
             "pay": {"purpose": "Take the payment"}}
 
     Fix:
-    Close the path that the finding shows, by a condition or by another target, or correct the
-    property.
+    Close the path that the finding shows, by a condition or by another target, or correct the property.
     """
     for pointer, statement in statements(document):
         if any(True for _ in unknown_names(document, pointer, statement)):

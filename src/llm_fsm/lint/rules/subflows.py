@@ -27,21 +27,18 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("F114", "error", blocks=False)
 def missing_flow(document: Document) -> Iterator[Finding]:
-    """The file of a subflow does not exist, is no definition, or is outside the folder of its
-    caller.
+    """The file of a subflow does not exist, is no definition, or is outside the folder of its caller.
 
     Why it is bad:
     There is nothing to call, so the machine cannot be made.
 
     Example:
-        "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions":
-        [{"target_state": "done"}]},
+        "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions": [{"target_state": "done"}]},
                    "done": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the path, which is relative to the file that names it. Neither the path nor a link may
-    leave the folder of the first file. A name without a slash and without `.json` is a definition
-    that the host registers.
+    Correct the path, which is relative to the file that names it. Neither the path nor a link may leave the folder of
+    the first file. A name without a slash and without `.json` is a definition that the host registers.
     """
     for state in document.states.values():
         flow = state.value.get("flow")
@@ -132,18 +129,16 @@ def subflow_recursion(document: Document) -> Iterator[Finding]:
     """A subflow calls, directly or through others, the definition that it belongs to.
 
     Why it is bad:
-    Each call would begin the same machine again inside itself, without end. The machine cannot be
-    made.
+    Each call would begin the same machine again inside itself, without end. The machine cannot be made.
 
     Example:
         "name": "booking",
-        "states": {"again": {"kind": "subflow", "flow": "booking", "transitions": [{"target_state":
-        "done"}]},
+        "states": {"again": {"kind": "subflow", "flow": "booking", "transitions": [{"target_state": "done"}]},
                    "done": {"purpose": "Say goodbye"}}
 
     Fix:
-    Lead back by a transition instead of calling the machine again. This machine's own name as a
-    registered one is a warning only: the host may register another definition under it.
+    Lead back by a transition instead of calling the machine again. This machine's own name as a registered one is a
+    warning only: the host may register another definition under it.
     """
     for name, way in _ways(document):
         through = ""
@@ -166,8 +161,8 @@ def flow_mapping(document: Document) -> Iterator[Finding]:
     """The `input` or `output` of a subflow names an unknown key, or maps a secret to a public key.
 
     Why it is bad:
-    The value never arrives, or a value that must stay out of prompts and logs would be shown in
-    them. The machine cannot be made.
+    The value never arrives, or a value that must stay out of prompts and logs would be shown in them. The machine
+    cannot be made.
 
     Example:
         "states": {"pay": {"kind": "subflow", "flow": "payment.json", "output": {"paid": "piad"},
@@ -175,9 +170,9 @@ def flow_mapping(document: Document) -> Iterator[Finding]:
                    "done": {"purpose": "Say goodbye"}}
 
     Fix:
-    `input` is key of the called definition ← key here, `output` is key here ← key of the called
-    definition. Correct the name, or declare the key with `x-secret` on both sides. Definitions that
-    the host registers are looked at when the machine is made.
+    `input` is key of the called definition ← key here, `output` is key here ← key of the called definition. Correct
+    the name, or declare the key with `x-secret` on both sides. Definitions that the host registers are looked at when
+    the machine is made.
     """
     here = side(document)
     for name, inner in called(document).items():
@@ -213,8 +208,8 @@ def unknown_ending(document: Document) -> Iterator[Finding]:
     """A subflow names an ending that the called definition does not have, or lacks one.
 
     Why it is bad:
-    A transition with `on` waits for a final state of that name. The run ends there, stuck, if no
-    label fits and no transition has `default` or no label.
+    A transition with `on` waits for a final state of that name. The run ends there, stuck, if no label fits and no
+    transition has `default` or no label.
 
     Example:
         "states": {"pay": {"kind": "subflow", "flow": "payment.json",

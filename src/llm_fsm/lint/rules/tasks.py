@@ -24,12 +24,10 @@ def hopeless_setting(document: Document) -> Iterator[Finding]:
     """A limit or a setting of the model is too low for the machine to work.
 
     Why it is bad:
-    Every conversation fails: no call is allowed, a reply cannot end, or the model does not see the
-    conversation.
+    Every conversation fails: no call is allowed, a reply cannot end, or the model does not see the conversation.
 
     Example:
-        "limits": {"llm_calls": 0}, "states": {"hello": {"purpose": "Greet", "transitions":
-        [{"target_state": "bye"}]},
+        "limits": {"llm_calls": 0}, "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
                                                "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -89,15 +87,14 @@ def missing_limit(document: Document) -> Iterator[Finding]:
     """A loop of states works without asking anybody, and the machine sets no limits.
 
     Why it is bad:
-    Conditions and model calls decide how often it repeats. By default, a turn stops after 25 steps
-    and 10 model calls. That may be too late for a budget, or too early for the work.
+    Conditions and model calls decide how often it repeats. By default, a turn stops after 25 steps and 10 model calls.
+    That may be too late for a budget, or too early for the work.
 
     Example:
-        "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state":
-        "test"}]},
+        "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state": "test"}]},
                    "test": {"kind": "decide", "transitions": [
-                       {"target_state": "done", "conditions": [{"requires_context_keys":
-                       ["good"]}]}, {"target_state": "write", "priority": 200}]},
+                       {"target_state": "done", "conditions": [{"requires_context_keys": ["good"]}]},
+                       {"target_state": "write", "priority": 200}]},
                    "done": {"purpose": "Say that it is done"}}
 
     Fix:
@@ -137,12 +134,11 @@ def key_result_without_check(document: Document) -> Iterator[Finding]:
     """A key result of a task has no `check`: a model judges its description, if it has one.
 
     Why it is bad:
-    Without a check and a description, nothing defines the result, and the judge fails it. With a
-    description, each attempt costs a model call, and the result is an opinion.
+    Without a check and a description, nothing defines the result, and the judge fails it. With a description, each
+    attempt costs a model call, and the result is an opinion.
 
     Example:
-        "states": {"write": {"kind": "task", "purpose": "Write the report", "key_results": [{"name":
-        "good"}]}}
+        "states": {"write": {"kind": "task", "purpose": "Write the report", "key_results": [{"name": "good"}]}}
 
     Fix:
     Add a `check`: JsonLogic over `output`, `{"judge": "criterion"}` or `{"registered": "name"}`.
@@ -201,14 +197,12 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
     """A task that is tried again uses a tool that must not be called twice.
 
     Why it is bad:
-    When a key result fails, the whole task is repeated, with its tool calls: a second payment, a
-    second mail.
+    When a key result fails, the whole task is repeated, with its tool calls: a second payment, a second mail.
 
     Example:
         "tools": {"pay": {"registered": "pay", "at_most_once": true}},
         "states": {"buy": {"kind": "task", "purpose": "Buy it", "tools": ["pay"],
-                           "key_results": [{"name": "paid", "check": {"has_context":
-                           "output.receipt"}}]}}
+                           "key_results": [{"name": "paid", "check": {"has_context": "output.receipt"}}]}}
 
     Fix:
     Set `max_retries` to 0, or call the tool in its own state after the work has been checked.
@@ -245,8 +239,7 @@ def tool_out_of_scope(document: Document) -> Iterator[Finding]:
 
     Example:
         "tools": {"search": {"registered": "search", "scope": ["find"]}},
-        "states": {"find": {"purpose": "Find it", "tools": ["search"], "transitions":
-        [{"target_state": "tell"}]},
+        "states": {"find": {"purpose": "Find it", "tools": ["search"], "transitions": [{"target_state": "tell"}]},
                    "tell": {"purpose": "Tell it", "tools": ["search"]}}
 
     Fix:

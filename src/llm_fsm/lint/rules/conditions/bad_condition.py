@@ -30,8 +30,8 @@ def bad_condition(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`,
-    `contains`, `matches`, `len`, `count`, `lower`, `now`, `date`.
+    Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
+    `matches`, `len`, `count`, `lower`, `now`, `date`.
     """
     for pointer, logic in logics_of(document):
         if pointer in compiled_rules(document):
@@ -47,15 +47,13 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 @lint_rule("C202", "error")
 def bad_check(document: Document) -> Iterator[Finding]:
-    """The `check` of a key result is not JsonLogic, a judge's criterion or a function's name, or it
-    reads nothing.
+    """The `check` of a key result is not JsonLogic, a judge's criterion or a function's name, or it reads nothing.
 
     Why it is bad:
     The task could never prove that it is done.
 
     Example:
-        "states": {"write": {"kind": "task", "key_results": [{"name": "long", "check": {"judge":
-        ""}}]}}
+        "states": {"write": {"kind": "task", "key_results": [{"name": "long", "check": {"judge": ""}}]}}
 
     Fix:
     Write JsonLogic over `output`, `context` and `input`, or `{"judge": "criterion"}`, or

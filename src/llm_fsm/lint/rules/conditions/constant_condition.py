@@ -35,9 +35,8 @@ def never_holds(document: Document) -> Iterator[Finding]:
     The transition is never taken. Its purpose is never served, and no test run shows why.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum":
-        8}}}, "states": {"hello": {"purpose": "Ask how many come", "required_context_keys":
-        ["guests"], "transitions": [
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
             {"target_state": "large", "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
             "large": {"purpose": "Pass the party on to a colleague"}}
 
@@ -157,12 +156,10 @@ def always_holds(document: Document) -> Iterator[Finding]:
     The author expected it to close the transition in some cases.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum":
-        18}}}, "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"],
-        "transitions": [
+        "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18}}},
+        "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"], "transitions": [
             {"target_state": "bye", "conditions": [{"logic": {"or": [{">=": [{"var": "age"}, 18]},
-                                                                     {"!": {"has_context":
-                                                                     "age"}}]}}]}]},
+                                                                     {"!": {"has_context": "age"}}]}}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -255,8 +252,7 @@ def constant_expression(document: Document) -> Iterator[Finding]:
     Mostly a `var` was forgotten: `{"==": ["tier", "gold"]}` compares two texts and is never true.
 
     Example:
-        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
             {"target_state": "bye", "conditions": [{"logic": {"==": ["tier", "gold"]}}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
@@ -306,15 +302,14 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
     """A computed value is compared with something that makes the outcome the same every time.
 
     Why it is bad:
-    The condition does not test what the author meant. Lengths are never negative and at most
-    `maxLength` or `maxItems`. Numbers have no length. `now` and `date` are seconds, neither
-    milliseconds nor texts. `lower` gives no capitals, and a key always equals itself.
+    The condition does not test what the author meant. Lengths are never negative and at most `maxLength` or `maxItems`.
+    Numbers have no length. `now` and `date` are seconds, neither milliseconds nor texts. `lower` gives no capitals, and
+    a key always equals itself.
 
     Example:
-        "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"],
-        "transitions": [
-            {"target_state": "bye", "conditions": [{"logic": {">": [{"date": [{"var": "day"}]},
-            "2026-01-31"]}}]}]}, "bye": {"purpose": "Say goodbye"}}
+        "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {">": [{"date": [{"var": "day"}]}, "2026-01-31"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Compare with a value of the same kind: `{"date": ["2026-01-31"]}`.
@@ -452,18 +447,15 @@ def left_at_once(document: Document) -> Iterator[Finding]:
     """A state that asks the user for something has an automatic transition that is always open.
 
     Why it is bad:
-    Automatic transitions are checked when a state is entered, before the model speaks. So the user
-    is never asked.
+    Automatic transitions are checked when a state is entered, before the model speaks. So the user is never asked.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "name"}]},
                    "name": {"purpose": "Ask for the name", "required_context_keys": ["name"],
-                            "transitions": [{"target_state": "bye", "auto": true}]}, "bye":
-                            {"purpose": "Say goodbye"}}
+                            "transitions": [{"target_state": "bye", "auto": true}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Let the transition demand the collected keys: `"conditions": [{"requires_context_keys":
-    ["name"]}]`.
+    Let the transition demand the collected keys: `"conditions": [{"requires_context_keys": ["name"]}]`.
     """
     known = reasoning(document)
     for name, state in document.states.items():

@@ -30,25 +30,21 @@ def decide_gap(document: Document) -> Iterator[Finding]:
     """A deciding state has no transition for values that are possible when it is entered.
 
     Why it is bad:
-    A `decide` state asks nobody. If no transition is open, the run ends there with the outcome
-    `stuck`. The same happens in a `wait` state whose answer opens no transition.
+    A `decide` state asks nobody. If no transition is open, the run ends there with the outcome `stuck`. The same
+    happens in a `wait` state whose answer opens no transition.
 
     Example:
         "context_schema": {"type": "object", "properties": {
             "topic": {"type": "string", "enum": ["order", "billing", "other"]}}},
-        "states": {"hello": {"purpose": "Ask what it is about", "required_context_keys": ["topic"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask what it is about", "required_context_keys": ["topic"], "transitions": [
                 {"target_state": "route", "conditions": [{"requires_context_keys": ["topic"]}]}]},
             "route": {"kind": "decide", "transitions": [
-                {"target_state": "order", "conditions": [{"logic": {"==": [{"var": "topic"},
-                "order"]}}]}, {"target_state": "billing", "conditions": [{"logic": {"==": [{"var":
-                "topic"}, "billing"]}}]}]},
-            "order": {"purpose": "Help with the order"}, "billing": {"purpose": "Help with the
-            bill"}}
+                {"target_state": "order", "conditions": [{"logic": {"==": [{"var": "topic"}, "order"]}}]},
+                {"target_state": "billing", "conditions": [{"logic": {"==": [{"var": "topic"}, "billing"]}}]}]},
+            "order": {"purpose": "Help with the order"}, "billing": {"purpose": "Help with the bill"}}
 
     Fix:
-    Add a transition for the missing values, or a last one without conditions and with a high
-    priority number.
+    Add a transition for the missing values, or a last one without conditions and with a high priority number.
     """
     known = reasoning(document)
     flow = data_flow(document)
@@ -112,9 +108,8 @@ def stuck_decide(document: Document) -> Iterator[Finding]:
     Every conversation that enters it ends there with the outcome `stuck`.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum":
-        0}}}, "states": {"hello": {"purpose": "Ask for the age", "transitions": [{"target_state":
-        "route"}]},
+        "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}},
+        "states": {"hello": {"purpose": "Ask for the age", "transitions": [{"target_state": "route"}]},
             "route": {"kind": "decide", "transitions": [
                 {"target_state": "bye", "conditions": [{"logic": {"<": [{"var": "age"}, 0]}}]}]},
             "bye": {"purpose": "Say goodbye"}}
@@ -145,15 +140,13 @@ def one_way_confirmation(document: Document) -> Iterator[Finding]:
 
     Example:
         "context_schema": {"type": "object", "properties": {"agreed": {"type": "boolean"}}},
-        "states": {"confirm": {"purpose": "Ask whether to book", "required_context_keys":
-        ["agreed"], "transitions": [
-                {"target_state": "booked", "conditions": [{"logic": {"==": [{"var": "agreed"},
-                true]}}]}]},
+        "states": {"confirm": {"purpose": "Ask whether to book", "required_context_keys": ["agreed"], "transitions": [
+                {"target_state": "booked", "conditions": [{"logic": {"==": [{"var": "agreed"}, true]}}]}]},
             "booked": {"kind": "final", "reply": "It is booked."}}
 
     Fix:
-    Add a transition for the other answer, to a state that changes or cancels. A global transition
-    or the pattern `cancel` also works.
+    Add a transition for the other answer, to a state that changes or cancels. A global transition or the pattern
+    `cancel` also works.
     """
     if any(name == "cancel" for _, name in document.root.texts("patterns")):
         return

@@ -38,19 +38,16 @@ def odd_operation(document: Document) -> Iterator[Finding]:
     """An operator of a condition has more values than it reads, or a value in place of a key.
 
     Why it is bad:
-    `{"==": [a, b, c]}` compares two values and ignores the third, and `{"!": [a, b]}` negates only
-    the first. `{"has_context": {"var": "city"}}` does not test if the city is set. It looks for a
-    key whose name is the city.
+    `{"==": [a, b, c]}` compares two values and ignores the third, and `{"!": [a, b]}` negates only the first.
+    `{"has_context": {"var": "city"}}` does not test if the city is set. It looks for a key whose name is the city.
 
     Example:
-        "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [
             {"target_state": "bye", "conditions": [{"logic": {"has_context": {"var": "city"}}}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key:
-    `{"has_context": "city"}`.
+    Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key: `{"has_context": "city"}`.
     """
     for inner in parts(document).values():
         for part in inner:

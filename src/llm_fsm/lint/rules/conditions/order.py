@@ -23,25 +23,21 @@ _MOST_ARCS = 40
 
 @lint_rule("C206", "warning")
 def overlapping_transitions(document: Document) -> Iterator[Finding]:
-    """Two transitions of equal priority can be open at the same time, and only conditions decide
-    between them.
+    """Two transitions of equal priority can be open at the same time, and only conditions decide between them.
 
     Why it is bad:
     Their order in the file decides which one is taken. Readers do not expect that.
 
     Example:
-        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
                 {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
             "sort": {"kind": "decide", "transitions": [
-                {"target_state": "small", "conditions": [{"logic": {"<=": [{"var": "guests"},
-                8]}}]}, {"target_state": "large", "conditions": [{"logic": {">=": [{"var":
-                "guests"}, 8]}}]}]},
+                {"target_state": "small", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]},
+                {"target_state": "large", "conditions": [{"logic": {">=": [{"var": "guests"}, 8]}}]}]},
             "small": {"purpose": "Offer a table"}, "large": {"purpose": "Offer the hall"}}
 
     Fix:
-    Make the conditions exclude each other, or give the transition that should win the lower
-    priority number.
+    Make the conditions exclude each other, or give the transition that should win the lower priority number.
     """
     known = reasoning(document)
     for state in known.deciding:
@@ -96,18 +92,15 @@ def shadowed_transition(document: Document) -> Iterator[Finding]:
     """A transition is never taken, because an earlier one is open whenever it is.
 
     Why it is bad:
-    If only conditions decide, the first open transition is taken. A later one that adds nothing is
-    dead. Of several transitions to one target, a later one must not demand more than an earlier
-    one.
+    If only conditions decide, the first open transition is taken. A later one that adds nothing is dead. Of several
+    transitions to one target, a later one must not demand more than an earlier one.
 
     Example:
-        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
                 {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
             "sort": {"kind": "decide", "transitions": [
                 {"target_state": "table", "priority": 10},
-                {"target_state": "hall", "priority": 20, "conditions": [{"logic": {">": [{"var":
-                "guests"}, 8]}}]}]},
+                {"target_state": "hall", "priority": 20, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
             "table": {"purpose": "Offer a table"}, "hall": {"purpose": "Offer the hall"}}
 
     Fix:

@@ -21,17 +21,15 @@ from llm_fsm.lint.solver.value_sets import UNSET
 
 @lint_rule("C209", "warning")
 def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
-    """A key that may be missing is compared by less or greater, and the comparison is true without
-    it.
+    """A key that may be missing is compared by less or greater, and the comparison is true without it.
 
     Why it is bad:
-    In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`. So `{"<=": [{"var":
-    "guests"}, 8]}` is true before the user has given a number of guests.
+    In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`. So `{"<=": [{"var": "guests"}, 8]}` is true
+    before the user has given a number of guests.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum":
-        1}}}, "states": {"hello": {"purpose": "Ask how many come", "required_context_keys":
-        ["guests"], "transitions": [
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
             {"target_state": "bye", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]}]},
             "bye": {"purpose": "Confirm the table"}}
 

@@ -29,10 +29,9 @@ def type_mismatch(document: Document) -> Iterator[Finding]:
 
     Example:
         "context_schema": {"type": "object", "properties": {"age": {"type": "integer"}}},
-        "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"],
-        "transitions": [
-            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "age"},
-            "eighteen"]}}]}]}, "bye": {"purpose": "Say goodbye"}}
+        "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "age"}, "eighteen"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Compare with a value of the type that `context_schema` gives the key, or correct the schema.
@@ -66,11 +65,10 @@ def value_outside_enum(document: Document) -> Iterator[Finding]:
     The key can never have that value, so an equality is never true and an inequality always is.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum":
-        ["gold", "silver"]}}}, "states": {"hello": {"purpose": "Ask for the tier",
-        "required_context_keys": ["tier"], "transitions": [
-            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"},
-            "golden"]}}]}]}, "bye": {"purpose": "Say goodbye"}}
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum": ["gold", "silver"]}}},
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "golden"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Write one of the listed values, or add this one to the list.
@@ -180,9 +178,8 @@ def case_mismatch(document: Document) -> Iterator[Finding]:
     Texts are compared exactly. "Gold" is not "gold", so the comparison is never true.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum":
-        ["gold", "silver"]}}}, "states": {"hello": {"purpose": "Ask for the tier",
-        "required_context_keys": ["tier"], "transitions": [
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum": ["gold", "silver"]}}},
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
             {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "Gold"]}}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
@@ -210,8 +207,7 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
     """A condition compares `_current_state` or `_previous_state` with a value that it never has.
 
     Why it is bad:
-    The comparison has the same outcome every time, so the condition does not test what the author
-    meant.
+    The comparison has the same outcome every time, so the condition does not test what the author meant.
 
     Example:
         "states": {"menu": {"purpose": "Show the menu", "transitions": [{"target_state": "help",
@@ -219,8 +215,8 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
             "help": {"purpose": "Help", "transitions": [{"target_state": "menu"}]}}
 
     Fix:
-    Write the id of a state. A transition of a state is only checked in that state, so
-    `_current_state` needs no test there.
+    Write the id of a state. A transition of a state is only checked in that state, so `_current_state` needs no test
+    there.
     """
     owners = {placed.pointer: owner for owner, placed in transitions_of(document)}
     for found in comparisons(document):

@@ -14,15 +14,13 @@ from llm_fsm.lint.solver.solver import reasoning
 
 @lint_rule("C218", "warning")
 def empty_condition(document: Document) -> Iterator[Finding]:
-    """A condition is empty: it has neither keys nor logic, and no words by which a model could
-    judge.
+    """A condition is empty: it has neither keys nor logic, and no words by which a model could judge.
 
     Why it is bad:
     It is always true. Mostly its content was forgotten.
 
     Example:
-        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye",
-        "conditions": [{}]}]},
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye", "conditions": [{}]}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -44,24 +42,20 @@ def empty_condition(document: Document) -> Iterator[Finding]:
 
 @lint_rule("C219", "warning")
 def unjudged_words(document: Document) -> Iterator[Finding]:
-    """A condition in words is in a state that decides, or on an automatic transition, which no
-    model judges.
+    """A condition in words is in a state that decides, or on an automatic transition, which no model judges.
 
     Why it is bad:
-    There, only keys and logic count. A condition in words is always true, so the transition is
-    taken after any message.
+    There, only keys and logic count. A condition in words is always true, so the transition is taken after any message.
 
     Example:
-        "states": {"hello": {"purpose": "Ask whether to go on", "transitions": [{"target_state":
-        "sort"}]},
+        "states": {"hello": {"purpose": "Ask whether to go on", "transitions": [{"target_state": "sort"}]},
                    "sort": {"kind": "decide", "transitions": [
-                        {"target_state": "on", "conditions": [{"description": "The user wants to go
-                        on"}]}, {"target_state": "bye"}]},
+                        {"target_state": "on", "conditions": [{"description": "The user wants to go on"}]},
+                        {"target_state": "bye"}]},
                    "on": {"purpose": "Go on"}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Give the condition `logic` over a key that is collected before, or let a `converse` state
-    choose.
+    Give the condition `logic` over a key that is collected before, or let a `converse` state choose.
     """
     known = reasoning(document)
     for state in known.deciding:

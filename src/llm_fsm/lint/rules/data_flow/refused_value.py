@@ -24,19 +24,16 @@ from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 @lint_rule("K317", "warning")
 def mapping_never_fits(document: Document) -> Iterator[Finding]:
-    """An `output` or `input` maps a value to a key that never accepts its type, its values or its
-    `x-source`.
+    """An `output` or `input` maps a value to a key that never accepts its type, its values or its `x-source`.
 
     Why it is bad:
     The value is refused each time, and the key stays empty.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean",
-        "x-source": "answer"}}}, "states": {"hello": {"kind": "wait", "wait_for": "manager",
-        "output": {"approved": "said"},
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"approved": "said"},
                 "answer_schema": {"type": "object", "properties": {"said": {"type": "string"}}},
-                "transitions": [{"target_state": "bye", "conditions": [{"requires_context_keys":
-                ["approved"]}]}]},
+                "transitions": [{"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -126,8 +123,8 @@ def bad_set(document: Document) -> Iterator[Finding]:
     """`set` gives a key a value that is always refused.
 
     Why it is bad:
-    The key keeps its old value, and only the record shows it. The schema refuses the value, or the
-    name is no key. A value that is made of a secret is also refused if the key is not secret.
+    The key keeps its old value, and only the record shows it. The schema refuses the value, or the name is no key. A
+    value that is made of a secret is also refused if the key is not secret.
 
     Example:
         "context_schema": {"type": "object", "properties": {"tier": {"enum": ["gold", "basic"]}}},

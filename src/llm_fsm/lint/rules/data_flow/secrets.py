@@ -23,13 +23,12 @@ def secret_in_prompt(document: Document) -> Iterator[Finding]:
     """A text of the prompt names a secret key as a placeholder.
 
     Why it is bad:
-    `x-secret` keeps a value out of prompts. The placeholder is never filled, and the model should
-    use a value that it cannot see.
+    `x-secret` keeps a value out of prompts. The placeholder is never filled, and the model should use a value that it
+    cannot see.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret":
-        true}}}, "states": {"hello": {"purpose": "Compare what the user says with {{pin}}",
-        "transitions": [
+        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},
+        "states": {"hello": {"purpose": "Compare what the user says with {{pin}}", "transitions": [
             {"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -83,13 +82,12 @@ def secret_in_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a secret key.
 
     Why it is bad:
-    `x-secret` keeps a value out of fixed replies, so the text has a hole in its place. Otherwise
-    the secret would appear in histories, logs and traces.
+    `x-secret` keeps a value out of fixed replies, so the text has a hole in its place. Otherwise the secret would
+    appear in histories, logs and traces.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret":
-        true}}}, "states": {"hello": {"purpose": "Ask for the PIN", "required_context_keys":
-        ["pin"], "transitions": [
+        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},
+        "states": {"hello": {"purpose": "Ask for the PIN", "required_context_keys": ["pin"], "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["pin"]}]}]},
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "Your PIN is {{ pin }}."}}
 
@@ -150,18 +148,14 @@ def secret_literal(document: Document) -> Iterator[Finding]:
     """The file contains a key or token of a service.
 
     Why it is bad:
-    Definitions are shown to models, shared and kept under version control. A definition never holds
-    a secret.
+    Definitions are shown to models, shared and kept under version control. A definition never holds a secret.
 
     Example:
-        "states": {"hello": {"purpose": "Greet", "instructions": "Call the API with
-        AKIAIOSFODNN7EXAMPLE.",
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "states": {"hello": {"purpose": "Greet", "instructions": "Call the API with AKIAIOSFODNN7EXAMPLE.",
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Revoke it and remove it. Keys of models belong in the environment, those of tools in the
-    program.
+    Revoke it and remove it. Keys of models belong in the environment, those of tools in the program.
     """
     if not any(sign in as_written(document) for sign in _SIGNS):
         return

@@ -28,13 +28,12 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
     """A condition, or a rule under `set`, reads a key that is not declared.
 
     Why it is bad:
-    With a `context_schema`, no reply can write the key, so for the condition it is never set.
-    Without one, a key that differs from a collected key by a letter or two is mostly a typo.
+    With a `context_schema`, no reply can write the key, so for the condition it is never set. Without one, a key that
+    differs from a collected key by a letter or two is mostly a typo.
 
     Example:
         "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
-        "states": {"hello": {"purpose": "Ask for the e-mail", "required_context_keys": ["email"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask for the e-mail", "required_context_keys": ["email"], "transitions": [
             {"target_state": "bye", "conditions": [{"requires_context_keys": ["e_mail"]}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
@@ -160,14 +159,13 @@ def undeclared_key(document: Document) -> Iterator[Finding]:
     """A state collects a key that `context_schema` does not declare.
 
     Why it is bad:
-    With a `context_schema`, only its keys can be written. The user's answer is not stored under
-    this key, and a transition that needs it never opens.
+    With a `context_schema`, only its keys can be written. The user's answer is not stored under this key, and a
+    transition that needs it never opens.
 
     Example:
         "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
         "states": {"hello": {"purpose": "Ask", "required_context_keys": ["e_mail"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Declare the key, or correct its name.
@@ -207,8 +205,7 @@ def unknown_key_in_reply(document: Document) -> Iterator[Finding]:
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
-        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ citty }}!"}}
 
@@ -264,22 +261,20 @@ _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 
 @lint_rule("K309", "warning")
 def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
-    """A mapping, a `context_scope`, `set` or `clear` names an undeclared key, or a path that finds
-    nothing.
+    """A mapping, a `context_scope`, `set` or `clear` names an undeclared key, or a path that finds nothing.
 
     Why it is bad:
     Nothing is passed on, or the result is stored under a name that nothing else uses.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean",
-        "x-source": "answer"}}}, "states": {"hello": {"kind": "wait", "wait_for": "manager",
-        "output": {"aproved": "$.ok"}, "transitions": [
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"aproved": "$.ok"}, "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the name, or declare the key. A path into a result or an answer consists of names and
-    positions, separated by points, such as `$.items.0.name`.
+    Correct the name, or declare the key. A path into a result or an answer consists of names and positions, separated
+    by points, such as `$.items.0.name`.
     """
     yield from _paths(document)
     yield from _answers(document)

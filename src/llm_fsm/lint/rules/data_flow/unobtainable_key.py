@@ -25,10 +25,9 @@ def unwritable_key(document: Document) -> Iterator[Finding]:
     The model asks for it, the user answers, and nothing is stored.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source":
-        "host"}}}, "states": {"hello": {"purpose": "Ask", "required_context_keys": ["tier"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source": "host"}}},
+        "states": {"hello": {"purpose": "Ask", "required_context_keys": ["tier"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Take the key out of `required_context_keys`, or let the model write it.
@@ -58,14 +57,13 @@ def unobtainable_key(document: Document) -> Iterator[Finding]:
     The transition can never be taken, and nobody in the conversation can change that.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean",
-        "x-source": "answer"}}}, "states": {"hello": {"purpose": "Take the order", "transitions": [
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"purpose": "Take the order", "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Set the key by the `output` of a `wait` state or a tool on the way there. Or correct its
-    `x-source`.
+    Set the key by the `output` of a `wait` state or a tool on the way there. Or correct its `x-source`.
     """
     if document.keys is None:
         return
@@ -122,15 +120,13 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
     """A transition demands a key that no earlier state collects.
 
     Why it is bad:
-    A prompt lists missing keys by `required_context_keys`. The model asks for other keys only by
-    chance, so the transition stays closed.
+    A prompt lists missing keys by `required_context_keys`. The model asks for other keys only by chance, so the
+    transition stays closed.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat":
-        {"type": "string"}}}, "states": {"hello": {"purpose": "Where to?", "required_context_keys":
-        ["city"], "transitions": [
-                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city",
-                "seat"]}]}]},
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city", "seat"]}]}]},
             "bye": {"kind": "final", "purpose": "Say goodbye"}}
 
     Fix:
@@ -170,22 +166,19 @@ def asked_for_later(document: Document) -> Iterator[Finding]:
     """A condition tests a key that only later states ask for.
 
     Why it is bad:
-    When the condition is checked, nobody has asked for the key yet. So the transition stays closed,
-    or the wrong one is taken.
+    When the condition is checked, nobody has asked for the key yet. So the transition stays closed, or the wrong one is
+    taken.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat":
-        {"type": "string"}}}, "states": {"hello": {"purpose": "Where to?", "required_context_keys":
-        ["city"], "transitions": [
-                {"target_state": "place", "conditions": [{"requires_context_keys": ["city",
-                "seat"]}]}]},
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "place", "conditions": [{"requires_context_keys": ["city", "seat"]}]}]},
             "place": {"purpose": "Which seat?", "required_context_keys": ["seat"], "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["seat"]}]}]},
             "bye": {"kind": "final", "purpose": "Say goodbye"}}
 
     Fix:
-    Ask for the key in this state or in an earlier one. Or move the condition behind the state that
-    asks.
+    Ask for the key in this state or in an earlier one. Or move the condition behind the state that asks.
     """
     for (pointer, name), (state, asking) in asked_late(document).items():
         yield asked_for_later.finding(

@@ -23,13 +23,12 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
         "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
-                             "transitions": [{"target_state": "bye", "description": "The user is
-                             done"}]},
+                             "transitions": [{"target_state": "bye", "description": "The user is done"}]},
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ city }}!"}}
 
     Fix:
-    Demand the key in the transitions that lead there. Or write `{% if city %}…{% endif %}` or `{{
-    city|default("…") }}`.
+    Demand the key in the transitions that lead there. Or write `{% if city %}…{% endif %}` or `{{ city|default("…")
+    }}`.
     """
     if document.keys is None:
         return
@@ -62,20 +61,16 @@ def used_before_set(document: Document) -> Iterator[Finding]:
     """A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
 
     Why it is bad:
-    A key that is not set renders as nothing, is not passed on, or closes the transitions that test
-    it.
+    A key that is not set renders as nothing, is not passed on, or closes the transitions that test it.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat":
-        {"type": "string"}}}, "states": {"hello": {"purpose": "Where to?", "required_context_keys":
-        ["city"], "transitions": [
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
-            "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ city }} it is, in {{ seat
-            }}."}}
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ city }} it is, in {{ seat }}."}}
 
     Fix:
-    Collect the key in an earlier state, or test for it with `{% if … %}`. Or declare its writer by
-    `x-source`.
+    Collect the key in an earlier state, or test for it with `{% if … %}`. Or declare its writer by `x-source`.
     """
     if document.keys is None:
         return
@@ -186,25 +181,20 @@ def stale_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a key of the program beside keys that the user can correct there.
 
     Why it is bad:
-    The program may compute it from them, such as a price. After a correction, the reply then shows
-    the old value.
+    The program may compute it from them, such as a price. After a correction, the reply then shows the old value.
 
     Example:
         "context_schema": {"type": "object", "properties": {
-            "room": {"enum": ["single", "double"]}, "price": {"type": "integer", "x-source":
-            "host"}}},
-        "states": {"hello": {"purpose": "Which room?", "required_context_keys": ["room"],
-        "transitions": [
+            "room": {"enum": ["single", "double"]}, "price": {"type": "integer", "x-source": "host"}}},
+        "states": {"hello": {"purpose": "Which room?", "required_context_keys": ["room"], "transitions": [
                 {"target_state": "confirm", "conditions": [{"requires_context_keys": ["room"]}]}]},
-            "confirm": {"reply": "A {{ room }} room for {{ price }} euros. Shall I book it?",
-            "transitions": [
-                {"target_state": "bye", "description": "Yes"}, {"target_state": "hello",
-                "description": "No"}]},
+            "confirm": {"reply": "A {{ room }} room for {{ price }} euros. Shall I book it?", "transitions": [
+                {"target_state": "bye", "description": "Yes"}, {"target_state": "hello", "description": "No"}]},
             "bye": {"kind": "final", "reply": "Goodbye."}}
 
     Fix:
-    Declare the keys that it is computed from. `"x-from": ["room"]` clears it when the room changes,
-    and it is computed again. If it depends on no other key, write `"x-from": []`.
+    Declare the keys that it is computed from. `"x-from": ["room"]` clears it when the room changes, and it is computed
+    again. If it depends on no other key, write `"x-from": []`.
     """
     keys = document.keys or {}
     flow = data_flow(document)

@@ -21,14 +21,13 @@ def collected_never_read(document: Document) -> Iterator[Finding]:
     """A state collects a key that nothing in the file reads.
 
     Why it is bad:
-    The state asks for a value that no condition, fixed reply, mapping or instruction uses. Perhaps
-    the program reads it, or perhaps a transition should demand it.
+    The state asks for a value that no condition, fixed reply, mapping or instruction uses. Perhaps the program reads
+    it, or perhaps a transition should demand it.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
         "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Demand the key in the transition that it is collected for, or do not ask for it.
@@ -54,11 +53,9 @@ def set_never_used(document: Document) -> Iterator[Finding]:
     The result is stored, and nothing in the file uses it. Perhaps the key is misspelt.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean",
-        "x-source": "answer"}}}, "states": {"hello": {"kind": "wait", "wait_for": "manager",
-        "output": {"approved": "$.ok"},
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"approved": "$.ok"},
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Use the key in a condition or a reply, or take the mapping out.
@@ -85,11 +82,9 @@ def unused_key(document: Document) -> Iterator[Finding]:
     No state, condition, reply or text asks for it or reads it. It takes room in every prompt.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"name": {"type": "string"}, "fax":
-        {"type": "string"}}}, "states": {"hello": {"purpose": "Ask for the name",
-        "required_context_keys": ["name"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "context_schema": {"type": "object", "properties": {"name": {"type": "string"}, "fax": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Remove it, or collect it where it is needed. If only the program reads it, leave it as it is.
@@ -132,8 +127,7 @@ def unused_tool(document: Document) -> Iterator[Finding]:
     A tool can be called only in states that list it under `tools`. So this one is never called.
 
     Example:
-        "tools": {"search": {"registered": "search"}}, "states": {"hello": {"purpose": "Greet the
-        user"}}
+        "tools": {"search": {"registered": "search"}}, "states": {"hello": {"purpose": "Greet the user"}}
 
     Fix:
     List it in the states that need it, or remove it.
@@ -159,8 +153,7 @@ def tool_never_reachable(document: Document) -> Iterator[Finding]:
 
     Example:
         "tools": {"search": {"registered": "search"}},
-        "states": {"hello": {"purpose": "Greet"}, "find": {"purpose": "Find it", "tools":
-        ["search"]}}
+        "states": {"hello": {"purpose": "Greet"}, "find": {"purpose": "Find it", "tools": ["search"]}}
 
     Fix:
     Lead a transition to one of the states.

@@ -25,8 +25,7 @@ def bad_choice(document: Document) -> Iterator[Finding]:
         "context_schema": {"type": "object", "properties": {"size": {"enum": ["s", "l"]}}},
         "states": {"hello": {"purpose": "Which size?", "required_context_keys": ["size"],
                              "choices": [{"label": "Small", "value": "smal"}],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Write a value that the key accepts, or the id of a state that a transition leads to.

@@ -38,15 +38,13 @@ def bad_key(document: Document) -> Iterator[Finding]:
     """A context key has a name that can never be stored, or that some providers refuse.
 
     Why it is bad:
-    The answer of the user would be lost. Names that begin with `_` belong to the system. Others are
-    ASCII letters, digits, `_`, `.` and `-`, begin with a letter and have at most 64 characters. A
-    key that `context_schema` declares may have another name, but some providers, such as Anthropic,
-    refuse it: a warning.
+    The answer of the user would be lost. Names that begin with `_` belong to the system. Others are ASCII letters,
+    digits, `_`, `.` and `-`, begin with a letter and have at most 64 characters. A key that `context_schema` declares
+    may have another name, but some providers, such as Anthropic, refuse it: a warning.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["first name"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Rename the key.
@@ -76,12 +74,11 @@ def reserved_name(document: Document) -> Iterator[Finding]:
     """A state or context key has a reserved name.
 
     Why it is bad:
-    `on_exhausted` and `on_timeout` read `raise` and `continue` as actions, and never lead to a
-    state of that name. A reply cannot be repaired if a context key is also called `target_state`.
+    `on_exhausted` and `on_timeout` read `raise` and `continue` as actions, and never lead to a state of that name. A
+    reply cannot be repaired if a context key is also called `target_state`.
 
     Example:
-        "states": {"hello": {"purpose": "Ask what to do", "transitions": [{"target_state":
-        "continue"}]},
+        "states": {"hello": {"purpose": "Ask what to do", "transitions": [{"target_state": "continue"}]},
                    "continue": {"purpose": "Go on"}}
 
     Fix:
@@ -107,22 +104,20 @@ SOURCES = ("model", "host", "tool", "answer")
 
 @lint_rule("S116", "error")
 def bad_key_setting(document: Document) -> Iterator[Finding]:
-    """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it
-    cannot have.
+    """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it cannot have.
 
     Why it is bad:
     The checker would have to guess who may write the key, and if it must stay out of prompts.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source":
-        "hots"}}}, "states": {"hello": {"purpose": "Greet the user"}}
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source": "hots"}}},
+        "states": {"hello": {"purpose": "Greet the user"}}
 
     Fix:
-    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
-    `x-labels` is an object that maps values to words. `x-from` is a list of other declared keys, or
-    of their parts. No key is made of itself, also not through others. `x-valid` is a list of
-    `{"logic": …, "description": …}` over declared keys. `x-said` is `quote` or `digits`, at a key
-    that a reply may write.
+    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
+    object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
+    itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
+    `x-said` is `quote` or `digits`, at a key that a reply may write.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)

@@ -21,20 +21,18 @@ def reply_fails(document: Document) -> Iterator[Finding]:
     """Rendering a fixed reply fails, always or with some values of its keys.
 
     Why it is bad:
-    A reply cannot add numbers to texts, or go through something that is no list. A sum needs a
-    number in each item. A reply that fails is replaced by `on_failure` of the state's `model`, or
-    by a standard apology.
+    A reply cannot add numbers to texts, or go through something that is no list. A sum needs a number in each item.
+    A reply that fails is replaced by `on_failure` of the state's `model`, or by a standard apology.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer"}}},
-        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["guests"]}]}]},
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ 'Guests: ' + guests }}"}}
 
     Fix:
-    Rewrite the part that the message names: `Guests: {{ guests }}`. If a part of an object may be
-    missing, require it in the schema, or test for it with `if`.
+    Rewrite the part that the message names: `Guests: {{ guests }}`. If a part of an object may be missing, require
+    it in the schema, or test for it with `if`.
     """
     for state, trial in reply_trials(document).items():
         if trial.outcome == "empty":
@@ -129,12 +127,10 @@ def example_dialogue_roles(document: Document) -> Iterator[Finding]:
     """A message of an example dialogue has another role than `user` or `system`.
 
     Why it is bad:
-    The conversation that the model reads has only `user` and `system`, so the role of this message
-    is lost.
+    The conversation that the model reads has only `user` and `system`, so the role of this message is lost.
 
     Example:
-        "states": {"hello": {"purpose": "Greet", "example_dialogue": [{"usre": "Hi"}, {"system":
-        "Hello!"}]}}
+        "states": {"hello": {"purpose": "Greet", "example_dialogue": [{"usre": "Hi"}, {"system": "Hello!"}]}}
 
     Fix:
     Write `{"user": "…"}` for the user's messages and `{"system": "…"}` for the answers.
@@ -167,8 +163,7 @@ def reply_is_data(document: Document) -> Iterator[Finding]:
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
-                   "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "{\"message\":
-                   \"Goodbye!\"}"}}
+                   "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "{\"message\": \"Goodbye!\"}"}}
 
     Fix:
     Write only the text.

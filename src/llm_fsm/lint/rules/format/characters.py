@@ -49,16 +49,14 @@ def _keys(document: Document) -> list[tuple[str, str]]:
 
 @lint_rule("S112", "warning", at_key=True)
 def confusable_ids(document: Document) -> Iterator[Finding]:
-    """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look
-    alike.
+    """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
 
     Why it is bad:
-    People and models confuse them, and readers of the file do not see the difference. A value is
-    stored under one key and read under the other.
+    People and models confuse them, and readers of the file do not see the difference. A value is stored under one key
+    and read under the other.
 
     Example:
-        "states": {"confirm_order": {"purpose": "Ask", "transitions": [{"target_state":
-        "ConfirmOrder"}]},
+        "states": {"confirm_order": {"purpose": "Ask", "transitions": [{"target_state": "ConfirmOrder"}]},
                    "ConfirmOrder": {"purpose": "Order"}}
 
     Fix:
@@ -99,18 +97,16 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 @lint_rule("S125", "warning")
 def hidden_characters(document: Document) -> Iterator[Finding]:
-    """A text has invisible characters: control characters, direction marks, or blanks without
-    width.
+    """A text has invisible characters: control characters, direction marks, or blanks without width.
 
     Why it is bad:
-    Readers do not see the text that the model and the conditions read. Two values look equal and
-    are not, and a line may be shown in another order than it has.
+    Readers do not see the text that the model and the conditions read. Two values look equal and are not, and a line
+    may be shown in another order than it has.
 
     Example:
-        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"],
-        "transitions": [
-            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"},
-            "gold\\u200b"]}}]}]}, "bye": {"purpose": "Say goodbye"}}
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "gold\\u200b"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Remove them. The message names them.

@@ -64,13 +64,11 @@ def duplicate_name(document: Document) -> Iterator[Finding]:
     """Two key results of a state have the same name.
 
     Why it is bad:
-    The results of a task are stored by name, so a failed one cannot be distinguished from one that
-    passed.
+    The results of a task are stored by name, so a failed one cannot be distinguished from one that passed.
 
     Example:
         "states": {"write": {"kind": "task", "key_results": [
-            {"name": "long", "description": "Has 200 words"}, {"name": "long", "description": "Has a
-            title"}]}}
+            {"name": "long", "description": "Has 200 words"}, {"name": "long", "description": "Has a title"}]}}
 
     Fix:
     Give each its own name.
@@ -109,10 +107,8 @@ def repeated_entry(document: Document) -> Iterator[Finding]:
     The second one does nothing. Mostly another key, tool or state was meant.
 
     Example:
-        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name",
-        "name"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name", "name"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Name the other one, or remove the second.
@@ -150,13 +146,11 @@ def _conditions(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T514", "warning")
 def duplicate_label(document: Document) -> Iterator[Finding]:
-    """Two transitions of a task have the same label, or labels without a `default`, or no label
-    beside one.
+    """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
     Why it is bad:
-    Of two equal labels, only the first is ever taken. A transition without a label is never taken,
-    because `default` comes first. Without `default`, an unexpected label ends the run with an
-    error.
+    Of two equal labels, only the first is ever taken. A transition without a label is never taken, because `default`
+    comes first. Without `default`, an unexpected label ends the run with an error.
 
     Example:
         "states": {"sort": {"kind": "task", "purpose": "Sort the mail", "transitions": [

@@ -101,15 +101,12 @@ def idle_schema_word(document: Document) -> Iterator[Finding]:
     """A keyword in a schema does nothing: it is misspelt, in the wrong place, or for another type.
 
     Why it is bad:
-    JSON Schema ignores unknown keywords. The intended bound, format or setting is missing, and
-    nothing reports it.
+    JSON Schema ignores unknown keywords. The intended bound, format or setting is missing, and nothing reports it.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimun":
-        1}}}, "states": {"hello": {"purpose": "Ask how many come", "required_context_keys":
-        ["guests"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimun": 1}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Write the keyword that you mean. Your own notes may have names that begin with `x-`.

@@ -21,16 +21,15 @@ def bad_context_schema(document: Document) -> Iterator[Finding]:
     """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
 
     Why it is bad:
-    No value can be checked against it, so the machine cannot be started. The same is true of
-    schemas that refer to each other so often that a check might not end.
+    No value can be checked against it, so the machine cannot be started. The same is true of schemas that refer to each
+    other so often that a check might not end.
 
     Example:
         "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
         "states": {"hello": {"purpose": "Ask for the age"}}
 
     Fix:
-    Correct the place that the message names. Types are string, number, integer, boolean, array,
-    object, null.
+    Correct the place that the message names. Types are string, number, integer, boolean, array, object, null.
     """
     whole = document.root.value.get("context_schema")
     if not isinstance(whole, dict):
@@ -55,8 +54,8 @@ def bad_answer_schema(document: Document) -> Iterator[Finding]:
     """The `answer_schema` of a state is not a JSON Schema.
 
     Why it is bad:
-    No answer can be checked against it, so the wait could never end. The same is true of schemas
-    that refer to each other so often that a check might not end.
+    No answer can be checked against it, so the wait could never end. The same is true of schemas that refer to each
+    other so often that a check might not end.
 
     Example:
         "states": {"hello": {"kind": "wait", "timeout": 60, "answer_schema": {"type": "bool"},
@@ -186,20 +185,17 @@ def _plainly_sound(schema: Mapping[str, Any]) -> bool:
 
 @lint_rule("S110", "error")
 def bad_template(document: Document) -> Iterator[Finding]:
-    """A fixed reply is not in the language of replies, or a delimiter, quote, bracket or block is
-    not closed.
+    """A fixed reply is not in the language of replies, or a delimiter, quote, bracket or block is not closed.
 
     Why it is bad:
-    The reply cannot be rendered, so the machine cannot be started. Replies have `{{ }}`, `if`,
-    `for`, comparisons, `+`, `-` and a few filters. They have no variables, calls and methods, so no
-    reply can become too long.
+    The reply cannot be rendered, so the machine cannot be started. Replies have `{{ }}`, `if`, `for`, comparisons,
+    `+`, `-` and a few filters. They have no variables, calls and methods, so no reply can become too long.
 
     Example:
         "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
 
     Fix:
-    Do what the message says. `{{ "{{" }}` writes the delimiters themselves. Compute values with
-    `set` or a handler.
+    Do what the message says. `{{ "{{" }}` writes the delimiters themselves. Compute values with `set` or a handler.
     """
     for state in document.states.values():
         reply = state.text("reply")

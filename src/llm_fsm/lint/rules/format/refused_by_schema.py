@@ -33,18 +33,15 @@ _LETTER = re.compile(r"[dDwWsSbB](?!\w)")
 
 @lint_rule("S120", "error", blocks=False)
 def impossible_schema(document: Document) -> Iterator[Finding]:
-    """A schema accepts no value at all: its bounds cross, its list of values is empty, or its
-    keywords contradict.
+    """A schema accepts no value at all: its bounds cross, its list of values is empty, or its keywords contradict.
 
     Why it is bad:
     No value is ever stored under the key, so nothing that needs it ever happens.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "minLength":
-        6, "maxLength": 4}}}, "states": {"hello": {"purpose": "Ask for the PIN",
-        "required_context_keys": ["pin"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "minLength": 6, "maxLength": 4}}},
+        "states": {"hello": {"purpose": "Ask for the PIN", "required_context_keys": ["pin"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Correct the bound, or write the values that you mean.
@@ -150,11 +147,9 @@ def refused_by_schema(document: Document) -> Iterator[Finding]:
     The value can never be stored, although the file offers it. Mostly the type or a bound is wrong.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum":
-        1, "default": 0}}}, "states": {"hello": {"purpose": "Ask how many come",
-        "required_context_keys": ["guests"],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1, "default": 0}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Correct the value, or the keyword that refuses it.

@@ -22,12 +22,10 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
     """A state of kind `final` has transitions.
 
     Why it is bad:
-    A final state ends the conversation. Its transitions are never taken, and their targets are not
-    reached.
+    A final state ends the conversation. Its transitions are never taken, and their targets are not reached.
 
     Example:
-        "states": {"hello": {"kind": "final", "purpose": "Greet", "transitions": [{"target_state":
-        "bye"}]},
+        "states": {"hello": {"kind": "final", "purpose": "Greet", "transitions": [{"target_state": "bye"}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -51,13 +49,12 @@ def return_without_effect(document: Document) -> Iterator[Finding]:
     The conversation does not return as the author expects.
 
     Example:
-        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "help", "return":
-        true}]},
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "help", "return": true}]},
                    "help": {"purpose": "Explain the rules"}}
 
     Fix:
-    Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A
-    digression returns in a state without transitions, so let it reach one.
+    Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression returns
+    in a state without transitions, so let it reach one.
     """
     for name, transition in transitions_of(document):
         if name is not None and transition.value.get("return") is True:
@@ -102,8 +99,8 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
     """A state that ends the conversation has keys to collect.
 
     Why it is bad:
-    The conversation is over when the state is entered. Its question is never answered, and the keys
-    stay empty. Mostly its transitions are missing: a state without transitions is an end.
+    The conversation is over when the state is entered. Its question is never answered, and the keys stay empty. Mostly
+    its transitions are missing: a state without transitions is an end.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "email"}]},
@@ -135,10 +132,8 @@ def on_timeout_without_timeout(document: Document) -> Iterator[Finding]:
     The target is never reached, because the state waits for ever.
 
     Example:
-        "states": {"approval": {"kind": "wait", "on_timeout": "late", "transitions":
-        [{"target_state": "done"}]},
-                   "late": {"purpose": "Say that it is too late"}, "done": {"purpose": "Say that it
-                   is done"}}
+        "states": {"approval": {"kind": "wait", "on_timeout": "late", "transitions": [{"target_state": "done"}]},
+                   "late": {"purpose": "Say that it is too late"}, "done": {"purpose": "Say that it is done"}}
 
     Fix:
     Add `timeout` in seconds.
@@ -191,10 +186,8 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "write"}]},
-                   "write": {"purpose": "Write it", "key_results": [{"name": "long", "description":
-                   "200 words"}],
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+                   "write": {"purpose": "Write it", "key_results": [{"name": "long", "description": "200 words"}],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Write the `kind` that the key belongs to, or remove the key.
@@ -239,8 +232,7 @@ def remind_after_timeout(document: Document) -> Iterator[Finding]:
     It is never sent.
 
     Example:
-        "states": {"approval": {"kind": "wait", "timeout": 3600, "on_timeout": "late", "remind":
-        [600, 7200],
+        "states": {"approval": {"kind": "wait", "timeout": 3600, "on_timeout": "late", "remind": [600, 7200],
                                 "transitions": [{"target_state": "late"}]},
                    "late": {"purpose": "Say that it is too late"}}
 

@@ -33,9 +33,8 @@ def act_without_yes(document: Document) -> Iterator[Finding]:
     """An act can be reached without a yes and without an approval.
 
     Why it is bad:
-    The path that is shown changes the world outside, and nobody agreed to it. After the last change
-    of an agreed value, it has no transition with `agrees`. No state waits for a person, and the
-    tool asks nobody.
+    The path that is shown changes the world outside, and nobody agreed to it. After the last change of an agreed
+    value, it has no transition with `agrees`. No state waits for a person, and the tool asks nobody.
 
     Example:
         "states": {"hello": {"purpose": "What shall I book?", "required_context_keys": ["day"],
@@ -45,8 +44,8 @@ def act_without_yes(document: Document) -> Iterator[Finding]:
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Read the values back in a state with `confirms`, and lead on by a transition with `agrees`. Or
-    ask a person: by `approval` at the tool, or in a state that waits.
+    Read the values back in a state with `confirms`, and lead on by a transition with `agrees`. Or ask a person: by
+    `approval` at the tool, or in a state that waits.
     """
     for act in acts_of(document):
         path = unagreed_path(document, act)
@@ -64,20 +63,18 @@ def guard_before_change(document: Document) -> Iterator[Finding]:
     """A condition that must hold for the end or the act can be got around by a correction.
 
     Why it is bad:
-    The condition is checked once, and later the user may still correct the value. The last move
-    does not check it again. So the machine acts on a value that it would have refused.
+    The condition is checked once, and later the user may still correct the value. The last move does not check it
+    again. So the machine acts on a value that it would have refused.
 
     Example:
-        "states": {"hello": {"purpose": "How many people?", "required_context_keys": ["people"],
-        "transitions": [
-                {"target_state": "check", "conditions": [{"logic": {"<": [{"var": "people"},
-                9]}}]}]},
+        "states": {"hello": {"purpose": "How many people?", "required_context_keys": ["people"], "transitions": [
+                {"target_state": "check", "conditions": [{"logic": {"<": [{"var": "people"}, 9]}}]}]},
             "check": {"purpose": "Is that right?", "transitions": [{"target_state": "booked"}]},
             "booked": {"purpose": "Say that the table is booked"}}
 
     Fix:
-    State the rule once, as `x-valid` of the key: then it holds for every value in every state. Or
-    repeat the condition at the last move, or let the state `confirms` the key.
+    State the rule once, as `x-valid` of the key: then it holds for every value in every state. Or repeat the condition
+    at the last move, or let the state `confirms` the key.
     """
     if any(name == "correct" for _, name in document.root.texts("patterns")):
         return  # a correction leads back to the condition
@@ -166,18 +163,15 @@ def yes_without_effect(document: Document) -> Iterator[Finding]:
     """`agrees` or `confirms` does nothing in its place, or names a key that is not declared.
 
     Why it is bad:
-    `agrees` is the user's yes to the values that its state `confirms`. Without `confirms` it is a
-    yes to nothing, and nothing is bound to it. `confirms` without a transition with `agrees` asks
-    for a yes that has no effect.
+    `agrees` is the user's yes to the values that its state `confirms`. Without `confirms` it is a yes to nothing, and
+    nothing is bound to it. `confirms` without a transition with `agrees` asks for a yes that has no effect.
 
     Example:
-        "states": {"hello": {"purpose": "Shall I book it?", "transitions": [{"target_state": "bye",
-        "agrees": true}]},
+        "states": {"hello": {"purpose": "Shall I book it?", "transitions": [{"target_state": "bye", "agrees": true}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Add `confirms` with the keys that the state reads back, or `agrees` to the transition that is
-    the yes.
+    Add `confirms` with the keys that the state reads back, or `agrees` to the transition that is the yes.
     """
     for name, transition in transitions_of(document):
         if transition.value.get("agrees") is not True:

@@ -27,16 +27,15 @@ def no_final_state(document: Document) -> Iterator[Finding]:
     """No state of the machine ends a conversation.
 
     Why it is bad:
-    Open-ended companions are made so on purpose. Otherwise the end was forgotten. Conversations
-    stay open, and `turn.ended` is never true.
+    Open-ended companions are made so on purpose. Otherwise the end was forgotten. Conversations stay open, and
+    `turn.ended` is never true.
 
     Example:
         "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "answer"}]},
                    "answer": {"purpose": "Answer", "transitions": [{"target_state": "ask"}]}}
 
     Fix:
-    Add a state without transitions and lead to it. Or switch this rule off under `x-lint` and say
-    why.
+    Add a state without transitions and lead to it. Or switch this rule off under `x-lint` and say why.
     """
     if document.states and not ends(document):
         yield no_final_state.finding(
@@ -48,8 +47,7 @@ def no_final_state(document: Document) -> Iterator[Finding]:
 
 @lint_rule("F104", "warning")
 def no_way_to_an_end(document: Document) -> Iterator[Finding]:
-    """The machine has states that end a conversation, and none of them can be reached from the
-    initial state.
+    """The machine has states that end a conversation, and none of them can be reached from the initial state.
 
     Why it is bad:
     No conversation ever ends, although its author meant it to.
@@ -84,8 +82,7 @@ def trap(document: Document) -> Iterator[Finding]:
     A user who gets in never gets out. The conversation cannot end.
 
     Example:
-        "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "a"}, {"target_state":
-        "bye"}]},
+        "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "a"}, {"target_state": "bye"}]},
                    "a": {"purpose": "Explain", "transitions": [{"target_state": "b"}]},
                    "b": {"purpose": "Explain more", "transitions": [{"target_state": "a"}]},
                    "bye": {"purpose": "Say goodbye"}}
@@ -121,8 +118,7 @@ def self_only_state(document: Document) -> Iterator[Finding]:
     """Every transition of a state leads back to the state itself.
 
     Why it is bad:
-    Staying needs no transition, and nothing else is allowed. So the conversation never leaves this
-    state.
+    Staying needs no transition, and nothing else is allowed. So the conversation never leaves this state.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "menu"}]},

@@ -195,13 +195,13 @@ def self_transition(document: Document) -> Iterator[Finding]:
     """A transition leads from a state to itself.
 
     Why it is bad:
-    Staying is always possible and needs no transition. This one makes the menu longer, and models
-    pick it when they should ask again.
+    Staying is always possible and needs no transition. This one makes the menu longer, and models pick it when they
+    should ask again.
 
     Example:
         "states": {"ask": {"purpose": "Ask", "transitions": [
-            {"target_state": "ask", "description": "The answer is not clear"}, {"target_state":
-            "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+            {"target_state": "ask", "description": "The answer is not clear"}, {"target_state": "bye"}]},
+            "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Remove it, and say in the instructions when to stay.

@@ -27,8 +27,7 @@ def _targets(document: Document) -> Iterator[tuple[str, object]]:
 
 @lint_rule("F101", "error")
 def unknown_target(document: Document) -> Iterator[Finding]:
-    """A transition, `on_timeout`, `on_exhausted` or `on_function_error` names a state that does not
-    exist.
+    """A transition, `on_timeout`, `on_exhausted` or `on_function_error` names a state that does not exist.
 
     Why it is bad:
     The machine cannot be started, because the move would lead nowhere.
@@ -81,8 +80,7 @@ def unknown_tool(document: Document) -> Iterator[Finding]:
     Example:
         "tools": {"search": {"registered": "search"}},
         "states": {"find": {"kind": "task", "purpose": "Find it", "tools": ["serch"],
-                            "key_results": [{"name": "found", "description": "Something was
-                            found"}]}}
+                            "key_results": [{"name": "found", "description": "Something was found"}]}}
 
     Fix:
     Correct the name, or declare the tool.
@@ -108,8 +106,7 @@ def unknown_state(document: Document) -> Iterator[Finding]:
     Example:
         "tools": {"search": {"registered": "search", "scope": ["fnd"]}},
         "states": {"find": {"kind": "task", "purpose": "Find it", "tools": ["search"],
-                            "key_results": [{"name": "found", "description": "Something was
-                            found"}]}}
+                            "key_results": [{"name": "found", "description": "Something was found"}]}}
 
     Fix:
     Correct the name.

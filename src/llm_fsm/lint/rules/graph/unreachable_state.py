@@ -34,13 +34,11 @@ def unreachable_by_guards(document: Document) -> Iterator[Finding]:
     A drawing of the machine shows a path to it, but no conversation ever arrives.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum":
-        8}}}, "states": {"hello": {"purpose": "Ask how many come", "required_context_keys":
-        ["guests"], "transitions": [
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
             {"target_state": "large", "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]},
             {"target_state": "small", "conditions": [{"requires_context_keys": ["guests"]}]}]},
-            "small": {"purpose": "Offer a table"}, "large": {"purpose": "Pass the party on to a
-            colleague"}}
+            "small": {"purpose": "Offer a table"}, "large": {"purpose": "Pass the party on to a colleague"}}
 
     Fix:
     Correct the conditions on the path, or remove the state.
@@ -78,18 +76,15 @@ _MOST_VALUES = 4
 
 @lint_rule("C220", "warning")
 def closed_on_every_way(document: Document) -> Iterator[Finding]:
-    """A transition is never taken, because the conditions on every path to its state exclude its
-    own.
+    """A transition is never taken, because the conditions on every path to its state exclude its own.
 
     Why it is bad:
     The path tests the same key with another value, and nothing may change the key in between.
 
     Example:
-        "context_schema": {"type": "object", "properties": {"topic": {"type": "string", "enum":
-        ["bill", "order"]}}}, "states": {"hello": {"purpose": "Ask what it is about",
-        "required_context_keys": ["topic"], "transitions": [
-                {"target_state": "bills", "conditions": [{"logic": {"==": [{"var": "topic"},
-                "bill"]}}]}]},
+        "context_schema": {"type": "object", "properties": {"topic": {"type": "string", "enum": ["bill", "order"]}}},
+        "states": {"hello": {"purpose": "Ask what it is about", "required_context_keys": ["topic"], "transitions": [
+                {"target_state": "bills", "conditions": [{"logic": {"==": [{"var": "topic"}, "bill"]}}]}]},
             "bills": {"kind": "decide", "transitions": [
                 {"target_state": "order", "priority": 1,
                  "conditions": [{"logic": {"==": [{"var": "topic"}, "order"]}}]},
@@ -156,12 +151,11 @@ def unreachable_state(document: Document) -> Iterator[Finding]:
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
-                   "help": {"purpose": "Explain the rules", "transitions": [{"target_state":
-                   "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+                   "help": {"purpose": "Explain the rules", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Lead a transition to it, or remove it. If the host starts conversations in it, say so under
-    `x-lint`.
+    Lead a transition to it, or remove it. If the host starts conversations in it, say so under `x-lint`.
     """
     lost = [name for name in document.states if name not in reached_states(document)]
     first = document.initial
@@ -190,12 +184,11 @@ def unreachable_global(document: Document) -> Iterator[Finding]:
     """A global transition is offered by no state that a conversation can be in.
 
     Why it is bad:
-    Global transitions belong to `converse` states other than their own target. Without such a
-    state, this one is never open.
+    Global transitions belong to `converse` states other than their own target. Without such a state, this one is never
+    open.
 
     Example:
-        "initial_state": "help", "states": {"help": {"purpose": "Explain", "transitions":
-        [{"target_state": "bye"}]},
+        "initial_state": "help", "states": {"help": {"purpose": "Explain", "transitions": [{"target_state": "bye"}]},
                    "bye": {"purpose": "Say goodbye"}},
         "global_transitions": [{"target_state": "help", "description": "The user is lost"}]
 

@@ -54,8 +54,7 @@ def identical_descriptions(document: Document) -> Iterator[Finding]:
     """Two transitions of a state to different targets have the same description.
 
     Why it is bad:
-    The model cannot choose between them by the user's message. Mostly one was copied and not
-    changed.
+    The model cannot choose between them by the user's message. Mostly one was copied and not changed.
 
     Example:
         "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
@@ -111,10 +110,9 @@ def copied_purpose(document: Document) -> Iterator[Finding]:
     The model does the same in both. Mostly one was copied and not changed.
 
     Example:
-        "states": {"name": {"purpose": "Ask the user for the name", "transitions": [{"target_state":
-        "town"}]},
-                   "town": {"purpose": "Ask the user for the name", "transitions": [{"target_state":
-                   "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+        "states": {"name": {"purpose": "Ask the user for the name", "transitions": [{"target_state": "town"}]},
+                   "town": {"purpose": "Ask the user for the name", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Write the purpose of the second one.
@@ -152,8 +150,7 @@ def missing_purpose(document: Document) -> Iterator[Finding]:
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "step_2"}]},
-                   "step_2": {"transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                   goodbye"}}
+                   "step_2": {"transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Write a `purpose` in one sentence, or a fixed `reply`.
@@ -191,8 +188,8 @@ def missing_description(document: Document) -> Iterator[Finding]:
 
     Example:
         "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
-            {"target_state": "order", "description": "The user wants to order"}, {"target_state":
-            "help"}]}, "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
+            {"target_state": "order", "description": "The user wants to order"}, {"target_state": "help"}]},
+            "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
 
     Fix:
     Write a `description`: when to take it, in words.

@@ -19,20 +19,17 @@ def overlong_description(document: Document) -> Iterator[Finding]:
     """The description of a transition or condition is longer than 600 characters.
 
     Why it is bad:
-    It is in the menu of every prompt of its state. A menu is read better if each entry is one
-    sentence.
+    It is in the menu of every prompt of its state. A menu is read better if each entry is one sentence.
 
     Example:
-        "states": {"menu": {"purpose": "Ask", "transitions": [{"target_state": "order",
-        "description": [
-            "The user wants to order something from the menu, which they may say in very many
-            different ways, such as", "I would like a pizza, or can I have, or give me, or just the
-            name of a dish; all of these count, and", "also when they ask whether they can order
-            now, or how ordering works, unless they only want to know", "the prices, in which case
-            they should stay here, except if they have asked for the prices twice already", "and
-            seem to be ready, which you can tell from how they write: short messages mean that they
-            are in a", "hurry and want to get it over with, long ones mean that they still think;
-            then wait for them."]}]}, "order": {"purpose": "Take the order"}}
+        "states": {"menu": {"purpose": "Ask", "transitions": [{"target_state": "order", "description": [
+            "The user wants to order something from the menu, which they may say in very many different ways, such as",
+            "I would like a pizza, or can I have, or give me, or just the name of a dish; all of these count, and",
+            "also when they ask whether they can order now, or how ordering works, unless they only want to know",
+            "the prices, in which case they should stay here, except if they have asked for the prices twice already",
+            "and seem to be ready, which you can tell from how they write: short messages mean that they are in a",
+            "hurry and want to get it over with, long ones mean that they still think; then wait for them."]}]},
+            "order": {"purpose": "Take the order"}}
 
     Fix:
     Say in one sentence when to take it. Move instructions to the `instructions` of the state.
@@ -60,9 +57,8 @@ def prompt_over_budget(document: Document) -> Iterator[Finding]:
 
     Fix:
     Shorten the texts, split the state, or narrow its transitions. Set another budget by
-    `"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The rule counts the
-    texts of the file and the fixed parts of prompts. `llm-fsm prompt FILE --budget N` counts
-    prompts as they are sent.
+    `"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The rule counts the texts of the file and
+    the fixed parts of prompts. `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
     """
     budget = budget_of(document.root.value) or document.token_budget or BUDGET
     shared = shared_tokens(document)

@@ -17,27 +17,22 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
     """A state asks for some parts of an object whose schema accepts it only with all of them.
 
     Why it is bad:
-    These parts wait for the others, so the key is not set when the state is left. Conditions that
-    need a part keep the state closed. Fixed replies and the program see nothing of the answer. A
-    part of a secret does not wait: it is lost.
+    These parts wait for the others, so the key is not set when the state is left. Conditions that need a part keep the
+    state closed. Fixed replies and the program see nothing of the answer. A part of a secret does not wait: it is lost.
 
     Example:
         "context_schema": {"type": "object", "properties": {"address": {"type": "object",
                 "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
                 "required": ["street", "city"]}}},
-        "states": {"hello": {"purpose": "Ask for the street", "required_context_keys":
-        ["address.street"],
-                    "transitions": [{"target_state": "town", "description": "The street is
-                    known"}]},
-                   "town": {"purpose": "Ask for the city", "required_context_keys":
-                   ["address.city"],
+        "states": {"hello": {"purpose": "Ask for the street", "required_context_keys": ["address.street"],
+                    "transitions": [{"target_state": "town", "description": "The street is known"}]},
+                   "town": {"purpose": "Ask for the city", "required_context_keys": ["address.city"],
                     "transitions": [{"target_state": "bye", "description": "The city is known"}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Take `required` out of the object's schema, and let transitions demand the parts by
-    `requires_context_keys`. Or declare each part as its own key, or ask for all of them in one
-    state.
+    Take `required` out of the object's schema, and let transitions demand the parts by `requires_context_keys`. Or
+    declare each part as its own key, or ask for all of them in one state.
     """
     keys = document.keys or {}
     objects = {

@@ -20,15 +20,14 @@ def template_in_words(document: Document) -> Iterator[Finding]:
     """A text for the model has a placeholder, which is only filled in fixed replies.
 
     Why it is bad:
-    The model reads the placeholder itself. It often guesses the meaning from the context, but it
-    may also repeat the braces to the user.
+    The model reads the placeholder itself. It often guesses the meaning from the context, but it may also repeat the
+    braces to the user.
 
     Example:
         "states": {"hello": {"purpose": "Greet {{ name }} by name"}}
 
     Fix:
-    Name the key in words, because the model sees the values anyway. Or make the text a fixed
-    `reply`.
+    Name the key in words, because the model sees the values anyway. Or make the text a fixed `reply`.
     """
     # One finding for each text.
     for pointer, text in texts(document):
@@ -58,8 +57,7 @@ def unfilled_placeholder(document: Document) -> Iterator[Finding]:
     Nothing fills it in, so users read `{name}` or `$name`.
 
     Example:
-        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"],
-        "transitions": [
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"], "transitions": [
                 {"target_state": "bye", "conditions": [{"requires_context_keys": ["name"]}]}]},
             "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "Goodbye {name}!"}}
 

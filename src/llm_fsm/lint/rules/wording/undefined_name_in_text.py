@@ -35,10 +35,8 @@ def unknown_name_in_words(document: Document) -> Iterator[Finding]:
     The model writes the value under the wrong name, and nothing reads it.
 
     Example:
-        "states": {"hello": {"purpose": "Ask", "instructions": "Store the address as
-        `emial_address`.",
-                             "required_context_keys": ["email_address"], "transitions":
-                             [{"target_state": "bye"}]},
+        "states": {"hello": {"purpose": "Ask", "instructions": "Store the address as `emial_address`.",
+                             "required_context_keys": ["email_address"], "transitions": [{"target_state": "bye"}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
@@ -97,10 +95,8 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
     The model tries a move that is refused, or a call that it cannot make, and says that it did.
 
     Example:
-        "states": {"hello": {"purpose": "Greet", "instructions": "When the user is ready, go to
-        state `checkout`.",
-                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say
-                             goodbye"}}
+        "states": {"hello": {"purpose": "Greet", "instructions": "When the user is ready, go to state `checkout`.",
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
     Name a state or a tool of this file, or write it without a name.
