@@ -1,4 +1,8 @@
-"""The last commit of a file, read by git."""
+"""The last commit of a file, read by git.
+
+The folder may come from anybody, and its repository may name commands: hooks, filters, monitors,
+remote helpers. So git reads one object, and none of that runs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,18 @@ import subprocess
 
 SECONDS = 20
 """The longest time of one call of git."""
+_SAFE = (
+    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "credential.helper=", "-c", "protocol.allow=never"),
+    *("-c", "safe.bareRepository=explicit", "--no-pager"),
+)
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "",  # counts before any protocol.NAME.allow of the repository
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 
 
 def repository_of(folder: str) -> str | None:
@@ -25,21 +41,21 @@ def committed(place: str) -> str | None:
         The text, without a byte order mark.
     """
     folder, name = os.path.split(place)
-    found = _git(folder, "show", f"HEAD:./{name}")
+    found = _git(folder, "cat-file", "blob", f"HEAD:./{name}")  # `show` would convert and sign
     return None if found is None else found.decode("utf-8-sig", "replace")
 
 
 def _git(folder: str, *arguments: str) -> bytes | None:
-    """Run git in a folder without the hooks, filters and pagers that a repository may set."""
-    safe = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager")
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    """Run git in a folder without network, and without the commands that a repository may name."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            ["git", *safe, "-C", folder, *arguments],
+            ["git", *_SAFE, "-C", folder, *arguments],
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SECONDS,
             check=False,
-            env=environment,
+            env={**kept, **_ENVIRONMENT},
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
