@@ -15,7 +15,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm.durable import MessageCancelled, MessageRefused, cancel, health, result, submit
 from llm_fsm.engine.journal import TurnParked
 from llm_fsm.engine.upkeep import Upkeep
-from llm_fsm.errors import ConversationConflict, ConversationNotFound, ModelError, StoreError
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.stores.memory import MemoryStore
@@ -326,24 +326,3 @@ async def test_a_conversation_belongs_to_one_definition():
         await submit("order", "c", "soup", "m1", store=store)
     await submit("nobody", "d", "soup", "m1", store=store)
     assert await echo(store).run_due() == ()
-
-
-async def test_a_store_of_an_older_contract_says_that_it_accepts_nothing():
-    class Older:
-        """One without the methods of contract 3."""
-
-        def __init__(self):
-            self._kept = MemoryStore()
-
-        def __getattr__(self, name):
-            if "accept" in name:
-                raise AttributeError(name)
-            return getattr(self._kept, name)
-
-    store = Older()
-    with pytest.raises(StoreError, match="one of an older contract"):
-        await submit("echo", "c", "hello", "m1", store=store)
-    machine = echo(store)
-    chat = await machine.start(conversation_id="c", greet=False)
-    assert (await chat.send("hello", request_id="m1", durable=True)).number == 1
-    await Upkeep(lambda: [machine]).look()

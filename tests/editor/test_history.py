@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from llm_fsm.editor.history import committed, repository_of
 
 TEXT = '{"name": "bot"}\n'

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from dead_processes import Hanging, killed_in, kinds_of, remains
+from dead_processes import Hanging, killed_in, kinds_of
 from llm_fsm import AsyncMachine
 from llm_fsm.engine.journal import TurnParked
 from llm_fsm.engine.recovery import FIRST_WAIT, LONGEST_WAIT, left_turn, reopen
@@ -17,7 +17,6 @@ from llm_fsm.errors import ConfigurationError, ConversationConflict, HandlerErro
 from llm_fsm.events import AttemptBegun
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.stores.base import adapted, every_unfinished
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.testing import reply
@@ -432,26 +431,6 @@ async def test_several_lookers_take_each_turn_up_once(tmp_path):
     for looker in lookers:
         await looker.close()
     await store.close()
-
-
-async def test_a_store_of_the_first_contract_serves_as_before():
-    class First:
-        def __init__(self, store):
-            self.store = store
-
-        def __getattr__(self, name):
-            if name == "unfinished":
-                raise AttributeError(name)
-            return getattr(self.store, name)
-
-    store = First(MemoryStore())
-    machine = order(store)
-    await (await machine.start(conversation_id="c", greet=False)).send("hello", request_id="r1")
-    assert await machine.run_due() == ()
-    assert [name async for name in every_unfinished(store)] == []
-    assert await adapted(store).unfinished(5, ["order"]) == ()
-    whole = remains(store.store)
-    assert adapted(whole) is whole
 
 
 def booking(store, book, *replies):

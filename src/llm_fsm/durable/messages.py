@@ -31,7 +31,6 @@ from llm_fsm.stores.base import (
     AcceptedQuery,
     ListQuery,
     Store,
-    adapted,
     checked_id,
     storable,
 )
@@ -118,7 +117,7 @@ async def submit(
         ValueError: An id, the text or the time is wrong.
         ConversationConflict: The request id belongs to another message or a cancelled one, or the
             conversation to another definition.
-        StoreError: The store failed, or its contract is older than 3.
+        StoreError: The store failed.
 
     Example:
         >>> import asyncio
@@ -141,7 +140,7 @@ async def submit(
     message = AcceptedMessage(
         conversation_id=conversation, request_id=request_id, definition=name, text=written, due=due
     )
-    kept = await adapted(store).accept(message)
+    kept = await store.accept(message)
     if not is_same_message(kept.text, written):
         raise _used(request_id)
     if not kept.is_open:
@@ -206,8 +205,7 @@ async def cancel(conversation: str, request_id: str, *, store: Store) -> bool:
         StoreError: The store failed.
     """
     _check_ids(conversation, request_id)
-    whole = adapted(store)
-    state = await whole.mark_accepted(conversation, request_id, CANCELLED_MESSAGE, [WAITING])
+    state = await store.mark_accepted(conversation, request_id, CANCELLED_MESSAGE, [WAITING])
     if state is not None:
         return state == CANCELLED_MESSAGE
     loaded = await store.load(conversation, request_id)
@@ -232,15 +230,15 @@ async def health(*, store: Store, definition: str | Definition | None = None) ->
     name = definition.name if isinstance(definition, Definition) else definition
     named = None if name is None else storable(name)
     names = None if named is None else [named]
-    whole, now = adapted(store), time.time()
-    messages = await whole.accepted(AcceptedQuery(limit=_MOST, definition=named))
+    now = time.time()
+    messages = await store.accepted(AcceptedQuery(limit=_MOST, definition=named))
     due = [message for message in messages if message.due <= now]
     since = [max(accepted_at(message), message.due) for message in due]
     return Health(
         waiting=len(due),
         scheduled=len(messages) - len(due),
-        unfinished=len(await whole.unfinished(_MOST, names)),
-        parked=len(await whole.unfinished(_MOST, names, parked=True)),
+        unfinished=len(await store.unfinished(_MOST, names)),
+        parked=len(await store.unfinished(_MOST, names, parked=True)),
         oldest=max((now - at for at in since), default=None),
     )
 
@@ -281,7 +279,7 @@ async def _turn(store: Store, conversation: str, request_id: str) -> Turn | None
 
 async def _kept(store: Store, conversation: str, request_id: str) -> AcceptedMessage | None:
     query = AcceptedQuery(conversation_id=conversation, limit=_MOST, closed=True)
-    messages: Sequence[AcceptedMessage] = await adapted(store).accepted(query)
+    messages: Sequence[AcceptedMessage] = await store.accepted(query)
     return next((one for one in messages if one.request_id == request_id), None)
 
 

@@ -12,9 +12,8 @@ import subprocess
 SECONDS = 20
 """The longest time of one call of git."""
 _SAFE = (
-    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "credential.helper=", "-c", "protocol.allow=never"),
-    *("-c", "safe.bareRepository=explicit", "--no-pager"),
+    "--no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null -c credential.helper= "
+    "-c protocol.allow=never -c safe.bareRepository=explicit"
 )
 _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "",  # counts before any protocol.NAME.allow of the repository
@@ -50,7 +49,7 @@ def _git(folder: str, *arguments: str) -> bytes | None:
     kept = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            ["git", *_SAFE, "-C", folder, *arguments],
+            ["git", *_SAFE.split(), "-C", folder, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SECONDS,

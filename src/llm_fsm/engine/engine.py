@@ -68,15 +68,7 @@ from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
-from llm_fsm.stores.base import (
-    PARKED,
-    AcceptedMessage,
-    Loaded,
-    Store,
-    adapted,
-    checked_id,
-    storable,
-)
+from llm_fsm.stores.base import PARKED, AcceptedMessage, Loaded, Store, checked_id, storable
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
@@ -462,7 +454,7 @@ class Engine:
 
     async def _take_accepted(self, conversation_id: str, now: float) -> TurnResult | None:
         """Answer the next accepted message, under the lock; None if there is none, or not here."""
-        store = adapted(self.store)
+        store = self.store
         while (message := await next_accepted(store, conversation_id, now)) is not None:
             stored = await self.store.load(conversation_id, message.request_id)
             if stored is None or stored.recorded is None:

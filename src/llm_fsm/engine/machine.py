@@ -45,7 +45,6 @@ from llm_fsm.stores.base import (
     ListQuery,
     Order,
     Store,
-    adapted,
     checked_id,
     checked_metadata,
     every_line,
@@ -459,10 +458,10 @@ class AsyncMachine:
 
     async def _answer_accepted(self, moment: float, done: list[Turn]) -> LLMFSMError | None:
         """Answer accepted messages that are due, add their turns to `done`, and return an error."""
-        store, failed = adapted(self.store), None
+        failed = None
         name = storable(self._engine.versions.current.name)
         query = AcceptedQuery(now=moment, limit=_ACCEPTED_AT_ONCE, definition=name)
-        waiting = [message.conversation_id for message in await store.accepted(query)]
+        waiting = [message.conversation_id for message in await self.store.accepted(query)]
         for conversation_id in dict.fromkeys(waiting):
             try:
                 while (result := await self._engine.take_up(conversation_id, moment)) is not None:

@@ -21,7 +21,6 @@ from llm_fsm.stores.base import (
     Listen,
     OutboxQuery,
     Store,
-    adapted,
     every_unfinished,
     listener_of,
     storable,
@@ -160,14 +159,13 @@ class Upkeep:
         """Look at one store: first with one query for all machines, then for each if there is
         something.
         """
-        whole = adapted(store)
         found: list[tuple[str, str]] = []
-        if await whole.unfinished(1, machines.keys()):
+        if await store.unfinished(1, machines.keys()):
             for name in machines:
-                found += [(name, one) async for one in every_unfinished(whole, [name])]
+                found += [(name, one) async for one in every_unfinished(store, [name])]
         for name, machine in await self._with_due(store, machines):
             found += [(name, one) for one in await _due(store, name, machine._now())]
-        found += await _accepted(whole, machines)
+        found += await _accepted(store, machines)
         random.shuffle(found)  # several hosts see the same list, and begin at different ends
         for key in dict.fromkeys(found):
             name, conversation_id = key

@@ -1,5 +1,4 @@
-"""The port to stores: documents of text go in, the same documents come out. This is version 3 of
-the contract.
+"""The port to stores: documents of text go in, the same documents come out.
 
 A store knows nothing of machines. It keeps for each conversation:
 
@@ -13,10 +12,6 @@ A store knows nothing of machines. It keeps for each conversation:
   it,
 - messages that were accepted for it, and that a worker answers.
 
-Version 2 added `unfinished`. `adapted` lets a store of version 1 serve as before. Version 3 added
-`accept`, `accepted`, `mark_accepted`, `drop_accepted` and `LoadedWithJournal`. A store of an older
-version accepts no messages.
-
 It also keeps one copy of every definition that a conversation is pinned to.
 
 All documents are JSON text that is valid in UTF-8. Other characters are escaped, so that every
@@ -25,7 +20,7 @@ are text without NUL and lone surrogates (see `storable`). Ids have at most 200 
 otherwise arbitrary.
 
 A store raises ConversationConflict if the version does not fit. It raises StoreError for everything
-else: locked, unreachable, read-only, full, newer version, damaged, a lost lock. The message names
+else: locked, unreachable, read-only, full, another version, damaged, a lost lock. The message names
     the file or server.
 
 `docs/stores.md` is for the author of a store.
@@ -51,7 +46,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
-from llm_fsm.errors import ConversationConflict, StoreError, UnreadableError
+from llm_fsm.errors import ConversationConflict, UnreadableError
 
 END_HANDLERS = "llm_fsm:end_conversation"
 """The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink
@@ -524,8 +519,6 @@ class OutboxQuery:
         )
 
 
-CONTRACT = 3
-"""The version of the contract that this module describes."""
 PARKED = "parked"
 CLOSING_KINDS = ("failed", "stopped", PARKED)
 """Kinds of journal entries after which nobody takes the turn up by itself."""
@@ -898,56 +891,6 @@ class Store(Protocol):
         """Free files and connections. The store cannot be used afterwards."""
 
 
-class _SecondContract:
-    """A store of contract 2: it has no accepted messages, and accepts none."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
-        raise StoreError(
-            f"a message for conversation {message.conversation_id!r} cannot be accepted: this store is "
-            "one of an older contract. Use one with the methods of contract 3, or send the message"
-        )
-
-    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:  # noqa: ARG002
-        return ()
-
-    async def mark_accepted(self, *_: object, **__: object) -> str | None:
-        return None
-
-    async def drop_accepted(self, *_: object, **__: object) -> None:
-        return None
-
-
-class _FirstContract(_SecondContract):
-    """A store of contract 1: it finds no unfinished turns either."""
-
-    async def unfinished(self, *_: object, **__: object) -> Sequence[str]:
-        return ()
-
-
-def adapted(store: Any) -> Store:
-    """Return a store with every method of contract 3.
-
-    Args:
-        store: A store of contract 1, 2 or 3.
-
-    Returns:
-        The store itself, or an adapter that finds nothing that the store cannot keep.
-    """
-    found: Any = store
-    if not hasattr(store, "unfinished"):
-        found = _FirstContract(store)
-    elif not hasattr(store, "accept"):
-        found = _SecondContract(store)
-    made: Store = found
-    return made
-
-
 Wake = Callable[[], None]
 """Tells a worker to look again. It returns at once, and may be called as often as you like."""
 Listen = Callable[[Wake], Coroutine[Any, Any, None]]
@@ -963,7 +906,7 @@ def listener_of(store: Any) -> Listen | None:
     """Find the method by which a store tells that a message was accepted.
 
     Args:
-        store: The store, of any contract.
+        store: The store.
 
     Returns:
         Its `listen`; None if it tells nobody.
@@ -982,7 +925,7 @@ async def every_unfinished(
     """Yield the ids of all conversations that `Store.unfinished` finds, page by page.
 
     Args:
-        store: The store, of contract 1 or 2.
+        store: The store.
         definitions: As in `Store.unfinished`.
         parked: As in `Store.unfinished`.
         page: The size of a page.
@@ -993,9 +936,9 @@ async def every_unfinished(
     Raises:
         StoreError: The store cannot be read.
     """
-    whole, after = adapted(store), None
+    after = None
     while True:
-        names = await whole.unfinished(page, definitions, after=after, parked=parked)
+        names = await store.unfinished(page, definitions, after=after, parked=parked)
         for name in names:
             yield name
         if len(names) < page:

@@ -118,7 +118,7 @@ class _Record(msgspec.Struct, array_like=True):
     request_id: str | None
     record: str
     merged: tuple[str, ...] = ()
-    """Further request ids. Lines of older versions end before them."""
+    """Further request ids."""
 
 
 class _FileStep(msgspec.Struct, array_like=True):
@@ -127,7 +127,7 @@ class _FileStep(msgspec.Struct, array_like=True):
     step: int
     text: str
     conversation: str = ""
-    """The id, in step 0. Lines of older versions end before it."""
+    """The id, in step 0."""
 
 
 class _FileMessage(msgspec.Struct, array_like=True):

@@ -456,7 +456,7 @@ def database(path: Path, *statements: str) -> None:
     ("name", "said"),
     [
         ("garbage.db", "is not an SQLite database"),
-        ("newer.db", "written by a newer version"),
+        ("newer.db", "this llm-fsm reads only"),
         ("folder.db", "is a folder"),
         ("other.db", "is a database of another program"),
     ],

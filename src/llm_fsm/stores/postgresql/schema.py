@@ -1,5 +1,4 @@
-"""The tables of the PostgreSQL store: create them, upgrade them, and refuse those of a newer
-version.
+"""The tables of the PostgreSQL store: create them, and refuse those of another version.
 
 Texts that are compared or ordered have the collation "C", the order of code points, as in every
 store. `locks` needs no durability, because all locks end with the server.
@@ -8,7 +7,6 @@ store. `locks` needs no durability, because all locks end with the server.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -20,97 +18,74 @@ SCHEMA_VERSION = 5
 _NAMESPACE = 0x4C46534D
 """Key of the advisory lock under which tables are made ("LFSM")."""
 
-_STEPS: Mapping[int, tuple[str, ...]] = {
-    0: (
-        'CREATE TABLE definitions (sha text COLLATE "C" PRIMARY KEY, text text NOT NULL)',
-        """CREATE TABLE conversations (
-            id text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, session text NOT NULL,
-            definition text COLLATE "C" NOT NULL, state text COLLATE "C" NOT NULL, ended boolean NOT NULL,
-            created double precision NOT NULL, updated double precision NOT NULL,
-            definition_sha text COLLATE "C" REFERENCES definitions (sha)) WITH (fillfactor = 70)""",
-        "CREATE INDEX pinned ON conversations (definition_sha) WHERE definition_sha IS NOT NULL",
-        """CREATE TABLE records (
-            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
-            number bigint, record text NOT NULL, PRIMARY KEY (conversation, number))""",
-        """CREATE TABLE inbox (
-            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
-            request_id text COLLATE "C", number bigint NOT NULL, PRIMARY KEY (conversation, request_id))""",
-        """CREATE TABLE outbox (
-            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
-            number bigint, place int, sink text COLLATE "C" NOT NULL, key text NOT NULL, text text NOT NULL,
-            PRIMARY KEY (conversation, number, place))""",
-        "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
-        """CREATE TABLE due (
-            conversation text COLLATE "C" NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-            time double precision NOT NULL, kind text COLLATE "C" NOT NULL)""",
-        "CREATE INDEX due_by_conversation ON due (conversation)",
-        "CREATE INDEX due_by_time ON due (time)",
-        """CREATE TABLE journal (
-            conversation text COLLATE "C", step bigint, text text NOT NULL, PRIMARY KEY (conversation, step))""",
-        'CREATE UNLOGGED TABLE locks (conversation text COLLATE "C" PRIMARY KEY, holder int NOT NULL)',
-        "CREATE SEQUENCE holders AS int CYCLE",
-    ),
+_SCHEMA = (
+    'CREATE TABLE definitions (sha text COLLATE "C" PRIMARY KEY, text text NOT NULL)',
     # No index on `updated`: every turn changes it, and would then have to write all indexes of its
     # row.
-    1: (
-        """CREATE TABLE labels (
-            key text COLLATE "C", value text COLLATE "C",
-            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
-            PRIMARY KEY (key, value, conversation))""",
-        "CREATE INDEX labels_by_conversation ON labels (conversation)",
-    ),
-    # The functions for JSON fail at escapes of characters that a database cannot hold. The pattern
-    # reads the first two members of a pause, which are always its id and its kind.
-    2: (
-        """ALTER TABLE conversations ADD COLUMN paused text COLLATE "C" NOT NULL DEFAULT ''""",
-        r"""UPDATE conversations
-            SET paused = coalesce(substring(session FROM '"pause":{"id":"[^"]*","kind":"([a-z_]+)"'), '')
-            WHERE NOT ended AND session LIKE '%"pause":{"id":"%'""",
-        "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
-    ),
-    3: (
-        "CREATE INDEX journal_open ON journal (conversation) WHERE step = 0",
-        """CREATE UNLOGGED TABLE living (
-            holder int PRIMARY KEY, backend int NOT NULL, seen timestamptz NOT NULL)""",
-    ),
+    """CREATE TABLE conversations (
+        id text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, session text NOT NULL,
+        definition text COLLATE "C" NOT NULL, state text COLLATE "C" NOT NULL, ended boolean NOT NULL,
+        created double precision NOT NULL, updated double precision NOT NULL,
+        definition_sha text COLLATE "C" REFERENCES definitions (sha),
+        paused text COLLATE "C" NOT NULL DEFAULT '') WITH (fillfactor = 70)""",
+    "CREATE INDEX pinned ON conversations (definition_sha) WHERE definition_sha IS NOT NULL",
+    "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
+    """CREATE TABLE records (
+        conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+        number bigint, record text NOT NULL, PRIMARY KEY (conversation, number))""",
+    """CREATE TABLE inbox (
+        conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+        request_id text COLLATE "C", number bigint NOT NULL, PRIMARY KEY (conversation, request_id))""",
+    """CREATE TABLE outbox (
+        conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+        number bigint, place int, sink text COLLATE "C" NOT NULL, key text NOT NULL, text text NOT NULL,
+        PRIMARY KEY (conversation, number, place))""",
+    "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
+    """CREATE TABLE due (
+        conversation text COLLATE "C" NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+        time double precision NOT NULL, kind text COLLATE "C" NOT NULL)""",
+    "CREATE INDEX due_by_conversation ON due (conversation)",
+    "CREATE INDEX due_by_time ON due (time)",
+    """CREATE TABLE journal (
+        conversation text COLLATE "C", step bigint, text text NOT NULL, PRIMARY KEY (conversation, step))""",
+    "CREATE INDEX journal_open ON journal (conversation) WHERE step = 0",
+    'CREATE UNLOGGED TABLE locks (conversation text COLLATE "C" PRIMARY KEY, holder int NOT NULL)',
+    "CREATE SEQUENCE holders AS int CYCLE",
+    """CREATE UNLOGGED TABLE living (
+        holder int PRIMARY KEY, backend int NOT NULL, seen timestamptz NOT NULL)""",
+    """CREATE TABLE labels (
+        key text COLLATE "C", value text COLLATE "C",
+        conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+        PRIMARY KEY (key, value, conversation))""",
+    "CREATE INDEX labels_by_conversation ON labels (conversation)",
     # A message may be accepted before its conversation exists, hence no foreign key.
-    4: (
-        """CREATE TABLE IF NOT EXISTS accepted (
-            conversation text COLLATE "C", request_id text COLLATE "C",
-            definition text COLLATE "C" NOT NULL, text text NOT NULL,
-            due double precision NOT NULL, place bigserial, state text NOT NULL,
-            PRIMARY KEY (conversation, request_id))""",
-        """CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place)
-            WHERE state IN ('waiting', 'begun')""",
-    ),
-}
-"""Statements that upgrade tables from a version to the next one."""
+    """CREATE TABLE accepted (
+        conversation text COLLATE "C", request_id text COLLATE "C",
+        definition text COLLATE "C" NOT NULL, text text NOT NULL,
+        due double precision NOT NULL, place bigserial, state text NOT NULL,
+        PRIMARY KEY (conversation, request_id))""",
+    """CREATE INDEX accepted_by_due ON accepted (due, place)
+        WHERE state IN ('waiting', 'begun')""",
+    "CREATE TABLE contract (version int NOT NULL)",
+    f"INSERT INTO contract VALUES ({SCHEMA_VERSION})",
+)
 
 
 async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
-    """Make or update the tables in `schema`. Raises StoreError and psycopg.Error."""
+    """Make the tables in `schema`, unless they are there. Raises StoreError and psycopg.Error."""
     await _check_server(db, place)
-    if await _version(db, schema) == SCHEMA_VERSION:
+    if await _is_made(db, place, schema):
         return
     async with db.transaction():
         await db.execute("SELECT pg_advisory_xact_lock(%s)", (_NAMESPACE,))
-        version = await _version(db, schema)
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"{place}: written by a newer version (schema {version}; this one knows up to "
-                f"{SCHEMA_VERSION}). Upgrade llm-fsm, or use another database or schema"
-            )
-        if version == 0:
-            # creating one needs a right even if it exists
-            known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
-            if await (await db.execute(known, (schema,))).fetchone() is None:
-                await db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-            await db.execute("CREATE TABLE IF NOT EXISTS contract (version int NOT NULL)")
-        for step in range(version, SCHEMA_VERSION):
-            for statement in _STEPS[step]:
-                await db.execute(statement.encode())
-        await db.execute("DELETE FROM contract")
-        await db.execute("INSERT INTO contract VALUES (%s)", (SCHEMA_VERSION,))
+        if await _is_made(db, place, schema):  # another process was faster
+            return
+        # creating one needs a right even if it exists
+        known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+        if await (await db.execute(known, (schema,))).fetchone() is None:
+            await db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        for statement in _SCHEMA:
+            await db.execute(statement.encode())
 
 
 async def holder_of(db: AsyncConnection[Any]) -> int:
@@ -123,16 +98,22 @@ async def holder_of(db: AsyncConnection[Any]) -> int:
             return holder
 
 
-async def _version(db: AsyncConnection[Any], schema: str) -> int:
-    """Return the version of the tables; 0 where there are none.
+async def _is_made(db: AsyncConnection[Any], place: str, schema: str) -> bool:
+    """Return true if the tables are there. Raises StoreError for those of another version.
 
     It reads the catalogue as a table, because `to_regclass` may use a cache that is older than the
     lock just taken.
     """
     query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'contract'"
     if await (await db.execute(query, (schema,))).fetchone() is None:
-        return 0
-    return int(await _value(db, b"SELECT coalesce(max(version), 0) FROM contract"))
+        return False
+    version = await _value(db, b"SELECT max(version) FROM contract")
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"{place}: has the schema {version}, and this llm-fsm reads only {SCHEMA_VERSION}. "
+            "Use the version that made it, or another database or schema"
+        )
+    return True
 
 
 async def _value(db: AsyncConnection[Any], query: bytes) -> Any:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
@@ -22,63 +21,12 @@ MEMORY = ":memory:"
 SCHEMA_VERSION = 7
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
 
-_STEPS: Mapping[int, tuple[str, ...]] = {
-    1: (
-        """CREATE TABLE due (
-            conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-            time REAL NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (conversation, time, kind)) WITHOUT ROWID""",
-        "CREATE INDEX due_by_time ON due (time)",
-    ),
-    2: (
-        "CREATE TABLE definitions (sha TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL)",
-        "ALTER TABLE conversations ADD COLUMN definition_sha TEXT",
-        "CREATE INDEX pinned ON conversations (definition_sha) WHERE definition_sha IS NOT NULL",
-        """CREATE TABLE outbox (
-            conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-            number INTEGER NOT NULL, place INTEGER NOT NULL, sink TEXT NOT NULL, key TEXT NOT NULL,
-            text TEXT NOT NULL, PRIMARY KEY (conversation, number, place))""",
-        "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
-    ),
-    # One for each choice of filters, with the id last, so that a list reads only the lines that it
-    # returns.
-    3: (
-        "CREATE INDEX listed_by_ended ON conversations (ended, id)",
-        "CREATE INDEX listed_by_state ON conversations (state, ended, id)",
-        "CREATE INDEX listed_by_definition ON conversations (definition, ended, id)",
-        "CREATE INDEX listed_by_definition_and_state ON conversations (definition, state, ended, id)",
-    ),
-    4: (
-        """CREATE TABLE labels (
-            key TEXT NOT NULL, value TEXT NOT NULL,
-            conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-            PRIMARY KEY (key, value, conversation)) WITHOUT ROWID""",
-        "CREATE INDEX labels_by_conversation ON labels (conversation)",
-        "CREATE INDEX conversations_by_time ON conversations (updated, id)",
-    ),
-    5: (
-        "ALTER TABLE conversations ADD COLUMN paused TEXT NOT NULL DEFAULT ''",
-        """UPDATE conversations SET paused = json_extract(session, '$.pause.kind')
-            WHERE ended = 0 AND json_extract(session, '$.pause.kind') IS NOT NULL""",
-        "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
-    ),
-    # A message may be accepted before its conversation exists, hence no foreign key.
-    6: (
-        """CREATE TABLE IF NOT EXISTS accepted (
-            place INTEGER PRIMARY KEY AUTOINCREMENT,
-            conversation TEXT NOT NULL, request_id TEXT NOT NULL,
-            definition TEXT NOT NULL, text TEXT NOT NULL, due REAL NOT NULL, state TEXT NOT NULL,
-            UNIQUE (conversation, request_id))""",
-        """CREATE INDEX IF NOT EXISTS accepted_by_due ON accepted (due, place)
-            WHERE state IN ('waiting', 'begun')""",
-    ),
-}
-"""Statements that upgrade a file from a version to the next one."""
-
 _SCHEMA = (
     """CREATE TABLE conversations (
         id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, session TEXT NOT NULL,
         definition TEXT NOT NULL, state TEXT NOT NULL, ended INTEGER NOT NULL,
-        created REAL NOT NULL, updated REAL NOT NULL)""",
+        created REAL NOT NULL, updated REAL NOT NULL, definition_sha TEXT,
+        paused TEXT NOT NULL DEFAULT '')""",
     """CREATE TABLE records (
         conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
         number INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (conversation, number))""",
@@ -90,9 +38,41 @@ _SCHEMA = (
     """CREATE TABLE journal (
         conversation TEXT NOT NULL, step INTEGER NOT NULL, text TEXT NOT NULL,
         PRIMARY KEY (conversation, step)) WITHOUT ROWID""",
+    """CREATE TABLE due (
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        time REAL NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (conversation, time, kind)) WITHOUT ROWID""",
+    "CREATE INDEX due_by_time ON due (time)",
+    "CREATE TABLE definitions (sha TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX pinned ON conversations (definition_sha) WHERE definition_sha IS NOT NULL",
+    """CREATE TABLE outbox (
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        number INTEGER NOT NULL, place INTEGER NOT NULL, sink TEXT NOT NULL, key TEXT NOT NULL,
+        text TEXT NOT NULL, PRIMARY KEY (conversation, number, place))""",
+    "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
+    # One for each choice of filters, with the id last, so that a list reads only the lines that it
+    # returns.
+    "CREATE INDEX listed_by_ended ON conversations (ended, id)",
+    "CREATE INDEX listed_by_state ON conversations (state, ended, id)",
+    "CREATE INDEX listed_by_definition ON conversations (definition, ended, id)",
+    "CREATE INDEX listed_by_definition_and_state ON conversations (definition, state, ended, id)",
+    """CREATE TABLE labels (
+        key TEXT NOT NULL, value TEXT NOT NULL,
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        PRIMARY KEY (key, value, conversation)) WITHOUT ROWID""",
+    "CREATE INDEX labels_by_conversation ON labels (conversation)",
+    "CREATE INDEX conversations_by_time ON conversations (updated, id)",
+    "CREATE INDEX listed_by_pause ON conversations (id) WHERE paused <> ''",
+    # A message may be accepted before its conversation exists, hence no foreign key.
+    """CREATE TABLE accepted (
+        place INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation TEXT NOT NULL, request_id TEXT NOT NULL,
+        definition TEXT NOT NULL, text TEXT NOT NULL, due REAL NOT NULL, state TEXT NOT NULL,
+        UNIQUE (conversation, request_id))""",
+    """CREATE INDEX accepted_by_due ON accepted (due, place)
+        WHERE state IN ('waiting', 'begun')""",
     f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
-"""Version 1, from which every new file takes all steps."""
 
 
 def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
@@ -147,31 +127,23 @@ def _prepare(db: sqlite3.Connection, path: str) -> None:
 
 
 def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
-    """Choose the statements that create or upgrade the schema. Refuse files of another program or a
-    newer version.
+    """Choose the statements that create the schema. Refuse files of another program or another
+    version.
 
     Call it in a transaction, so that the answers are consistent.
     """
     application = _value(db, "PRAGMA application_id")
     version = _value(db, "PRAGMA user_version")
     if application == APPLICATION_ID:
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise StoreError(
-                f"{path}: written by a newer version (schema {version}; this one knows up to "
-                f"{SCHEMA_VERSION}): upgrade llm-fsm or use another file"
+                f"{path}: has the schema {version}, and this llm-fsm reads only {SCHEMA_VERSION}. "
+                "Use the version that wrote it, or another file"
             )
-        return _steps(version)
+        return ()
     if application or version or _value(db, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(f"{path}: is a database of another program: use another file")
-    return (*_SCHEMA, *_steps(1))
-
-
-def _steps(version: int) -> tuple[str, ...]:
-    """Choose the statements that upgrade a file of this version."""
-    if version == SCHEMA_VERSION:
-        return ()
-    wanted = chain.from_iterable(_STEPS[step] for step in range(version, SCHEMA_VERSION))
-    return (*wanted, f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return _SCHEMA
 
 
 @contextmanager

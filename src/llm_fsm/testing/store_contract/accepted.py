@@ -1,4 +1,4 @@
-"""The clauses of contract 3 about accepted messages, one function each. `suite.py` lists them."""
+"""The clauses about accepted messages, one function each. `suite.py` lists them."""
 
 from __future__ import annotations
 

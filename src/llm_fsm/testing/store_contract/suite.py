@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from llm_fsm.stores.base import CONTRACT, Store
+from llm_fsm.stores.base import Store
 from llm_fsm.testing.store_contract.accepted import ACCEPTED_CHECKS, SHARED_ACCEPTED_CHECKS
 from llm_fsm.testing.store_contract.documents import DOCUMENT_CHECKS, SHARED_CHECKS
 from llm_fsm.testing.store_contract.listings import LISTING_CHECKS
@@ -86,9 +86,7 @@ class StoreCheck:
                 await store.close()
 
 
-def store_suite(
-    *, shared: bool = False, fenced: bool = False, contract: int = CONTRACT
-) -> tuple[StoreCheck, ...]:
+def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreCheck, ...]:
     """Return every check. Each is independent of the others.
 
     Args:
@@ -96,25 +94,16 @@ def store_suite(
             object.
         fenced: True adds checks with locks that can be lost, for locks that depend on a connection
             or a lease.
-        contract: The version of the contract. 2 leaves out the checks of accepted messages, and 1
-            those of unfinished turns, too, for stores that do not keep them.
 
     Returns:
         The checks.
-
-    Raises:
-        ValueError: There is no such version.
     """
-    if contract not in range(1, CONTRACT + 1):
-        raise ValueError(f"the contracts of stores are 1 to {CONTRACT}, not {contract!r}")
     alone = [*DOCUMENT_CHECKS, *LISTING_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS]
+    alone += UNFINISHED_CHECKS
+    alone += ACCEPTED_CHECKS
     together = [*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS]
-    if contract > 1:
-        alone += UNFINISHED_CHECKS
-        together += SHARED_UNFINISHED_CHECKS
-    if contract > 2:
-        alone += ACCEPTED_CHECKS
-        together += SHARED_ACCEPTED_CHECKS
+    together += SHARED_UNFINISHED_CHECKS
+    together += SHARED_ACCEPTED_CHECKS
     checks = [_check(body, shared=False) for body in alone]
     if shared:
         checks += [_check(body, shared=True) for body in together]

@@ -1,4 +1,4 @@
-"""The clauses of contract 2 about unfinished turns, one function each. `suite.py` lists them."""
+"""The clauses about unfinished turns, one function each. `suite.py` lists them."""
 
 from __future__ import annotations
 
