@@ -10,6 +10,7 @@ import pytest
 from llm_fsm.session.context import accept_host, accept_reply, has
 from llm_fsm.session.events import ContextRefused, ContextSet
 from llm_fsm.session.session import dump_session, parse_session
+from llm_fsm.turn.output_mapping import read_value
 from machines import GREETER, machine, program, reply, say, start, talk
 from paths import TESTS
 
@@ -333,7 +334,23 @@ def test_why_a_lone_item_of_a_list_is_refused_is_said() -> None:
         ({"type": "array", "items": {"type": "integer"}}, [1.0, 2], [1, 2]),
         ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": 4.0}, {"n": 4}),
         ({"type": "number"}, 3.0, 3.0),
-        ({"type": "integer"}, 1e30, 1e30),
+        ({"type": "integer"}, 1e16, 10**16),
+        ({"type": "integer"}, -1e18, -(10**18)),
+        ({"type": "integer"}, "1e16", 10**16),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, 2.0**60, 2**60),
+        (
+            {"additionalProperties": {"type": "integer"}},
+            {"a": 2.0, "b": 2e17},
+            {"a": 2, "b": 2 * 10**17},
+        ),
+        (
+            {"prefixItems": [{"type": "number"}, {"type": "integer"}]},
+            [1.0, 9e15],
+            [1.0, 9 * 10**15],
+        ),
+        ({"enum": [10**16, 2]}, 1e16, 10**16),
+        ({"type": "number", "minimum": 1}, 3.0, 3.0),
+        ({"type": "number"}, 1e16, 1e16),
         ({"type": "integer"}, "+1E2", 100),
         ({"type": "array", "items": {"type": "integer"}}, "1e2", [100]),
         ({"const": 2}, "2.0", 2),
@@ -344,6 +361,28 @@ def test_whole_number_is_kept_as_one(schema: Any, sent: Any, kept: Any) -> None:
     states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
     made = machine(states, context_schema={"properties": {"k": schema}})
     assert repr(talk(made, "x", reply("ask", k=sent)).session.context["k"]) == repr(kept)
+
+
+@pytest.mark.parametrize("value", [1e16, 9007199254740994.0, -3e17, 2.0**62, 7.0, 1e30, -1e19])
+@pytest.mark.parametrize("deep", [False, True])
+def test_integer_is_an_integer_or_refused_whoever_writes_it(value: float, deep: bool) -> None:
+    whole = {"type": "integer"}
+    schema = {"properties": {"of": {"items": whole}}, "type": "object"} if deep else whole
+    sent: Any = {"of": [value]} if deep else value
+    kept: Any = {"of": [int(value)]} if deep else int(value)
+    fits = abs(value) < 2**63
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"k": schema}})
+    session = talk(made, "x", reply("ask", k=sent)).session
+    assert repr(session.context.get("k")) == repr(kept if fits else None)
+    host = accept_host(made.keys, {}, {"k": sent})
+    assert repr(host[0]) == repr(
+        ContextSet(source="host", values={"k": kept})
+        if fits
+        else ContextRefused(key="k", reason="whole numbers must fit in 64 bits", source="host")
+    )
+    read, reason = read_value(made.keys, "k", sent)
+    assert (repr(read), reason is None) == (repr(kept if fits else sent), fits)
 
 
 TRIP: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pytest
 
 import llm_fsm.session.normalize
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.session.normalize import normalised
+from llm_fsm.session.normalize import as_integers, normalised
 
 ORDER = {
     "type": "object",
@@ -253,10 +253,9 @@ def test_what_a_refused_value_says_in_another_form(
     schema: dict[str, Any], sent: Any, meant: Any
 ) -> None:
     shape = compile_shape(schema, None)
-    found = next(
-        (value for value in normalised(schema, sent, None) if shape.fault(value) is None), None
-    )
-    assert found == meant
+    fits = (value for value in normalised(schema, sent, None) if shape.fault(value) is None)
+    found, reason = as_integers(shape, next(fits, None))
+    assert (found, reason) == (meant, None)
     assert type(found) is type(meant)
 
 

@@ -223,7 +223,6 @@ def test_further_states_are_named_after_the_others_once_and_the_schema_is_made_o
             {"a": None},
             {"a": None},
         ),
-        ({"enum": [1, 2, 3]}, 2.0, 2),
         ({"enum": [1, 2.5]}, 2.5, 2.5),
         (
             {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},

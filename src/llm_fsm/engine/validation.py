@@ -343,7 +343,7 @@ def fitting(pause: Paused, value: object, *, quotes: bool = True) -> Any:
     """
     plain, reason = checked_answer(value), None
     if pause.schema:
-        plain, reason = as_schema(pause.schema, compile_shape(pause.schema).fault, plain)
+        plain, reason = as_schema(compile_shape(pause.schema), plain)
     if reason is not None:
         told = reason if quotes else "its schema refuses the value"
         raise ValueError(f"the answer does not fit what {pause.what!r} waits for: {told}")

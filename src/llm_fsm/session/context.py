@@ -25,7 +25,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
-from llm_fsm.session.normalize import as_schema, normalised
+from llm_fsm.session.normalize import as_integers, as_schema, normalised
 from llm_fsm.session.placeholders import placeholder_in
 from llm_fsm.session.quotes import (
     KINDS,
@@ -169,7 +169,8 @@ class Keys:
     def read(self, key: str, value: Any) -> tuple[Any, str | None]:
         """Return a value as the key's schema means it, and why the schema refuses every form of
         it."""
-        return as_schema(self.schema(key), partial(self.fault, key), value)
+        shape = self.shapes.get(key)
+        return (value, None) if shape is None else as_schema(shape, value)
 
     def visible(
         self, context: Mapping[str, Any], scope: Iterable[str] | None = None
@@ -361,6 +362,8 @@ class _Update:
                 reason = self.keys.fault(key, plain)
         if reason is not None:
             plain, reason = self.meant(key, plain, old, reason)
+        if reason is None and (shape := self.keys.shapes.get(key)) is not None:
+            plain, reason = as_integers(shape, plain)
         if reason is not None and isinstance(plain, dict):
             self.begin(key, plain, old, reason)
         elif reason is not None:

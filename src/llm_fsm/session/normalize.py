@@ -13,10 +13,10 @@ from typing import Any
 from unicodedata import normalize
 
 from llm_fsm.conditions.coercion import plain_digits
-from llm_fsm.definition.json_schema.validator import compile_shape, types_of
+from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape, types_of
 from llm_fsm.definition.names import UNSEEN
-from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema, whole_number
-from llm_fsm.session.values import joined
+from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema
+from llm_fsm.session.values import ValueFault, joined, to_json_value
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -90,32 +90,73 @@ model's mistake."""
 SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """Separators between several values in one text."""
 _MOST_CHOICES = 100
+_Path = tuple[str | int, ...]
+_OF_KIND = ("type", "enum", "const", "anyOf", "oneOf")
+"""Schema keys that say which kind of number is taken. The others are about its size."""
 
 
-def as_schema(
-    schema: Mapping[str, Any], fault: Callable[[Any], str | None], value: Any
-) -> tuple[Any, str | None]:
+def as_schema(shape: CompiledSchema, value: Any) -> tuple[Any, str | None]:
     """Read a value as its schema means it, whoever wrote it.
 
     This is the one reader of values for programs, tools, `set`, flows and answers. Replies are read
     by the same forms.
 
     Args:
-        schema: The schema.
-        fault: Returns why the schema refuses a value; None if it takes it.
+        shape: The schema.
         value: The value, as JSON.
 
     Returns:
         The value and None if it fits; else its first form that fits. If none does, the value and
         the reason.
     """
-    reason = fault(value)
+    reason = shape.fault(value)
     if reason is None:
-        return whole_number(schema, value), None
-    for found in normalised(schema, value, None):
-        if fault(found) is None:
-            return found, None
+        return as_integers(shape, value)
+    for found in normalised(shape.schema, value, None):
+        if shape.fault(found) is None:
+            return as_integers(shape, found)
     return value, reason
+
+
+def as_integers(shape: CompiledSchema, value: Any) -> tuple[Any, str | None]:
+    """Write each whole float as an integer where the schema takes no fraction.
+
+    A float is shown with a point or an exponent, which users do not write.
+
+    Args:
+        shape: The schema, which takes the value.
+        value: The value, as JSON.
+
+    Returns:
+        The value and None; or the value as it was and the reason if a number is too large.
+    """
+    fraction = _with_whole_floats(value, lambda _path, _number: 0.5)
+    if fraction == value:
+        return value, None
+    found = set()
+    for error in shape.validator.iter_errors(fraction):
+        if error.kind.name in _OF_KIND:
+            found.add(tuple(error.instance_path))
+
+    def written(path: _Path, number: float) -> Any:
+        is_whole = any(path[:depth] in found for depth in range(len(path) + 1))
+        return to_json_value(int(number)) if is_whole else number
+
+    try:
+        return _with_whole_floats(value, written), None
+    except ValueFault as fault:
+        return value, str(fault)
+
+
+def _with_whole_floats(value: Any, change: Callable[[_Path, float], Any], path: _Path = ()) -> Any:
+    """Replace each float without a fraction; `change` gets its path and the float."""
+    if isinstance(value, dict):
+        return {key: _with_whole_floats(item, change, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [
+            _with_whole_floats(item, change, (*path, index)) for index, item in enumerate(value)
+        ]
+    return change(path, value) if isinstance(value, float) and value.is_integer() else value
 
 
 def normalised(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
@@ -231,12 +272,12 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
     if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
-        return whole_number(schema, number)
+        return number
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
         plain = text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
-        return whole_number(schema, json.loads(plain))
+        return json.loads(plain)
     except (ValueError, RecursionError):
         return text
 

@@ -33,8 +33,6 @@ _PAIR = {
 _FACTS = {"type": "object", "additionalProperties": _TEXT}
 MAX_DEPTH = 5
 """Levels of a value that the schema shows."""
-_EXACT = 2**53
-"""Floats below it hold every whole number exactly."""
 
 
 def _types(kinds: Iterable[str], *, null: bool) -> dict[str, Any]:
@@ -436,19 +434,7 @@ def from_strict(schema: Mapping[str, Any], value: object) -> Any:
     if isinstance(value, list):
         items = schema.get("items")
         return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
-    return whole_number(schema, value)
-
-
-def whole_number(schema: Mapping[str, Any], value: Any) -> Any:
-    """Drop the `.0` that some models add to a whole number, because a fixed reply would show it."""
-    if type(value) is not float or not value.is_integer() or abs(value) >= _EXACT:
-        return value
-    enum = schema.get("enum")
-    listed = (*(enum if isinstance(enum, list) else ()), schema.get("const"))
-    whole = "integer" in types_of(schema) or any(
-        type(item) is int and item == value for item in listed
-    )
-    return int(value) if whole else value
+    return value
 
 
 def sub_schema(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape, types_of
 from llm_fsm.errors import ReplyError
-from llm_fsm.session.normalize import SEVERAL, normalised
+from llm_fsm.session.normalize import SEVERAL, as_schema
 from llm_fsm.session.quotes import UserWords, find_value, is_among, unproved
 from llm_fsm.turn.reply.parser import decode, only_object
 
@@ -136,22 +136,19 @@ def _is_lone_item(kinds: set[str], value: Any) -> bool:
 
 
 def _plain_value(schema: Mapping[str, Any], kinds: set[str], value: Any) -> Any:
-    """Return a text as the reader of replies reads it, if the schema takes only that form."""
-    if not isinstance(value, str) or len(_branches(schema)) != 1 or kinds & {"array", "object"}:
+    """Return a text or a float as the reader of replies reads it, if the schema takes one form."""
+    if not isinstance(value, str | float) or kinds & {"array", "object"}:
         return value
-    branch = _branches(schema)[0]
+    branches = _branches(schema)
+    if len(branches) != 1:
+        return value
+    branch = branches[0]
     if ("string" in kinds or not kinds) and "enum" not in branch:
         return value
     try:
-        shape = compile_shape(branch)
-        if shape.fault(value) is None:
-            return value
-        for found in normalised(branch, value, None):
-            if shape.fault(found) is None:
-                return found
+        return as_schema(compile_shape(branch), value)[0]
     except ShapeError:
         return value
-    return value
 
 
 def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
