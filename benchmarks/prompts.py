@@ -106,11 +106,7 @@ def main() -> None:
         (definition(), MESSAGES, replies()),
         (claim.definition(), claim.MESSAGES, claim.replies()),
     )
-    for label, talk, options in (
-        ("the form", form, {}),
-        ('the form, prompt="whole"', form, {"prompt": "whole"}),
-        ("the claim", german, {}),
-    ):
+    for label, talk, options in (("the form", form, {}), ("the claim", german, {})):
         messages, whole, share = asyncio.run(figures(*talk, count, **options))
         print(
             f"{label}: {messages:.0f} tokens of messages a turn, {whole:.0f} with the reply's schema, {share:.0%} of "

@@ -76,11 +76,6 @@ def escaped(value: object) -> str:
     return _safe(text) if not text.isascii() or "<" in text or ">" in text or "&" in text else text
 
 
-def each_escaped(values: Iterable[object]) -> list[str]:
-    """Escape several values together, which works because compact JSON has no line breaks."""
-    return _safe("\n".join([in_unicode(value) for value in values])).split("\n")
-
-
 def _safe(text: str) -> str:
     if "<" in text or ">" in text or "&" in text:  # a test is much faster than a replacement
         text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

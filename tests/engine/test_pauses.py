@@ -345,16 +345,15 @@ DOOR = {
 LOOKED_UP = {"properties": {"owner": {"type": "string", "x-source": "tool"}}}
 
 
-def test_reply_after_a_tool_is_told_what_its_result_opened_and_where_that_leads() -> None:
+def test_reply_after_a_tool_is_told_what_its_result_opened() -> None:
     refs = {"look": {"output": {"owner": ""}}}
     host = worker(DOOR, tools={"look": lambda: "Ada"}, refs=refs, context_schema=LOOKED_UP)
     done = host.say(_begin(host), "7", calls(("look", {})), reply("sort", "Hello Ada, come in."))
     first, second = (request.messages for request in done.requests)
-    assert '{"to":"sort","open":false}' in first[1].content
+    assert "\nsort" not in first[1].content
     assert [message.role for message in second] == ["system", "user", "assistant", "tool"]
-    assert '"open":false' not in second[1].content
+    assert "\nsort\n" in second[1].content
     assert '{"owner":"Ada"}' in second[1].content
-    assert '"leads_on_to":[{"to":"known"}]' in second[1].content
     assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
 
 
@@ -363,7 +362,7 @@ def test_reply_after_a_tool_reads_what_its_result_wrote_elsewhere_in_a_large_mac
     approval: bool,
 ) -> None:
     refs = {"look": {"output": {"owner": ""}, "approval": approval}}
-    keys = {"properties": {"owner": {}, **{f"k{number}": {} for number in range(30)}}}
+    keys = {"properties": {"owner": {}, **{f"k{number}": {} for number in range(50)}}}
     ask = {"tools": ["look"], "transitions": [{"target_state": "ask"}]}
     host = worker({"ask": ask}, tools={"look": lambda: "Ada"}, refs=refs, context_schema=keys)
     told = host.say(_begin(host), "I am one.", reply("ask", k1="one")).session
@@ -371,11 +370,11 @@ def test_reply_after_a_tool_reads_what_its_result_wrote_elsewhere_in_a_large_mac
     if approval:
         done = host.answer(done.session, {"approved": True}, reply("ask"))
     shown = done.requests[-1].messages[1].content
-    known = '<further_context_keys>\nk1 = "one"\nowner = "Ada"\n</further_context_keys>\n<conversation_history>\n'
+    known = "<further_context_keys>\nowner\nk1\n</further_context_keys>\n<conversation_history>\n"
     assert shown.startswith(known)
     assert shown.count("further_context_keys>") == 2
     assert '{"user":"I am one."}' in shown
-    assert "<current_context>" not in shown
+    assert '<current_context>\n{"k1":"one","owner":"Ada"}\n</current_context>' in shown
 
 
 def test_reply_after_an_approval_reads_its_message_and_what_the_result_opened() -> None:

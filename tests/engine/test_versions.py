@@ -371,7 +371,7 @@ async def test_parts_of_an_object_that_wait_go_over_under_its_new_name_and_are_n
     )
     turn = await (await second.resume("c")).send("00184")
     assert turn.context == {"to": {"city": "Rome", "zip": "00184"}}
-    assert ('"so_far":{"city":"Rome"}' in model.requests[0].messages[1].content) == (not secret)
+    assert ('"to":{"city":"Rome"}' in model.requests[0].messages[1].content) == (not secret)
 
 
 async def test_pin_comes_to_conversations_of_stores_that_kept_none() -> None:

@@ -61,8 +61,8 @@ def test_a_conversation_with_turns_without_a_model_ends_as_with_one(
 )
 def test_prompts_begin_as_earlier_ones_did(talk: tuple[Any, Any, Any]) -> None:
     _, whole, share = asyncio.run(figures(*talk, counter()))
-    assert share >= 0.8  # a short system message is a smaller part of a prompt
-    assert whole * (1 - share) <= 250
+    assert share >= 0.7  # a short system message is a smaller part of a prompt
+    assert whole * (1 - share) <= 280
 
 
 @pytest.mark.parametrize("form", ["object", "list"])
@@ -70,11 +70,11 @@ def test_a_form_of_14_keys_keeps_its_bars(form: Any) -> None:
     found = form14.figures(form, counter())
     assert all(before <= most for before, most in zip(found.before, found.allowed, strict=True))
     assert found.uncached <= 250
-    assert found.share >= 0.8
-    assert found.static <= 700
+    assert found.share >= 0.7
+    assert found.static <= 500
 
 
-def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> None:
+def test_a_turn_takes_no_more_tokens_among_a_thousand_states_as_among_ten() -> None:
     count = counter()
 
     def mean(states: int) -> float:
@@ -85,7 +85,7 @@ def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> 
         asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [stays]))
         return sum(count(sent(request)) for request in asked[1:]) / 12
 
-    assert mean(1000) == pytest.approx(mean(10), rel=0.2)  # a region has twelve states
+    assert mean(1000) <= mean(10) * 1.2
 
 
 def test_the_table_says_what_is_over_its_bar() -> None:

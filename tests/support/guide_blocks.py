@@ -200,10 +200,7 @@ async def play(
 TIMES = {
     "now": "2026-11-20T15:09 (UTC)",
     "today": "Friday, 2026-11-20",
-    "next_days": (
-        "Sat 21, Sun 22, Mon 23, Tue 24, Wed 25, Thu 26, Fri 27, Sat 28, Sun 29, Mon 30; "
-        "2026-12: Tue 01, Wed 02, Thu 03, Fri 04"
-    ),
+    "next_days": "Sat 21, Sun 22, Mon 23, Tue 24, Wed 25, Thu 26, Fri 27",
 }
 
 

@@ -38,7 +38,6 @@ from llm_fsm.turn.turn_state import HostCapabilities
 
 EMPTY = Session(conversation_id="c1")
 PROMPTS = compile_prompts(prompt_sources())
-WHOLE = compile_prompts(prompt_sources(), whole=True)
 
 GREETER: dict[str, Any] = {
     "name": "greeter",
@@ -60,12 +59,10 @@ GREETER: dict[str, Any] = {
 }
 
 
-def program(document: dict[str, Any], *, whole: bool = False, **changes: Any) -> CompiledMachine:
-    """A compiled machine; `changes` are further top-level keys; `whole`: its system message has
-    every state.
-    """
+def program(document: dict[str, Any], **changes: Any) -> CompiledMachine:
+    """A compiled machine; `changes` are further top-level keys."""
     flow = Flow(definition=Definition.model_validate({**document, **changes}))
-    return compile_flows(Flows(root=flow), WHOLE if whole else PROMPTS, pattern_piece)
+    return compile_flows(Flows(root=flow), PROMPTS, pattern_piece)
 
 
 def nested(document: dict[str, Any], **flows: dict[str, Any]) -> CompiledMachine:

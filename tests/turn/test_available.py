@@ -4,7 +4,6 @@ on what is known.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ from msgspec import structs
 
 from llm_fsm.session.reply_schema import narrowed
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn.available import AvailableMoves, available_moves
+from llm_fsm.turn.available import available_moves
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.prompt.menu import menu_items
 from machines import GREETER, machine, program, reply, talk
 
 _CONTEXTS: tuple[dict[str, Any], ...] = (
@@ -47,15 +45,6 @@ ADULTS = machine(
 )
 
 
-def looked(made: CompiledMachine, session: Session) -> tuple[AvailableMoves, list[dict[str, Any]]]:
-    """What a reply may do there, and the entries of the prompt."""
-    look = available_moves(made, session)
-    return look, [
-        json.loads(item)
-        for item in menu_items(made, made.states[session.state], look, session.data())
-    ]
-
-
 FORM = machine(
     {
         "form": {
@@ -76,12 +65,10 @@ FORM = machine(
 )
 
 
-def test_a_move_that_values_decide_is_shown_and_not_offered() -> None:
+def test_a_move_that_values_decide_is_neither_shown_nor_offered() -> None:
     done = talk(FORM, "Ada", reply("form", "On which day, Ada?", name="Ada"))
     prompt = done.requests[0].messages[1].content
-    picked = prompt.partition("<transitions>")[2].partition("</transitions>")[0]
-    shown = prompt.partition("<goes_on_to>")[2].partition("</goes_on_to>")[0]
-    assert ("day" in picked, '"to":"day"' in shown) == (False, True)
+    assert "day" not in prompt.partition("<transitions>")[2].partition("</transitions>")[0]
     assert done.requests[0].targets == ("bye", "form")
     assert "day" not in done.requests[0].schema.schema["properties"]["target_state"]["enum"]
 
@@ -112,7 +99,7 @@ def test_no_state_is_asked_for_where_only_values_decide() -> None:
     asked = done.requests[0]
     fitting = narrowed(asked.schema, asked.targets, asked.clearable, asked.asked)
     assert "target_state" not in fitting.schema["properties"]
-    assert "<transitions>" not in asked.messages[1].content
+    assert "<transitions>\nform: stay: all else.\n</transitions>" in asked.messages[1].content
     assert (done.session.state, done.text, done.usage.calls) == ("day", "On which day, Ada?", 1)
 
 
@@ -189,105 +176,8 @@ def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
         context_schema=schema,
     )
     context = {"name": "Ada"} if vip is None else {"name": "Ada", "vip": vip}
-    look, (item,) = looked(made, Session(conversation_id="c", state="ask", context=context))
+    look = available_moves(made, Session(conversation_id="c", state="ask", context=context))
     assert look.arrivals["sort"] == frozenset(shown)
-
-    assert [branch["to"] for branch in item["there"]["leads_on_to"]] == shown
-
-
-def test_what_decides_behind_a_move_is_shown_where_no_description_says_it() -> None:
-    """Else nothing tells a model for which of the states it speaks. What is said in words alone
-    decides nothing.
-    """
-    many = {"description": "More than ten", "logic": {">": [{"var": "count"}, 10]}}
-    some = {"requires_context_keys": ["count"]}
-    branches = [
-        {
-            "target_state": "hall",
-            "description": "The guest has a reservation",
-            "conditions": [some],
-        },
-        {"target_state": "desk", "conditions": [many, {"description": "The guest is in a hurry"}]},
-        {"target_state": "yard", "conditions": [some]},
-        {"target_state": "lounge", "conditions": [{"logic": {"==": [{"var": "vip"}, False]}}]},
-    ]
-    ends = {state: {"purpose": state} for state in ("hall", "desk", "yard", "lounge")}
-    ask = {"purpose": "How many?", "transitions": [{"target_state": "sort"}]}
-    schema = {
-        "properties": {"count": {"type": "integer"}, "vip": {"type": "boolean", "x-source": "host"}}
-    }
-    made = machine(
-        {"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends},
-        context_schema=schema,
-    )
-    _, (item,) = looked(made, Session(conversation_id="c", state="ask", context={"vip": False}))
-    assert item["there"]["leads_on_to"] == [
-        {"to": "hall", "if": "The guest has a reservation"},
-        {"to": "desk", "conditions": [{"desc": "More than ten"}]},
-        {"to": "yard", "conditions": [{"keys": ["count"]}]},
-        {"to": "lounge"},
-    ]
-
-
-def test_what_branches_far_away_have_in_common_is_said_once() -> None:
-    style = "Ask politely, one thing at a time."
-    branches = [
-        {
-            "target_state": state,
-            "description": when,
-            "conditions": [{"logic": {"==": [{"var": "topic"}, when]}}],
-        }
-        for state, when in (
-            ("bill", "bills"),
-            ("card", "cards"),
-            ("loan", "loans"),
-            ("bill", "invoices"),
-        )
-    ]
-    between = {
-        f"s{number}": {"purpose": "word " * 80, "transitions": [{"target_state": "bill"}]}
-        for number in range(30)
-    }
-    states = {
-        "ask": {"purpose": "What is it about?", "transitions": [{"target_state": "sort"}]},
-        "sort": {"kind": "decide", "transitions": branches},
-        **between,
-        "bill": {
-            "purpose": "Which bill?",
-            "instructions": style,
-            "transitions": [{"target_state": "end"}],
-        },
-        "card": {
-            "purpose": "Which card?",
-            "instructions": style,
-            "transitions": [{"target_state": "end"}],
-        },
-        "loan": {
-            "purpose": "How much?",
-            "instructions": "In euros.",
-            "transitions": [{"target_state": "end"}],
-        },
-        "end": {"purpose": "Goodbye"},
-    }
-    _, (item,) = looked(machine(states), Session(conversation_id="c", state="ask", context={}))
-    assert item["there"] == {
-        "notes": style,
-        "leads_on_to": [
-            {"to": "bill", "if": "bills", "purpose": "Which bill?"},
-            {"to": "card", "if": "cards", "purpose": "Which card?"},
-            {"to": "loan", "if": "loans", "purpose": "How much?", "notes": "In euros."},
-            {"to": "bill", "if": "invoices"},
-        ],
-    }
-    plain = {**states, "loan": {"purpose": "How much?", "transitions": [{"target_state": "end"}]}}
-    _, (item,) = looked(machine(plain), Session(conversation_id="c", state="ask", context={}))
-    assert "notes" not in item["there"]  # a loan has none
-    assert [branch.get("notes") for branch in item["there"]["leads_on_to"]] == [
-        style,
-        style,
-        None,
-        None,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -310,12 +200,9 @@ def test_what_is_known_of_an_arrival_decides_what_is_foreseen_behind_it(
         "riddle": riddle,
         "rest": {},
     }
-    look, (item,) = looked(
+    look = available_moves(
         machine(states), Session(conversation_id="c", state="ask", turns_in_state=5)
     )
-
-    leads_on = item.get("there", {}).get("leads_on_to")
-    assert (leads_on and [branch["to"] for branch in leads_on]) == shown
     # a way that is certain is gone, so nobody asks there
     assert look.arrivals["riddle"] == set(shown or ["riddle"])
 

@@ -123,38 +123,14 @@ def test_a_longer_digression_keeps_its_place_until_it_ends() -> None:
 def test_the_prompt_says_what_a_digression_comes_back_to() -> None:
     begun = asked(reply("help", "What?"))
     done = say(SHOP, begun.session, "prices", reply("help", "Which?"))
-    assert '"then_back_to":{"state":"name","ask_its_question_again":true' in done.prompt
-    assert '{"to":"name","desc":"back to what was left open"' in done.prompt
+    assert "Then back to name.\n" in done.prompt
+    assert "\nname: back to what was left open. Then ask: " in done.prompt
 
 
 def test_what_only_answers_a_digression_is_said_once_to_come_back() -> None:
     done = asked(reply("name", "Hello."))
-    system, user = (message.content for message in done.requests[0].messages)
-    assert "\nhours (then back to what was asked): Tell the opening hours." in system
-    assert "then_back_to" not in user
-
-
-def test_the_end_of_a_longer_digression_is_shown_as_an_end_only_where_the_way_leads_there_too() -> (
-    None
-):
-    system = asked(reply("name", "Hello.")).requests[0].messages[0].content
-    assert "\nanswered (then back to what was asked): Answer the question." in system
-    assert "\ndone (final)" in system
-    leading = [{"target_state": "size"}, {"target_state": "answered"}]
-    both = machine(
-        {**STATES, "name": {**STATES["name"], "transitions": leading}}, global_transitions=ASIDE
-    )
-    assert "\nanswered (final): " in talk(both, "m", reply("name")).requests[0].messages[0].content
-    failed = {
-        "kind": "task",
-        "purpose": "Look it up",
-        "on_exhausted": "answered",
-        "transitions": [],
-    }
-    worked = machine({**STATES, "size": failed}, global_transitions=ASIDE)
-    assert (
-        "\nanswered (final): " in talk(worked, "m", reply("name")).requests[0].messages[0].content
-    )
+    assert 'Then say: "Tell the opening hours". Then back to name.\n' in done.prompt
+    assert "Tell the opening hours" not in done.requests[0].messages[0].content
 
 
 def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() -> None:
@@ -171,50 +147,11 @@ def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() ->
     assert (left.usage.calls, left.session.summary) == (2, "Somebody came")
 
 
-BOTH = 'also with what a state tells that goes "then back"'
-
-
-def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_words_can_tell_what_was_asked() -> (
-    None
-):
-    def told(aside: list[dict[str, Any]]) -> bool:
-        done = talk(machine(STATES, global_transitions=aside), "m", reply("name"))
-        return BOTH in done.requests[0].messages[0].content
-
-    assert told(ASIDE[:1])
-    assert not told(ASIDE[:2])  # a fixed reply of a digression comes only where that is named
-    assert not told(ASIDE[2:])  # nothing is told at once there
-    assert not told([{"target_state": "hours"}])
-    done = talk(
-        machine(STATES, global_transitions=ASIDE[:1]),
-        "hello",
-        reply("name", "Welcome! What is your name?"),
-    )
-    done = say(
-        machine(STATES, global_transitions=ASIDE[:1]), done.session, "Ada. When do you open?",
-        reply("size", "At nine.", name="Ada"),
-    )  # fmt: skip
+def test_an_answer_that_comes_with_a_question_aside_leads_on() -> None:
+    made = machine(STATES, global_transitions=ASIDE[:1])
+    done = talk(made, "hello", reply("name", "Welcome! What is your name?"))
+    done = say(made, done.session, "Ada. When do you open?", reply("size", "At nine.", name="Ada"))
     assert (done.session.state, done.text) == ("size", "At nine.\n\nWhich size, Ada?")
-
-
-def test_a_flow_is_told_so_of_the_digressions_of_its_caller() -> None:
-    inner = {
-        "name": "inner",
-        "initial_state": "q",
-        "states": {"q": {"transitions": [{"target_state": "e"}]}, "e": {}},
-    }
-    states = STATES | {
-        "name": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "size"}]}
-    }
-    for aside, told in ((ASIDE[:1], True), (ASIDE[:2], False), (ASIDE[2:], False), ([], False)):
-        document = {
-            "name": "outer",
-            "initial_state": "name",
-            "states": states,
-            "global_transitions": aside,
-        }
-        done = talk(nested(document, inner=inner), "m", reply("q"))
-        assert (done.session.flow, BOTH in done.requests[0].messages[0].content) == ("inner", told)
 
 
 def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
@@ -225,15 +162,15 @@ def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
         "restart": {},
     }
     done = talk(machine(states, patterns=["clarify", "restart"]), "m", reply("name"))
-    system = done.requests[0].messages[0].content
-    assert "\nclarify (then back to what was asked): As in a shop." in system
-    assert "\nrestart (final)" in system
+    assert 'Then say: "As in a shop.". Then back to name.\n' in done.prompt
+    assert "\nrestart: " in done.prompt
 
 
 def test_the_prompt_asks_for_no_question_that_a_fixed_reply_asks_again() -> None:
     begun = asked(reply("size", "Hello Ada.", name="Ada"))
     done = say(SHOP, begun.session, "hours?", reply("hours", "From nine."))
-    assert '"then_back_to":{"state":"size"}' in done.prompt
+    assert "Then back to size.\n" in done.prompt
+    assert "\nsize: stay: all else. It says its own text.\n" in done.prompt
 
 
 def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_are_told() -> None:
@@ -254,8 +191,7 @@ def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_
             "m",
             reply("q"),
         )
-        assert ('"there"' in done.prompt) is returns
-        assert ('(and "there" in its entry)' in done.requests[0].messages[0].content) is returns
+        assert ("Then back to q." in done.prompt) is returns
 
 
 @pytest.mark.parametrize(("number", "whole"), [(20, True), (2000, False)])
@@ -284,9 +220,8 @@ def test_what_a_digression_of_the_caller_answers_from_is_told_at_length(
         "global_transitions": ASIDE[:1],
     }
     done = talk(nested(outer, inner=inner), "m", reply("q"))
-    told = f'"there":{{"purpose":"Hours","notes":"{facts} Ask which shop.","then_back_to"'
+    told = f'Then say: "Hours {facts} Ask which shop.". Then back to q.'
     assert (told in done.prompt) is whole
-    assert (" …" in done.prompt) is not whole
 
 
 def test_an_end_ends_the_digression_and_not_the_conversation() -> None:
@@ -482,7 +417,7 @@ def test_a_flow_that_a_digression_began_is_left_for_what_was_open() -> None:
     back = say(program, done.session, "back", reply("a", "Back. So, what about A?"))
     assert (back.session.flow, back.session.state, back.session.stack) == ("", "a", ())
     assert back.text == "Back. So, what about A?"
-    assert '"back to what was left open"' in back.requests[0].messages[1].content
+    assert "a: back to what was left open." in back.requests[0].messages[1].content
 
 
 TRIP = nested(
@@ -547,9 +482,7 @@ def test_the_open_question_of_a_flow_is_chosen_from_a_digression_of_its_caller()
 
 def test_an_end_of_a_digression_out_of_a_flow_is_said_to_come_back_to_the_flow() -> None:
     done = travelled(("pets", "Dog or cat?"), ("pets", "Hm?"))
-    assert (
-        '"there":{"then_back_to":{"state":"passport","ask_its_question_again":true}}' in done.prompt
-    )
+    assert "Then back to passport.\n" in done.prompt
     done = say(TRIP, done.session, "a cat", reply("pet_price", "Now, which number?"))
     assert (done.session.flow, done.session.state) == ("person", "passport")
     assert (done.text, done.usage.calls) == ("Now, which number?\n\nThirty euros.", 1)

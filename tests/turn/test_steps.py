@@ -106,13 +106,9 @@ def test_parts_of_an_object_wait_for_those_that_it_lacks_and_are_shown_where_it_
     made = asking_for("place")
     first = talk(made, "Main 5", reply("hello", place={"street": "Main 5"}))
     assert first.session.context == {}
-    why = '{"key":"place","reason":"\\"zip\\" is a required property'
     aside = say(made, first.session, "why?", reply("hello"))
-    assert f'{why}; its other parts are kept","so_far":{{"street":"Main 5"}}}}' in aside.prompt
-    assert (
-        f'{why}","so_far":{{"street":"Main 5"}}}}'
-        in say(made, aside.session, "m", reply("hello")).prompt
-    )
+    assert '<current_context>\n{"place":{"street":"Main 5"}}\n' in aside.prompt
+    assert "<information_to_collect>place.zip</information_to_collect>" in aside.prompt
     left = say(made, aside.session, "no time", reply("later"))
     assert "<refused>" not in say(made, left.session, "m", reply("later")).prompt
     done = say(made, left.session, "12345", reply("later", place={"zip": "12345"}))
@@ -505,11 +501,7 @@ def test_decide_picks_by_conditions_and_the_one_call_speaks_for_the_arrival(
     done = talk(machine(DECIDE), "m", reply("route", "words", age=age))
     assert (done.session.state, done.usage.calls, done.text) == (state, 1, "words")
     assert [event.by for event in done.of(ev.StateEntered)] == ["model", "decide"]
-    item, _ = json.loads(done.prompt.partition("<transitions>\n")[2].partition("\n")[0])
-    adult, child = (
-        {"conditions": [{"logic": {sign: [{"var": "age"}, 18]}}]} for sign in (">=", "<")
-    )
-    assert item["there"]["leads_on_to"] == [{"to": "adult", **adult}, {"to": "child", **child}]
+    assert "adult" not in done.prompt  # it looks no further than one step
 
 
 def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
@@ -617,7 +609,7 @@ def test_global_transition_is_offered_everywhere_but_at_its_target() -> None:
     assert talk(made, "stop", reply("off", "Bye")).session.ended
 
 
-def test_closed_transitions_are_marked_and_cannot_be_named_as_valid() -> None:
+def test_a_closed_transition_has_no_line() -> None:
     made = machine(
         {
             "a": {
@@ -632,8 +624,8 @@ def test_closed_transitions_are_marked_and_cannot_be_named_as_valid() -> None:
         context_schema=SCHEMA,
     )
     done = talk(made, "m", reply("a"))
-    assert '{"to":"c"}' in done.prompt
-    assert '{"to":"b","open":false}' in done.prompt
+    assert "<transitions>\nc\na: stay: all else.\n</transitions>" in done.prompt
+    assert done.requests[0].targets == ("c", "a")
 
 
 def test_reply_schema_of_a_state_is_the_same_bytes_in_every_turn() -> None:
@@ -850,7 +842,7 @@ def test_secrets_that_people_typed_do_not_come_back_in_the_history() -> None:
     first = talk(TYPED, "my pin is 4711, yes 4711", reply("hello", "Noted 4711", pin="4711"))
     assert first.text == "Noted 4711"
     second = say(TYPED, first.session, "m", reply("hello"))
-    assert '[{"user":"my pin is •••, yes •••"},{"you":"Noted •••"}]' in second.prompt
+    assert '[{"user":"my pin is •••, yes •••"},{"system":"Noted •••"}]' in second.prompt
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_the_history_has_no_hole_around_a_flow_and_the_next_prompt_begins_with_i
         inside.requests[1]
         .messages[1]
         .content.startswith(
-            '<conversation_history>\n[{"you":"Hello!"},{"user":"hi"},{"you":"What?"}]'
+            '<conversation_history>\n[{"system":"Hello!"},{"user":"hi"},{"system":"What?"}]'
         )
     )
     back = say(
@@ -403,10 +403,9 @@ def test_a_conversation_within_a_flow_that_the_machine_lacks_is_a_conflict() -> 
 
 
 def test_no_end_of_a_flow_is_shown_as_the_end_of_the_conversation() -> None:
-    called, caller = say(SHOP, into().session, "hm", reply("card")), talk(SHOP, "hm", reply("cart"))
-    assert "declined: Say that nothing was paid." in called.requests[0].messages[0].content
-    assert "final" not in called.requests[0].messages[0].content + called.prompt
-    assert "end (final)" in caller.requests[0].messages[0].content
+    called = say(SHOP, into().session, "hm", reply("card"))
+    assert 'Then say: "Say that nothing was paid"' in called.prompt
+    assert "end" not in called.requests[0].targets
 
 
 # -- what the definitions around a flow still hold
@@ -435,10 +434,9 @@ def test_a_flow_is_shown_answers_around_it_and_no_secrets() -> None:
         context={"tier": "gold"},
     )  # fmt: skip
     done = say(HOLDING, begun.session, "the blue one", reply("card", "Its number?"))
-    shown = (
-        "<earlier_answers>\ntotal = 5 (number): What it costs\n</earlier_answers>\nThe user gave"
-    )
+    shown = "<further_context_keys>\ntotal (number): What it costs\n</further_context_keys>\n"
     assert done.prompt.startswith(shown)  # what stays the same in a flow is cached with the history
+    assert '<current_context>\n{"total":5,"amount":5}\n' in done.prompt
     assert "9876" not in done.prompt
     assert "gold" not in done.prompt
 
@@ -465,7 +463,7 @@ def test_an_answer_that_a_flow_was_given_under_its_own_name_and_may_not_write_is
     around = given_total({"type": "number", "x-source": "host"})
     begun = talk(around, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
     done = say(around, begun.session, "no, six", reply("correct", "Six.", total=6))
-    assert done.prompt.startswith("<earlier_answers>\ntotal = 5\n</earlier_answers>\n")
+    assert done.prompt.startswith("<further_context_keys>\ntotal\n</further_context_keys>\n")
     assert (done.session.root_context(), done.session.context) == ({"total": 6}, {"total": 6})
 
 
@@ -490,6 +488,51 @@ def test_nothing_else_around_a_flow_is_changed_by_a_reply_in_it(key: str) -> Non
 def test_without_the_pattern_nothing_around_a_flow_is_changed() -> None:
     done = say(SHOP, into().session, "six", reply("card", "Six.", total=6))
     assert done.session.root_context() == {"total": 5}
+
+
+@pytest.mark.parametrize("patterns", [[], ["correct"]])
+def test_a_value_for_an_open_key_of_a_caller_is_taken_in_a_flow(patterns: list[str]) -> None:
+    """A person gives the telephone number with the address."""
+    keys = {"phone": {"type": "string"}, "tier": {"type": "string", "x-source": "host"}}
+    outer = {
+        "name": "order",
+        "initial_state": "where",
+        "patterns": patterns,
+        "context_schema": {"properties": keys},
+        "states": {
+            "where": {
+                "kind": "subflow",
+                "flow": "address",
+                "transitions": [{"target_state": "call"}],
+            },
+            "call": {
+                "purpose": "Which number?",
+                "required_context_keys": ["phone"],
+                "transitions": [{"target_state": "end"}],
+            },
+            "end": {},
+        },
+    }
+    inner = {
+        "name": "address",
+        "initial_state": "street",
+        "context_schema": {"properties": {"street": {"type": "string"}}},
+        "states": {
+            "street": {
+                "purpose": "Which street?",
+                "required_context_keys": ["street"],
+                "transitions": [{"target_state": "z"}],
+            },
+            "z": {},
+        },
+    }
+    order = nested(outer, address=inner)
+    asked = start(order, reply("street", "Which street?"), greet=True)
+    said = "Main Street 5, and my number is 0123"
+    done = say(order, asked.session, said, reply("street", "Noted.", street="5", phone="0123"))
+    update = done.requests[0].schema.schema["properties"]["context_update"]["properties"]
+    assert {name for name in update if not name.startswith("_")} == {"street", "phone"}
+    assert done.session.root_context() == {"phone": "0123"}
 
 
 BANK: dict[str, Any] = {

@@ -53,6 +53,15 @@ def base_url_option(function: F) -> F:
     return click.option("--base-url", metavar="URL", help=text)(function)
 
 
+def reply_option(function: F) -> F:
+    """`--reply schema|prompt`: whether the form of a reply is forced."""
+    text = "Force the form of replies by a schema, or ask for it in the prompt alone."
+    kind = click.Choice(["schema", "prompt"])
+    return click.option("--reply", type=kind, default="schema", show_default=True, help=text)(
+        function
+    )
+
+
 def timeout_option(function: F) -> F:
     """`--timeout SECONDS`: the time of a turn."""
     text = "Seconds for a turn, from the last sign of life of a reply that arrives; 0: no limit.  [default: 120]"

@@ -33,12 +33,6 @@ class Flows:
     root: Flow
     called: Mapping[str, Flow] = field(default_factory=dict)
 
-    @property
-    def digress(self) -> bool:
-        """True if some transition returns to the state that it left."""
-        flows = (self.root, *self.called.values())
-        return any(_digresses(flow.definition) for flow in flows)
-
 
 def document_of(flows: Flows) -> str:
     """Return all definitions of a machine as one canonical JSON text; only the definition's own if
@@ -74,13 +68,6 @@ def secret_keys(text: str) -> frozenset[str]:
     for flow in (flows.root, *flows.called.values()):
         secret.update(filter(flow.definition.is_secret, flow.definition.key_schemas))
     return frozenset(secret)
-
-
-def _digresses(definition: Definition) -> bool:
-    transitions = [*definition.global_transitions]
-    for state in definition.states.values():
-        transitions += state.transitions
-    return any(transition.returns for transition in transitions)
 
 
 def _read(document: Mapping[str, Any]) -> Flow:

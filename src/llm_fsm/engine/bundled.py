@@ -20,9 +20,9 @@ def prompt_sources() -> Mapping[str, str]:
 
 
 @cache
-def shipped_prompts(*, whole: bool) -> Prompts:
-    """Compile the shipped prompt files, once in a process. `whole` is as in `Prompts`."""
-    return compile_prompts(prompt_sources(), whole=whole)
+def shipped_prompts() -> Prompts:
+    """Compile the shipped prompt files, once in a process."""
+    return compile_prompts(prompt_sources())
 
 
 def pattern_piece(name: str) -> Definition:

@@ -49,6 +49,8 @@ class Services:
     merge_within: float | None = None
     """Seconds within which messages of one conversation become one turn."""
     summaries: bool = True
+    forced: bool = True
+    """False: the form of a reply is asked for in words alone."""
     summarizer: Callable[[Any], Any] | None = None
     handlers: tuple[Handler, ...] = ()
     points: frozenset[Point] = frozenset()
@@ -109,7 +111,9 @@ class Deployment:
         self.timeout = services.timeout
         self._services = services
         self._capabilities = HostCapabilities(
-            summaries=services.summaries, form_of=lambda model: form_of(services.llm(), model)
+            summaries=services.summaries,
+            forced=services.forced,
+            form_of=lambda model: form_of(services.llm(), model),
         )
         machines = (program, *program.flows.values())
         self.name = storable(program.definition.name)

@@ -165,6 +165,7 @@ class AsyncMachine:
             toolbox=self._toolbox,
             functions=self.functions,
             summaries=chosen["summaries"],
+            forced=chosen["reply"] == "schema",
             summarizer=chosen["summarizer"],
             now=self._now,
             dispatcher=OutboxDispatcher(self.store, sinks, storable(definition.name)),
@@ -639,8 +640,7 @@ def _compiled(
 ) -> CompiledMachine:
     """Compile a definition with everything that its subflows call."""
     called = gather(definition, file=file, registered=settings["flows"])
-    prompts = shipped_prompts(whole=settings["prompt"] == "whole")
-    return compile_flows(called, prompts, pattern_piece)
+    return compile_flows(called, shipped_prompts(), pattern_piece)
 
 
 def _resolved_model(definition: Definition, settings: MachineSettings) -> LLM:

@@ -65,9 +65,8 @@ class MachineSettings(TypedDict, total=False):
     {old: new}, "keys": {old: new, or None to drop}} also migrates them."""
     flows: Mapping[str, Registered] | None
     """Definitions by the names that subflows call."""
-    prompt: str
-    """"whole" shows the model all states in every turn, in a system message that never changes. Use
-    it if the provider caches prompts."""
+    reply: str
+    """"prompt" asks for the form of a reply in words alone. "schema" lets the provider force it."""
 
 
 DEFAULTS: MachineSettings = {
@@ -89,7 +88,7 @@ DEFAULTS: MachineSettings = {
     "clock": None,
     "on_change": "pin",
     "flows": None,
-    "prompt": "state",
+    "reply": "schema",
 }
 
 
@@ -118,6 +117,6 @@ def complete(given: MachineSettings) -> MachineSettings:
     chosen: MachineSettings = {**DEFAULTS, **given}
     if chosen["error_mode"] not in ("continue", "raise"):
         raise ValueError(f"error_mode is 'continue' or 'raise', not {chosen['error_mode']!r}")
-    if chosen["prompt"] not in ("state", "whole"):
-        raise ValueError(f"prompt is 'state' or 'whole', not {chosen['prompt']!r}")
+    if chosen["reply"] not in ("schema", "prompt"):
+        raise ValueError(f"reply is 'schema' or 'prompt', not {chosen['reply']!r}")
     return chosen

@@ -87,7 +87,7 @@ def prompt(
         if is_kept
         else gather(load_text(text, file=NAME).definition, registered={})
     )
-    machine = compile_flows(flows, shipped_prompts(whole=False), pattern_piece)
+    machine = compile_flows(flows, shipped_prompts(), pattern_piece)
     talking = [name for name, plan in machine.states.items() if plan.kind == "converse"]
     name = machine.definition.initial_state if state is None else state
     if name not in talking:

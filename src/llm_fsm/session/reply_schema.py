@@ -6,7 +6,7 @@ back.
 key that was not mentioned. In both, objects are closed, and there are no bounds, patterns,
 descriptions or references. The prompt's key list states them, and values are checked locally. A
 state's schema never changes by a byte, because providers use it as a cache key. All states of a
-region share one schema (see `llm_fsm.turn.prompt.regions`).
+machine that is not too large share one schema.
 """
 
 from __future__ import annotations

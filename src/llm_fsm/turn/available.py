@@ -1,9 +1,8 @@
 """The options of a reply: what it may do here, whether that is open, and where it may arrive.
 
-The words of one call speak for the state in which the turn arrives. So a prompt shows what follows
-behind each open option. It looks through states that decide and transitions that are taken by
-themselves. Nothing here is text of a
-prompt: `prompt/menu.py` writes the options down, and the `offline` model reads the same ones.
+A move may arrive behind its target, through states that decide and transitions that are taken by
+themselves. Nothing here is text of a prompt: `prompt/options.py` writes the options down, and the
+`offline` model reads the same ones.
 """
 
 from __future__ import annotations
@@ -42,18 +41,6 @@ class OfferedDigression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """A move that the machine may make by itself on arrival. `certain`: it makes this one in any
-    case.
-    """
-
-    move: Move
-    target: CompiledState
-    certain: bool
-    then: tuple[Branch, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One thing that a reply may name, beside the current state and the patterns.
 
@@ -65,7 +52,6 @@ class Option:
         target: The state that it leads to.
         is_open: True if its conditions hold, or could hold after a reply.
         back_to: The state that an end comes back to, in a digression; None if an end is one.
-        branches: The moves that may follow by themselves.
         arrivals: The states in which it may arrive.
     """
 
@@ -74,7 +60,6 @@ class Option:
     target: CompiledState
     is_open: bool
     back_to: CompiledState | None = None
-    branches: tuple[Branch, ...] = ()
     arrivals: frozenset[str] = frozenset()
 
     @property
@@ -224,7 +209,6 @@ def _own_options(
             target=target,
             is_open=True,
             back_to=back_to,
-            branches=_branches(machine, target, data, frozenset(), left=state.id),
             arrivals=frozenset(arrivals),
         )
 
@@ -280,8 +264,8 @@ def _possible_steps(
     left: str,
     *,
     called: bool,
-) -> Iterator[tuple[NextStep, bool]]:
-    """Yield what may follow on arrival, each with True if it follows whatever a reply writes.
+) -> Iterator[NextStep]:
+    """Yield what may follow on arrival.
 
     Nothing comes after a step that follows in any case. No state counts as answered: a reply may
     ask in any.
@@ -309,9 +293,8 @@ def _possible_steps(
         return may_hold(move, there, is_free)
 
     for step in next_steps(state, called=called, opens=opens, known=lambda: None):
-        certain = not isinstance(step, Enter) or surely_holds(step.move, there, is_free)
-        yield step, certain
-        if certain:
+        yield step
+        if not isinstance(step, Enter) or surely_holds(step.move, there, is_free):
             return
 
 
@@ -341,7 +324,7 @@ def _arrivals(
         return set()
     seen.add((left, target))
     reached: set[str] = set()
-    for step, _ in _possible_steps(
+    for step in _possible_steps(
         machine, machine.states[target], data, left, called=back is not None
     ):
         if isinstance(step, Enter):
@@ -352,40 +335,6 @@ def _arrivals(
         elif isinstance(step, Return) and back is not None:
             reached.add(back)
     return reached
-
-
-def _branches(
-    machine: CompiledMachine,
-    state: CompiledState,
-    data: Mapping[str, object],
-    passed: frozenset[str],
-    *,
-    left: str,
-) -> tuple[Branch, ...]:
-    """Return the moves that may follow in a state by themselves, up to states that wait.
-
-    Args:
-        machine: The machine at work.
-        state: The state of arrival.
-        data: The values that conditions read.
-        passed: The states on the way to this one. None of them is looked through again.
-        left: The state that this one is reached from.
-    """
-    if not state.onward or len(passed) > _most_steps(machine):
-        return ()
-    branches: list[Branch] = []
-    shown: set[str] = set()
-    beyond = passed | {state.id}
-    for step, certain in _possible_steps(machine, state, data, left, called=False):
-        if not isinstance(step, Enter):
-            continue
-        target = machine.states[step.move.target]
-        then: tuple[Branch, ...] = ()
-        if target.id not in shown and target.id not in beyond:
-            then = _branches(machine, target, data, beyond, left=state.id)
-        shown.add(target.id)
-        branches.append(Branch(move=step.move, target=target, certain=certain, then=then))
-    return tuple(branches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -234,8 +234,7 @@ def apart(
     """Split an update in a flow that was called: its own values, and those of the definitions that
     wait for it.
 
-    A definition that waits takes the values of the answers that it holds. They are given by its
-    place on the stack.
+    A definition that waits takes the values of its keys. They are given by its place on the stack.
     """
     extra = _extra(update)
     found: dict[int, dict[str, Any]] = {}
@@ -244,7 +243,7 @@ def apart(
         if value is None or key.startswith("_"):
             continue
         places = (
-            number for number in session.callers() if holds(root, session, number, key_of(key))
+            number for number in session.callers() if takes(root, session, number, key_of(key))
         )
         place = next(places, None)
         if place is not None:
@@ -286,15 +285,21 @@ def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, 
     return rest
 
 
-def holds(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
-    """Return True when the definition that waits at a place has an answer under a key that the one
-    at work lacks.
+def takes(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
+    """Return True when the definition that waits at a place takes a value under a key that the one
+    at work lacks. Its answers are changed only with the pattern `correct`.
 
-    A key that the one at work may not write and was given under the same name is still that answer.
+    A key that the one at work may not write and was given under the same name is still its own.
     """
-    caller, mine = session.of_caller(place), root.of(session).keys
+    here = root.of(session)
+    caller, mine = session.of_caller(place), here.keys
     theirs = root.of(caller).keys
-    if key not in caller.context or not theirs.writable(key) or theirs.is_secret(key):
+    if key not in caller.context:
+        if key not in theirs.offered:
+            return False
+    elif not here.has("correct"):
+        return False
+    if not theirs.writable(key) or theirs.is_secret(key):
         return False
     known = key in mine.offered or key in mine.sources or key in session.context
     return not known or (not mine.writable(key) and _is_given(root, session, place, key))

@@ -6,11 +6,11 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from llm_fsm._json import step
-from llm_fsm._text import escaped, estimate
+from llm_fsm._text import estimate
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import (
@@ -26,39 +26,24 @@ from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema, TakenForm
-from llm_fsm.session.reply_schema import asked_form, reply_schema, with_targets
-from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItem
+from llm_fsm.session.reply_schema import asked_form, reply_schema
+from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
 from llm_fsm.turn.localized import has_words
 from llm_fsm.turn.prompt.limit import reply_limit
-from llm_fsm.turn.prompt.regions import Region, demanded, regions
-from llm_fsm.turn.prompt.render import (
-    DAY_TOKENS,
-    Prompts,
-    SystemParts,
-    branch_item,
-    is_bounded,
-    key_line,
-    system_prompt,
-    transition_item,
-)
-from llm_fsm.turn.prompt.state_summary import (
-    WORKS,
-    Endings,
-    StateWords,
-    divided,
-    endings_of,
-    instructions_of,
-    name_tokens,
-    state_line,
-    state_words,
-    states_text,
-    target_summary,
-)
+from llm_fsm.turn.prompt.render import DAY_TOKENS, Prompts, SystemParts, key_line, system_prompt
+from llm_fsm.turn.prompt.state_text import state_text
 from llm_fsm.turn.recognize import recognisers
 from llm_fsm.turn.repair.patterns import COMES_BACK, Pieces, named
 from llm_fsm.turn.repair.patterns import lines as pattern_lines
+
+MOST = 40
+"""Keys that a system message describes, and states that one schema names, if there are no more."""
+_MOST_NAMES = 200
+"""Keys of which a system message has at least the names."""
+_SCHEMAS = 256
+"""Questions and schemas that a machine keeps: with many keys they differ by those that are known."""
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
@@ -129,6 +114,15 @@ def _assigned(definition: Definition) -> frozenset[str]:
     return frozenset(keys)
 
 
+def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
+    """Yield the keys that conditions read."""
+    for transition in transitions:
+        for condition in transition.conditions:
+            yield from condition.requires_context_keys
+            if condition.rule is not None:
+                yield from sorted(condition.rule.reads)
+
+
 def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
     numbered = enumerate(transitions)
     return tuple(_move(transition, f"{pointer}/{number}") for number, transition in numbered)
@@ -142,8 +136,8 @@ def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
     for state in definition.states.values():
         names |= dict.fromkeys(state.required_context_keys)
     for state in definition.states.values():
-        names |= dict.fromkeys(demanded(state.transitions))
-    names |= dict.fromkeys(demanded(definition.global_transitions))
+        names |= dict.fromkeys(_demanded(state.transitions))
+    names |= dict.fromkeys(_demanded(definition.global_transitions))
     return tuple(name for name in names if not name.startswith("_"))
 
 
@@ -175,15 +169,7 @@ def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tupl
 
 
 def _plan(
-    flow: Flow,
-    state_id: str,
-    keys: Keys,
-    moves: tuple[Move, ...],
-    *,
-    region: Region,
-    inherited: ModelSettings,
-    endings: Endings,
-    whole: bool,
+    flow: Flow, state_id: str, keys: Keys, moves: tuple[Move, ...], inherited: ModelSettings
 ) -> CompiledState:
     definition = flow.definition
     pointer = f"/states/{state_id}"
@@ -191,7 +177,6 @@ def _plan(
     others = [move for move in moves if move.target != state_id]
     # Nobody but the user says yes, so no machine takes such a move by itself.
     autos = tuple(move for move in others if move.auto and not move.agrees)
-    words = state_words(state_id, state)
     _check_answer(state_id, state)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
@@ -200,14 +185,6 @@ def _plan(
     checks: list[Check] = []
     for number, result in enumerate(state.key_results):
         checks.append(_check(result, f"{pointer}/key_results/{number}"))
-    items: dict[str, MoveItem] = {}
-    for move in moves:
-        there = None
-        if move.target not in region.shown:
-            there = target_summary(definition, move.target, endings, state_id)
-        target = definition.states[move.target]
-        speaks = target.reply is not None or target.tools_first
-        items[move.pointer] = MoveItem(move=move, there=there, speaks=speaks)
     return CompiledState(
         id=state_id,
         kind=kind,
@@ -219,55 +196,32 @@ def _plan(
         rests=kind == "converse" and not autos,
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
-        words=words,
-        prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id)) if whole else words,
-        around=frozenset(region.shown),
-        listed=frozenset(region.keys),
-        items=items,
-        target_summary=target_summary(definition, state_id, endings),
+        words=state_text(state_id, state),
+        keys=_keys_of(definition, state, moves, keys),
         model=merged_model(inherited, state.model),
         assignment=_assignment(state, pointer),
         checks=tuple(checks),
         calls=flow.calls.get(state_id, ""),
-        answers=state_id in endings.answers,
     )
 
 
-def _all_states(states: Mapping[str, CompiledState]) -> str:
-    """Return a line for each state with its texts and its own transitions.
+def _keys_of(
+    definition: Definition, state: State, moves: Iterable[Move], keys: Keys
+) -> tuple[str, ...]:
+    """Return the keys that a reply in a state may write in any case.
 
-    Shared instructions and transitions of all states follow, once.
+    A machine with many keys offers those of the state, of its moves, and of the states one step
+    away.
     """
-    speaking = [state for state in states.values() if state.kind not in WORKS]
-    own_words, sharing = divided({state.id: state.words.instructions for state in speaking})
-    lines: list[str] = []
-    everywhere: dict[str, str] = {}
-    for state in states.values():
-        words = replace(state.words, instructions=own_words.get(state.id, ""))
-        if state.kind == "decide":
-            items = [branch_item(move) for move in state.own]
-        else:
-            items = [_open_item(move) for move in state.own]
-        lines.append(state_line(words, state.target_summary, items, kind=state.kind))
-        for move in state.moves:
-            if move.target != state.id and not move.is_own and move.pointer not in everywhere:
-                everywhere[move.pointer] = _open_item(move)
-    for text, ids in sharing.items():
-        lines.append(escaped({"states": ids, "notes": text}))
-    if everywhere:
-        lines.append(f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}')
-    return "\n".join(lines)
-
-
-def _open_item(move: Move) -> str:
-    return transition_item(move, None, is_open=True)
-
-
-def _leads_further(state: CompiledState, move: Move, target: CompiledState) -> bool:
-    """Return True if an item has an entry "there" for the states that follow on arrival."""
-    if move.returns and not state.knows(target):
-        return True
-    return target.kind in ("decide", "task", "subflow") or bool(target.autos)
+    if len(keys.offered) <= MOST:
+        return tuple(keys.offered)
+    names = [*state.required_context_keys, *state.confirms]
+    for move in moves:
+        for guard in move.guards:
+            names += guard.keys if guard.rule is None else (*guard.keys, *guard.rule.reads)
+        names += definition.states[move.target].required_context_keys
+    near = {*names, *(name.partition(".")[0] for name in names)}
+    return tuple(key for key in keys.offered if key in near)
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
@@ -328,8 +282,6 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         model=settings,
         patterns=tuple(root.patterns),
         pieces=patterns,
-        aside=flows.digress,
-        tells=_tells_at_once([main.states[move.target] for move in main.asides]),
         answers=answers,
     )
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
@@ -361,13 +313,6 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     )
 
 
-def _tells_at_once(digressions: Sequence[CompiledState]) -> bool:
-    """Return True if any reply may answer each of some digressions, and there are any."""
-    if not digressions:
-        return False
-    return all(state.answers and state.fixed is None for state in digressions)
-
-
 def _waits(state: CompiledState) -> bool:
     """Return True if something may become due in a state by itself."""
     if state.kind not in ("wait", "converse"):
@@ -395,8 +340,6 @@ class _Caller:
         model: The caller's settings of the model.
         patterns: The caller's repair patterns.
         pieces: All compiled patterns.
-        aside: Digressions of other definitions may be shown, and the places that they left.
-        tells: Any reply may answer the digressions of the started definition.
         answers: The keys of all definitions, with their schemas. A reply in a called one may
             correct them.
     """
@@ -406,8 +349,6 @@ class _Caller:
     model: ModelSettings = field(default_factory=ModelSettings)
     patterns: tuple[str, ...] = ()
     pieces: Mapping[str, CompiledMachine] = field(default_factory=dict)
-    aside: bool = False
-    tells: bool = False
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -433,30 +374,12 @@ def _of_patterns(
             )
 
 
+def _asks_for_a_yes(state: CompiledState) -> bool:
+    return any(move.agrees for move in state.moves)
+
+
 def _calls_tools(state: CompiledState) -> bool:
     return bool(state.definition.tools) or state.definition.memory
-
-
-def _can_close(guard: Guard, keys: Keys) -> bool:
-    """Return True for a condition that may fail whatever a reply writes."""
-    reads = () if guard.rule is None else guard.rule.reads
-    return not all(map(keys.is_free, (*guard.keys, *reads)))
-
-
-_CLOCK = re.compile(r"\b[0-2]?[0-9][:.h][0-5][0-9]\b|\bHH|:MM", re.ASCII)
-"""A time of day in the texts of a definition, or the form of one."""
-
-
-def _tells_time(definition: Definition, keys: Keys) -> bool:
-    """Return True if a key or the texts of a definition need the minute."""
-    schemas = keys.offered.values()
-    if any(schema.get("format") in ("time", "date-time") for schema in schemas):
-        return True
-    texts = [definition.description, definition.persona]
-    texts += [str(schema.get("description", "")) for schema in schemas]
-    for state in definition.states.values():
-        texts += [state.description, state.purpose, instructions_of(state)]
-    return any(map(_CLOCK.search, texts))
 
 
 def _names_facts(definition: Definition) -> bool:
@@ -534,23 +457,10 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     except ConditionError as error:
         raise _bad_condition("", error) from error
 
-    endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     states: dict[str, CompiledState] = {}
-    found_regions = regions(definition, tuple(keys.offered), whole=prompts.whole)
-    for region in found_regions:
-        for state_id in region.states:
-            states[state_id] = _plan(
-                flow,
-                state_id,
-                keys,
-                menus[state_id],
-                region=region,
-                inherited=inherited,
-                endings=endings,
-                whole=prompts.whole,
-            )
+    for state_id, moves in menus.items():
+        states[state_id] = _plan(flow, state_id, keys, moves, inherited)
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
-    bounded = [key for key in lines if is_bounded(keys.offered[key])]
     language = definition.language
     parts = _Parts(
         definition=definition,
@@ -558,10 +468,8 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         keys=keys,
         key_lines=lines,
         states=states,
-        regions=found_regions,
         patterns=patterns,
         names=named(name for name in PATTERNS if name in on),
-        endings=endings,
         above=above,
     )
     return CompiledMachine(
@@ -576,9 +484,8 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         fast=recognisers(keys.offered, keys.fault, language),
         prompts=prompts,
         key_lines=lines,
-        bounds_told={key: lines[key].removeprefix(key) for key in bounded},
+        lists_keys=len(keys.offered) <= MOST,
         question=_questions(parts),
-        tells_time=_tells_time(definition, keys),
         tells_dates=_tells_dates(keys),
         worded=frozenset(
             key for key, shape in keys.shapes.items() if has_words(shape.schema, language)
@@ -616,115 +523,83 @@ class _Parts:
     keys: Keys
     key_lines: Mapping[str, str]
     states: Mapping[str, CompiledState]
-    regions: tuple[Region, ...]
     patterns: Mapping[str, CompiledMachine]
     names: tuple[str, ...]
-    endings: Endings
     above: _Caller
 
 
-def _questions(parts: _Parts) -> Callable[[str, TakenForm], LLMRequest]:
+def _questions(parts: _Parts) -> Callable[[str, TakenForm, tuple[str, ...]], LLMRequest]:
     """Return the function that makes the common part of all questions in a state.
 
-    System messages and schemas are made when they are first needed, and once for all states of a
-    region with the same settings, because a process may serve many definitions and few of their
-    states.
+    System messages and schemas are made when they are first needed, because a process may serve
+    many definitions and few of their states. All states of a machine share them, unless a state has
+    its own `reasoning`, or the machine is too large for one schema.
     """
     keys, states = parts.keys, parts.states
     spoken = parts.definition
     if not spoken.persona:
         spoken = spoken.model_copy(update={"persona": parts.above.persona})
-    facts = _facts(parts)
     facts_kept = not keys.declared or _names_facts(parts.definition)
-    region_of: dict[str, Region] = {}
-    for region in parts.regions:
-        region_of |= dict.fromkeys(region.states, region)
+    shared = len(states) <= MOST and len(keys.offered) <= MOST
+    schemas = {**parts.above.answers, **keys.offered}
+    speaking = [state for state in states.values() if state.kind == "converse"]
+    offering = speaking or states.values()
 
-    earlier: dict[str, Mapping[str, Any]] = {}
-    if "correct" in parts.names:  # then a reply may change answers of the definitions that wait
-        own = keys.offered.keys() | keys.sources.keys()
-        earlier = {key: schema for key, schema in parts.above.answers.items() if key not in own}
-
-    @cache
-    def schema_of(region: Region, reasoning: str, form: ReplyForm) -> ReplySchema:
-        schema = reply_schema(
-            name=region.name,
-            targets=region.named,
-            keys={key: keys.offered[key] for key in region.keys} | earlier,
+    @lru_cache(maxsize=_SCHEMAS)
+    def schema_of(
+        state_id: str, names: tuple[str, ...], reasoning: str, form: ReplyForm
+    ) -> ReplySchema:
+        return reply_schema(
+            name=state_id,
+            targets=(*_named([states[state_id]] if state_id else offering, states), *parts.names),
+            keys={key: schemas.get(key, {}) for key in names},
             reasoning=reasoning,
             form=form,
             declared=keys.declared,
             facts=facts_kept,
         )
-        return with_targets(schema, parts.names)
 
     @cache
-    def system_of(region: Region, reasoning: str, form: ReplyForm) -> LLMMessage:
-        listed = {key: keys.offered[key] for key in region.keys}
-        key_lines = [parts.key_lines[key] for key in region.keys]
+    def system_of(reasoning: str, form: ReplyForm) -> LLMMessage:
         texts = SystemParts(
-            keys=("\n" if keys.declared else ", ").join(key_lines),
+            keys=_key_list(keys, parts.key_lines),
             patterns=pattern_lines(parts.patterns),
-            states=_states_text(parts, region),
+            tools=any(map(_calls_tools, speaking)),
+            agrees=any(map(_asks_for_a_yes, speaking)),
             facts=facts_kept,
             reasoning=reasoning,
             form=form,
-            quoted=", ".join(key for key in listed if keys.said.get(key) == "quote"),
-            digits=", ".join(key for key in listed if keys.said.get(key) == "digits"),
-            **facts,
+            quoted=", ".join(key for key in keys.offered if keys.said.get(key) == "quote"),
+            digits=", ".join(key for key in keys.offered if keys.said.get(key) == "digits"),
         )
         return LLMMessage("system", system_prompt(parts.prompts, spoken, keys, texts))
 
     quotes = "quote" in keys.said.values()
 
-    @cache
-    def question(state_id: str, taken: TakenForm) -> LLMRequest:
+    @lru_cache(maxsize=_SCHEMAS)
+    def question(state_id: str, taken: TakenForm, further: tuple[str, ...]) -> LLMRequest:
         form = asked_form(taken, quotes=quotes)
-        region, state = region_of[state_id], states[state_id]
+        state = states[state_id]
         reasoning = state.model.reasoning or "none"
-        system = system_of(region, reasoning, form)
-        schemas = [keys.offered[key] for key in region.keys]
-        limit = reply_limit((*schemas, *earlier.values()), state.definition)
-        return _question(state, system, schema_of(region, reasoning, form), limit)
+        names = tuple(dict.fromkeys((*state.keys, *further)))
+        schema = schema_of("" if shared else state_id, names, reasoning, form)
+        limit = reply_limit([schemas.get(key, {}) for key in names], state.definition)
+        return _question(state, system_of(reasoning, form), schema, limit)
 
     return question
 
 
-def _states_text(parts: _Parts, region: Region) -> str:
-    if parts.prompts.whole:
-        return _all_states(parts.states)
-    return states_text(parts.definition, region.shown, parts.endings)
+def _named(speaking: Iterable[CompiledState], states: Iterable[str]) -> Iterator[str]:
+    """Yield every state that a reply in some of the states may name, in the order of the file."""
+    named: set[str] = set()
+    for state in speaking:
+        named.add(state.id)
+        named.update(move.target for move in state.moves if not move.auto or move.agrees)
+    return filter(named.__contains__, states)
 
 
-def _facts(parts: _Parts) -> dict[str, bool]:
-    """Return the facts that decide which sentences the system messages of a machine have."""
-    states = parts.states
-    behind = False
-    closed = False
-    autos = False
-    leads_on = False
-    agrees = False
-    answering: list[CompiledState] = []
-    for state in states.values():
-        for move in state.moves:
-            target = states[move.target]
-            behind = behind or _leads_further(state, move, target)
-            closed = closed or any(_can_close(guard, parts.keys) for guard in move.guards)
-            autos = autos or move.auto
-            leads_on = leads_on or bool(target.onward)
-            agrees = agrees or move.agrees
-            if move.returns and target.answers:
-                answering.append(target)
-    speaking = [state for state in states.values() if state.kind == "converse"]
-    answers_told = parts.above.tells or bool(answering)
-    return {
-        "parts": len(parts.regions) > 1 or parts.above.aside or behind,
-        "added": any(state.fixed is not None or state.kind in WORKS for state in states.values()),
-        "aside": answers_told and all(state.fixed is None for state in answering),
-        "tools": any(map(_calls_tools, speaking)),
-        "closed": closed,
-        "autos": autos,
-        "leads_on": leads_on,
-        "agrees": agrees,
-        "read_back": any(state.definition.confirms and state.fixed is None for state in speaking),
-    }
+def _key_list(keys: Keys, lines: Mapping[str, str]) -> str:
+    """Return the text of <context_keys>: a line for each key, or names alone if there are many."""
+    if len(lines) > MOST:
+        return ", ".join(lines) if len(lines) <= _MOST_NAMES else ""
+    return ("\n" if keys.declared else ", ").join(lines.values())

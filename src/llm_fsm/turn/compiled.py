@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 from llm_fsm.conditions.compiler import CompiledRule
@@ -16,8 +15,8 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
 from llm_fsm.turn.guards import Assignment, Move
 from llm_fsm.turn.localized import localized
-from llm_fsm.turn.prompt.render import Prompts, transition_item
-from llm_fsm.turn.prompt.state_summary import StateWords
+from llm_fsm.turn.prompt.render import Prompts
+from llm_fsm.turn.prompt.state_text import StateText
 from llm_fsm.turn.recognize import Recogniser
 
 
@@ -35,42 +34,6 @@ class Check:
     function: str = ""
     criterion: str = ""
     """The criterion that the output must meet, in words; "" if there is none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MoveItem:
-    """The entry of a move in prompts, as JSON. It is made once, until a key that its conditions
-    read is known.
-
-    `there`: the summary of its target, if the system message does not have it. `speaks`: the target
-    has a fixed reply.
-    """
-
-    move: Move
-    there: Mapping[str, Any] | None
-    speaks: bool
-
-    @cached_property
-    def closed(self) -> str:
-        """The entry of a move that is not open."""
-        return transition_item(self.move, None, is_open=False)
-
-    @cached_property
-    def _shown(self) -> str:
-        return self._open(self.there, None)
-
-    @cached_property
-    def _again(self) -> str:
-        return self._open(None, None)
-
-    def shown(self, data: Mapping[str, Any], *, again: bool = False) -> str:
-        """Return the entry of an open move. `again`: another one shows the states behind it."""
-        if any(guard.is_known(data) for guard in self.move.guards):
-            return self._open(None if again else self.there, data)
-        return self._again if again else self._shown
-
-    def _open(self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None) -> str:
-        return transition_item(self.move, there, is_open=True, data=data, speaks=self.speaks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +55,9 @@ class CompiledState:
     """True if nothing happens without the user: it converses, and no move is taken by itself."""
     collects: tuple[str, ...]
     fixed: FixedReply | None
-    words: StateWords
-    prompt_words: StateWords
-    """Its texts in its own prompts: only its id if the system message has every state."""
-    around: frozenset[str]
-    """The states in the system message of its prompts, itself included."""
-    listed: frozenset[str]
-    """The keys that this system message lists: all, unless the machine has too many."""
-    items: Mapping[str, MoveItem]
-    """Move pointer to its entry in prompts."""
-    target_summary: Mapping[str, Any]
-    """The summary of this state for prompts whose system message does not have its words."""
+    words: StateText
+    keys: tuple[str, ...]
+    """The keys that its replies may write in any case: all, unless the machine has too many."""
     model: ModelSettings
     assignment: Assignment | None = None
     """The keys that it sets and clears when it is entered."""
@@ -110,20 +65,6 @@ class CompiledState:
     """The key results of a task."""
     calls: str = ""
     """The name of the definition that a subflow state calls."""
-    answers: bool = False
-    """True if it is final and only answers digressions, after which the open question is asked
-    again.
-    """
-
-    def knows(self, digression: CompiledState) -> bool:
-        """Return true if <states> describes the digression completely: it answers, then this state
-        asks again.
-
-        If a fixed reply asks, an entry of the menu keeps the model from asking as well.
-        """
-        if self.fixed is not None:
-            return False
-        return digression.answers and digression.id in self.around
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,19 +76,17 @@ class CompiledMachine:
     keys: Keys
     key_lines: Mapping[str, str]
     """Key to its line in <context_keys>."""
-    bounds_told: Mapping[str, str]
-    """Key to its note in <context_keys>, for keys with more than a type, which a value does not
-    show.
+    lists_keys: bool
+    """True if the system message has a line for each key. Else a prompt has the lines that its
+    state needs.
     """
     prompts: Prompts
-    question: Callable[[str, TakenForm], LLMRequest]
-    """From a state id to the common part of all questions there: system message, schema, settings,
-    sizes. It is made when it is first needed.
+    question: Callable[[str, TakenForm, tuple[str, ...]], LLMRequest]
+    """From a state id, and the further keys that a reply may write, to the common part of such
+    questions: system message, schema, settings, sizes. It is made when it is first needed.
     """
     worded: frozenset[str] = frozenset()
     """Keys with values that are shown in other words than their own."""
-    tells_time: bool = False
-    """True if a key or the definition's texts need the minute of a message."""
     tells_dates: bool = False
     """True if a key is a date, so that prompts list the days ahead."""
     bounds: tuple[tuple[str, float], ...] = ()
@@ -197,6 +136,10 @@ class CompiledMachine:
         for key in self.worded & values.keys():
             shown[key] = localized(self.keys.schema(key), values[key], language, timezone)
         return shown
+
+    def has(self, pattern: str) -> bool:
+        """Return true when a repair pattern is switched on, as a piece or as a state of its own."""
+        return pattern in self.patterns or pattern in self.own_patterns
 
     def is_secret(self, key: str) -> bool:
         """Return true if the key is secret in any definition of the machine: for displays that

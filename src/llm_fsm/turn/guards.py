@@ -29,12 +29,6 @@ class Guard:
         """True if only the model can judge it."""
         return self.rule is None and not self.keys
 
-    def is_known(self, data: Mapping[str, Any]) -> bool:
-        """Return True if a prompt omits a part of it: it holds, or one of its keys is known."""
-        if self.judged:
-            return False
-        return any(has(data, key) for key in self.keys) or self.settled(data)
-
     def settled(self, data: Mapping[str, Any]) -> bool:
         """Return True if every key that it reads is known, and it holds."""
         if not all(has(data, key) for key in self.keys):

@@ -246,7 +246,7 @@ def _keep_values(
         mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
     mine = _without_harm(turn, mine, named)
     if mine:
-        if turn.session.flow and turn.has("correct"):
+        if turn.session.flow:
             mine = corrections.change_answers(turn, mine)
         yield from transitions.apply_update(turn, mine)
     return theirs

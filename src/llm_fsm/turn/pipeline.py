@@ -16,7 +16,7 @@ from llm_fsm.definition.models import State
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host, initial_context
 from llm_fsm.session.memory import Background, Memory
-from llm_fsm.session.messages import LLMMessage, Paused
+from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence, clock_names, surplus
 from llm_fsm.turn import (
@@ -587,20 +587,12 @@ def _outcome_at_end(turn: TurnState) -> str:
 
 
 def _begins_afresh(turn: TurnState) -> bool:
-    """Return true where the next prompt has another system message, or summary, than this turn
-    began with.
+    """Return true where the next prompt begins otherwise than that of this turn: in another
+    definition, or with another summary.
     """
     before, now = turn.initial_session, turn.session
     begun = before.state != ""  # not where a conversation begins
-    other = begun and _system(turn, turn.root.of(before), before.state) is not _system(
-        turn, turn.machine, turn.state.id
-    )
-    return other or before.summary != now.summary
-
-
-def _system(turn: TurnState, machine: CompiledMachine, state: str) -> LLMMessage:
-    """Return the system message of a state."""
-    return machine.question(state, turn.host.form_of(machine.states[state].model.name)).messages[0]
+    return (begun and before.flow != now.flow) or before.summary != now.summary
 
 
 def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:

@@ -127,13 +127,14 @@ class HostCapabilities:
     """The means of a host in every turn: the points that have handlers, its tools, whether
     summaries are wanted.
 
-    `form_of`: the form of a reply that the model of this name takes; None is the machine's own
-        model.
+    `forced`: the provider holds a model to the form of a reply. `form_of`: the form that the model
+        of this name takes; None is the machine's own model.
     """
 
     points: frozenset[Point] = frozenset()
     tools: AvailableTools = NO_TOOLS
     summaries: bool = True
+    forced: bool = True
     form_of: FormOf = as_object
 
 
@@ -275,7 +276,7 @@ class TurnState:
         """Return True when a repair pattern is switched on, as a piece or as a state of the
         definition's own.
         """
-        return pattern in self.machine.patterns or pattern in self.machine.own_patterns
+        return self.machine.has(pattern)
 
     @property
     def here(self) -> tuple[str, str]:

@@ -545,7 +545,7 @@ def test_warnings_of_the_file_are_counted_on_standard_error(desk: Desk) -> None:
 
 def wanted(**changes: object) -> ChatOptions:
     values = dict.fromkeys(
-        ("file", "model", "base_url", "db", "context", "id", "resume", "save_test")
+        ("file", "model", "base_url", "reply", "db", "context", "id", "resume", "save_test")
     )
     return ChatOptions(
         **{**values, "terminal": False, "last": False, "show_prompt": False, **changes}
@@ -562,6 +562,7 @@ def wanted(**changes: object) -> ChatOptions:
             "f.json",
             "llm-fsm chat f.json --resume x --db sqlite:///x.db --model m --base-url http://h/v1",
         ),
+        ({"reply": "prompt"}, "f.json", "llm-fsm chat f.json --resume x --reply prompt"),
         ({"base_url": "http://user:secret@h/v1"}, "f.json", "llm-fsm chat f.json --resume x"),
     ],
 )

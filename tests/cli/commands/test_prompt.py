@@ -36,7 +36,7 @@ def test_context_and_history_stand_in_the_prompt(desk: Desk) -> None:
     )
     user = shown["messages"][1]["content"]
     assert user.startswith(
-        '<conversation_history>\n[{"you":"Name?"},{"user":"Ada"},{"you":"Age?"}]\n</conversation_history>'
+        '<conversation_history>\n[{"system":"Name?"},{"user":"Ada"},{"system":"Age?"}]\n</conversation_history>'
     )
     assert '<current_context>\n{"name":"Ada","pin":"•••"}\n</current_context>' in user
     assert "4711" not in user

@@ -512,7 +512,7 @@ def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(
     }
     states["start"] = {"purpose": "How are you?", "transitions": [{"target_state": "ask"}]}
     prompt = talk(machine(states, "start", patterns=["handover"]), "m", reply("start")).prompt
-    assert f'{{"to":"handover","desc":"{told}"}}' in prompt
+    assert f"handover: {told}. " in prompt
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -532,7 +532,7 @@ def test_an_own_state_for_a_person_ends_the_conversation_out_of_digressions_too(
     for name in ("bill", "spa")[:depth]:
         done = say(made, done.session, "m", reply(name, "Well?"))
     done = say(made, done.session, "a person!", reply("handover", "A colleague calls you."))
-    assert '"to":"handover","desc":"the user wants a person"}' in done.prompt
+    assert "handover: the user wants a person. " in done.prompt
     assert (done.session.state, done.session.outcome, done.session.stack) == (
         "handover",
         "handover",
@@ -1376,8 +1376,7 @@ def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
         assert (name in enum(done)) is (name != "silence")
     system, user = (message.content for message in done.requests[0].messages)
     assert "\ncancel: the user wants to stop this\n" in system
-    assert "only if not, you may name one of <open_patterns> that fits." in system
-    assert "clarify, repeat, skip, back, restart, handover, cannot_handle</open_patterns>" in user
+    assert "<open_patterns>" not in user
     off = say(
         machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?")
     )

@@ -30,6 +30,7 @@ from llm_fsm.cli.options import (
     example,
     mcp_option,
     model_option,
+    reply_option,
     stored_option,
     timeout_option,
     tools_option,
@@ -71,6 +72,7 @@ class ChatOptions:
     file: str | None
     model: str | None
     base_url: str | None
+    reply: str
     timeout: float | None = None
     db: str | None
     context: Mapping[str, Any] | None
@@ -95,6 +97,7 @@ class ChatOptions:
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @model_option
 @base_url_option
+@reply_option
 @timeout_option
 @db_option
 @context_option
@@ -127,6 +130,7 @@ def chat(
     fsm: str | None,
     model: str | None,
     base_url: str | None,
+    reply: str,
     timeout: float | None,
     db: str | None,
     context: str | None,
@@ -172,6 +176,7 @@ def chat(
         file=file if file is not None else fsm,
         model=model,
         base_url=base_url,
+        reply=reply,
         timeout=timeout,
         db=db,
         context=None if context is None else context_of(context),
@@ -361,6 +366,7 @@ def _machine(
         handlers=brought.handlers,
         mcp=servers,
         file=path,
+        reply=wanted.reply,
         **turn_time(wanted.timeout),
     )
     for name, function in brought.functions.items():
@@ -452,6 +458,7 @@ def resume_command(wanted: ChatOptions, file: str, conversation_id: str) -> str:
         ("--db", wanted.db),
         ("--model", wanted.model),
         ("--base-url", base_url),
+        ("--reply", "prompt" if wanted.reply == "prompt" else None),
         ("--timeout", timeout),
     ]
     for name, value in (

@@ -39,18 +39,18 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to play the cases: a model, a definition in place of theirs, and a setting of the
-    prompt.
+    """One way to play the cases: a model, a definition in place of theirs, and how the form of a
+    reply is asked for.
     """
 
     model: str | None
     definition: str | None
-    prompt: str
+    reply: str
 
     @property
     def name(self) -> str:
         """The name in tables."""
-        named = (self.model or "the model of LLM_FSM_MODEL", self.definition, self.prompt)
+        named = (self.model or "the model of LLM_FSM_MODEL", self.definition, self.reply)
         return " · ".join(part for part in named if part)
 
 
@@ -104,11 +104,11 @@ class Wish:
     help="Play this one instead. Twice: compare two.",
 )
 @click.option(
-    "--prompt",
-    "prompts",
-    type=click.Choice(["state", "whole"]),
+    "--reply",
+    "replies",
+    type=click.Choice(["schema", "prompt"]),
     multiple=True,
-    help="The prompt. Twice: compare two.",
+    help="Force the form of replies, or ask for it in words. Twice: compare both.",
 )
 @tools_option
 @click.option(
@@ -147,7 +147,7 @@ def evaluate(
     models: tuple[str, ...],
     base_url: str | None,
     definitions: tuple[str, ...],
-    prompts: tuple[str, ...],
+    replies: tuple[str, ...],
     tools: tuple[str, ...],
     times: int,
     free: bool,
@@ -170,9 +170,9 @@ def evaluate(
     cannot be used.
     """
     ways = [
-        Way(model=model, definition=definition, prompt=prompt)
-        for model, definition, prompt in product(
-            models or (None,), definitions or (None,), prompts or ("",)
+        Way(model=model, definition=definition, reply=reply)
+        for model, definition, reply in product(
+            models or (None,), definitions or (None,), replies or ("",)
         )
     ]
     brought = host_of(tools)
@@ -267,7 +267,7 @@ async def _dialogues(
 ) -> list[Dialogue]:
     """Play the cases of a file as often as it is wished."""
     player = DialoguePlayer(
-        suite, llm, wish.host, forced=wish.forced, timeout=wish.timeout, prompt=way.prompt
+        suite, llm, wish.host, forced=wish.forced, timeout=wish.timeout, reply=way.reply
     )
     found: list[Dialogue] = []
     try:

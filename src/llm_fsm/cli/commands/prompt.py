@@ -56,9 +56,6 @@ class _PromptContent:
     "--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says."
 )
 @click.option(
-    "--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole')."
-)
-@click.option(
     "--tools",
     metavar="FILE.py",
     multiple=True,
@@ -86,7 +83,6 @@ def prompt(
     context: str | None,
     history: str | None,
     message: str,
-    whole: bool,
     tools: tuple[str, ...],
     mcp: str | None,
     budget: int | None,
@@ -103,7 +99,7 @@ def prompt(
     cannot be used.
     """
     path = choice.located(file, definition_paths())
-    program = _program(path, whole=whole)
+    program = _program(path)
     states = _states(program, state)
     known = {} if context is None else context_of(context)
     window = () if history is None else _exchanges(history)
@@ -134,9 +130,9 @@ def prompt(
     ctx.exit(exits.AT_FAULT if over else exits.OK)
 
 
-def _program(path: Path, *, whole: bool) -> CompiledMachine:
+def _program(path: Path) -> CompiledMachine:
     called = gather(load(path), file=path, registered={})
-    return compile_flows(called, shipped_prompts(whole=whole), pattern_piece)
+    return compile_flows(called, shipped_prompts(), pattern_piece)
 
 
 def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> AvailableTools:

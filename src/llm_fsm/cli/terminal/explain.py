@@ -72,7 +72,7 @@ def of_turns(
     """
     if definition is None:
         raise Failure(f"the definition of conversation {conversation_id} is not in this store")
-    program = compile_flows(read_document(definition), shipped_prompts(whole=False), pattern_piece)
+    program = compile_flows(read_document(definition), shipped_prompts(), pattern_piece)
     found: dict[int, list[str]] = {}
     for number in numbers:
         explanation = why.explain_turn(program, conversation_id, records, number)

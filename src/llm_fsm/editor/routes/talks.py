@@ -236,7 +236,7 @@ async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
         await store.close()
     copies = MemoryStore()
     copied = await import_conversation(copies, whole, uuid.uuid4().hex)
-    program = compile_flows(flows, shipped_prompts(whole=False), pattern_piece)
+    program = compile_flows(flows, shipped_prompts(), pattern_piece)
     pinned = program.definition
     path, text = await asyncio.to_thread(_file_of, talks, pinned)
     present, not_forked = await asyncio.to_thread(_as_file, talks, path, text, program)

@@ -51,7 +51,7 @@ class DialoguePlayer:
         forced: True: after a wrong turn the conversation continues from the right answer. Otherwise
             a wrong turn early makes all later ones wrong.
         timeout: Seconds for a turn.
-        prompt: The setting `prompt` of the machine.
+        reply: The setting `reply` of the machine.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class DialoguePlayer:
         *,
         forced: bool = True,
         timeout: float | None = None,
-        prompt: str = "",
+        reply: str = "",
     ) -> None:
         self._loaded = loaded
         self._llm = llm
         self._forced = forced
-        self._player = Player(loaded, lambda _: Plain(llm), host, timeout=timeout, prompt=prompt)
+        self._player = Player(loaded, lambda _: Plain(llm), host, timeout=timeout, reply=reply)
 
     @property
     def plays(self) -> tuple[Play, ...]:

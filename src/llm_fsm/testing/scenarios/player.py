@@ -40,7 +40,7 @@ class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
     `choose` gives the model that answers in a case; without it, the file's replies answer.
-    `timeout`: seconds for a turn, for live models. `prompt`: the setting of the machine; "" takes
+    `timeout`: seconds for a turn, for live models. `reply`: the setting of the machine; "" takes
     its default.
     """
 
@@ -51,14 +51,14 @@ class Player:
         host: CaseHost | None = None,
         *,
         timeout: float | None = None,
-        prompt: str = "",
+        reply: str = "",
     ) -> None:
         self.loaded = loaded
         own = Scripted(tasks_of(loaded.flows))
         self._choose = choose or (lambda _: own)
         self.stage = Stage()
         self._timeout = timeout
-        self._prompt = prompt or str(DEFAULTS["prompt"])
+        self._reply = reply or str(DEFAULTS["reply"])
         self._host = host or CaseHost()
 
     @cached_property
@@ -82,7 +82,7 @@ class Player:
             handlers=[*self._host.handlers, *self.stage.handlers(item.at for item in handlers)],
             clock=self._time,
             timeout=self._timeout,
-            prompt=self._prompt,
+            reply=self._reply,
         )
         simulated = set(chain.from_iterable(setup["functions"] for setup in setups))
         named: dict[str, bool] = {}

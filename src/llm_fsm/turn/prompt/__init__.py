@@ -1,5 +1,4 @@
-"""The prompts: `render.py` fills `prompts/*.j2`, and `state_summary.py` describes states.
+"""The prompts: `render.py` fills `prompts/*.j2`, and `options.py` writes the lines of <transitions>.
 
-Large machines show a part of their states: `regions.py` chooses it. `tasks.py` has the prompts of
-tasks and judges.
+`state_text.py` has the texts of a state. `tasks.py` has the prompts of tasks and judges.
 """

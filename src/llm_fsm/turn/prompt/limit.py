@@ -8,7 +8,7 @@ from typing import Any
 from llm_fsm._text import estimate
 from llm_fsm.definition.models import State
 from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema
-from llm_fsm.turn.prompt.state_summary import instructions_of
+from llm_fsm.turn.prompt.state_text import instructions_of
 
 _REPLY_TOKENS = 400
 """Tokens of a reply without values: its form, and a message of some sentences."""

@@ -22,14 +22,13 @@ from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
-from llm_fsm.session.context import Keys, has
+from llm_fsm.session.context import Keys
 from llm_fsm.session.list_items import first_property, is_list
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
 from llm_fsm.session.session import Exchange
 from llm_fsm.session.values import declared
-from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.localized import label_of
-from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
+from llm_fsm.turn.prompt.state_text import TAGS, StateText
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SECTION = re.compile(
@@ -48,9 +47,10 @@ _KEY_WORDS = (
     *("minLength", "maxLength", "minItems", "maxItems"),
     *("const", "items", "properties", "required", "anyOf", "oneOf", "allOf"),
 )
+_TEXT_WORDS = ("pattern", "minLength", "maxLength")
 DAY_TOKENS = 9
 """Tokens of <today>, which always has the same form."""
-_DAYS_AHEAD = 14
+_DAYS_AHEAD = 7
 _MONTH = len("2030-05")
 _QUOTED_CHARS = 4000
 """A second try quotes the refused reply. A longer one would drive the rest out of the prompt."""
@@ -62,16 +62,12 @@ _NOTHING = "{}"
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
-    """The compiled prompt files. Rarely used templates compile on first use.
-
-    `whole`: the system message holds every state, and a turn none.
-    """
+    """The compiled prompt files. Rarely used templates compile on first use."""
 
     environment: Environment
     sources: Mapping[str, str]
     system: Template
     turn: Template
-    whole: bool = False
 
     @cached_property
     def retry(self) -> Template:
@@ -94,7 +90,7 @@ class Prompts:
         return self.environment.from_string(self.sources["summary"])
 
 
-def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Prompts:
+def compile_prompts(sources: Mapping[str, str]) -> Prompts:
     """Compile the prompt files; `sources` is file name without ending to text, one for each of
     `Prompts`.
     """
@@ -106,7 +102,6 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
         sources=sources,
         system=environment.from_string(sources["system"]),
         turn=environment.from_string(sources["turn"]),
-        whole=whole,
     )
 
 
@@ -115,72 +110,6 @@ def _filled(template: Template, values: dict[str, Any]) -> str:
     turn.
     """
     return "".join(template.root_render_func(template.new_context(values, shared=True)))
-
-
-def transition_item(
-    move: Move,
-    there: Mapping[str, Any] | None,
-    *,
-    is_open: bool,
-    data: Mapping[str, Any] | None = None,
-    speaks: bool = False,
-) -> str:
-    """Return one entry of <transitions> as JSON. What its description says, `there` does not say
-    again.
-
-    `data`: what conditions read; those that hold are left out, and keys that are known. None shows
-        all.
-    `speaks`: the target has a fixed reply.
-    """
-    item: dict[str, Any] = {"to": move.target}
-    if move.description:
-        item["desc"] = clean(move.description)
-    if is_open:
-        item |= _conditions(move.guards, described=bool(move.description), data=data)
-    if move.auto:
-        item["auto"] = True
-    if move.agrees:
-        item["needs_yes"] = True
-    if not is_open:
-        item["open"] = False
-    if speaks and is_open and "says" not in (there or {}):
-        item["says"] = True
-    if there and (said := {name: part for name, part in there.items() if part != move.description}):
-        item["there"] = in_words(said)
-    return escaped(item)
-
-
-def branch_item(move: Move) -> str:
-    """Return a move that the program makes by itself as JSON: when, in words, else its conditions."""
-    when = {"if": clean(move.description)} if move.description else checked(move)
-    return escaped({"to": move.target, **when})
-
-
-def checked(move: Move) -> dict[str, Any]:
-    """Return what a prompt says of the conditions of a move that the program takes by itself."""
-    return _conditions(guard for guard in move.guards if not guard.judged)
-
-
-def _conditions(
-    guards: Iterable[Guard], *, described: bool = False, data: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return what a prompt says of conditions, if there is anything to say. `described`: words say
-    when to move.
-    """
-    conditions = []
-    for guard in guards:
-        if data is not None and not guard.judged and guard.settled(data):
-            continue
-        condition: dict[str, Any] = {}
-        if guard.description and not (described and guard.keys and guard.rule is None):
-            condition["desc"] = clean(guard.description)
-        if keys := [key for key in guard.keys if data is None or not has(data, key)]:
-            condition["keys"] = keys
-        if guard.rule is not None and not guard.description:
-            condition["logic"] = guard.logic
-        if condition:
-            conditions.append(condition)
-    return {"conditions": conditions} if conditions else {}
 
 
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
@@ -193,9 +122,12 @@ def key_line(key: str, schema: Mapping[str, Any]) -> str:
         parts.append("/".join(kind) if isinstance(kind, list) else kind)
     if "enum" in schema:
         parts = [f"one of {','.join(_choice(schema, value) for value in schema['enum'])}"]
-    parts += [f"{word} {_plain(inner[word])}" for word in _KEY_WORDS if word in schema]
-    line = f"{key} ({', '.join(parts)})" if parts else key
     words = schema.get("description") or schema.get("title")
+    # A description tells the form of a text in fewer tokens than an expression does.
+    left_out = _TEXT_WORDS if words else ()
+    told = [word for word in _KEY_WORDS if word in schema and word not in left_out]
+    parts += [f"{word} {_plain(inner[word])}" for word in told]
+    line = f"{key} ({', '.join(parts)})" if parts else key
     return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
 
 
@@ -203,11 +135,6 @@ def _choice(schema: Mapping[str, Any], value: Any) -> str:
     """Return a value of an enum, with its words where it has some."""
     words = label_of(schema, value)
     return f"{escaped(value)} ({clean(words)})" if words else escaped(value)
-
-
-def is_bounded(schema: Mapping[str, Any]) -> bool:
-    """Return true when a key takes less than every value of its type."""
-    return "enum" in schema or any(word in schema for word in _KEY_WORDS)
 
 
 def is_whole(schema: Mapping[str, Any]) -> bool:
@@ -225,17 +152,9 @@ class SystemParts:
 
     Attributes:
         keys: The key list.
-        states: The lines of <states>.
         patterns: A line for each repair pattern.
-        parts: Transitions say more under "there".
-        added: Some state has a fixed reply, or works.
-        aside: Any reply may answer a digression.
         tools: Some state offers tools.
-        closed: Some transition can be closed whatever a reply writes.
-        autos: Some transition is taken without a reply.
-        leads_on: Some transition leads to a state from which the program goes on.
         agrees: Some transition is the user's yes.
-        read_back: Some state without a fixed reply reads values back.
         reasoning: none, first or last.
         form: The form of a reply.
         quoted: The keys with values that need a quote of the user.
@@ -243,28 +162,19 @@ class SystemParts:
         facts: True if a reply may keep facts that have no key.
     """
 
-    facts: bool
-
-    quoted: str
-    digits: str
     keys: str
-    states: str
     patterns: str
-    parts: bool
-    added: bool
-    aside: bool
     tools: bool
-    closed: bool
-    autos: bool
-    leads_on: bool
     agrees: bool
-    read_back: bool
     reasoning: str
     form: ReplyForm
+    quoted: str
+    digits: str
+    facts: bool
 
 
 def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: SystemParts) -> str:
-    """Return the system message of some states, without the day."""
+    """Return the system message of a machine, without the day."""
     a_list = next((key for key, schema in keys.offered.items() if is_list(schema)), "")
     return prompts.system.render(
         name=clean(definition.name),
@@ -277,29 +187,20 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         list=clean(a_list),
         list_part=clean(first_property(keys.offered.get(a_list, {}))),
         part=clean(next(declared(keys.offered), "")),
-        states=said.states,
         form=_form(said.form, said.reasoning),
         facts=said.facts,
         patterns=clean(said.patterns),
-        parts=said.parts,
-        added=said.added,
-        aside=said.aside,
         tools=said.tools,
-        closed=said.closed,
-        autos=said.autos,
-        leads_on=said.leads_on,
         agrees=said.agrees,
-        read_back=said.read_back,
         reasoning=said.reasoning,
         listed=said.form == "list",
-        whole=prompts.whole,
     )
 
 
 def _form(form: ReplyForm, reasoning: str) -> str:
     """Return the form of a reply in one line. It has no value that a model could copy."""
     update = '[{"key": key, "value": value}]' if form == "list" else "{key: value}"
-    parts = ['"target_state": state', f'"context_update": {update}', '"message": text']
+    parts = ['"target_state": name', f'"context_update": {update}', '"message": text']
     if reasoning == "first":
         parts.insert(0, '"reasoning": text')
     elif reasoning == "last":
@@ -354,7 +255,7 @@ def history_text(window: Iterable[Exchange]) -> str:
         if user is not None:
             messages.append({"user": user})
         if system:
-            messages.append({"you": system})
+            messages.append({"system": system})
     return escaped(messages) if messages else ""
 
 
@@ -366,12 +267,11 @@ def section(value: Any) -> str:
 def turn_prompt(
     prompts: Prompts,
     fixed: Mapping[str, int],
-    words: StateWords,
+    words: StateText,
     shown: dict[str, str],
     *,
     missing: Sequence[str],
     reads_back: Sequence[str],
-    speaks: bool,
     words_only: bool,
     greeting: bool,
 ) -> tuple[str, dict[str, int]]:
@@ -386,7 +286,6 @@ def turn_prompt(
             out.
         missing: The keys that are collected and not known yet.
         reads_back: The keys whose values the message of this state reads back.
-        speaks: True if the state has a fixed reply.
         words_only: True if nothing but the message of the reply counts.
         greeting: True if these words begin the conversation.
     """
@@ -397,13 +296,7 @@ def turn_prompt(
         state += estimate(part) + 2 * TAGS if part else 0
     sizes = {**fixed, "current_state": state}
     sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
-    own: dict[str, object] = {
-        "state": words.id,
-        "example": words.example,
-        "missing": lacking,
-        "reads_back": read_back,
-    }
-    own["speaks"] = speaks and not words_only
+    own: dict[str, object] = {"state": words, "missing": lacking, "reads_back": read_back}
     text = _filled(prompts.turn, {**shown, **own, "words_only": words_only, "greeting": greeting})
     if words_only:  # says in words of ours what they are for
         sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
@@ -445,9 +338,7 @@ def second_try(
     `stay`: the current state, if the move that the reply named is refused.
     `listed`: True if the reply named no state that the prompt lists.
     """
-    line = prompts.retry.render(
-        reason=escaped(reason), stay=stay, listed=listed, whole=prompts.whole
-    )
+    line = prompts.retry.render(reason=escaped(reason), stay=stay, listed=listed)
     said = cut(text, _QUOTED_CHARS) if text.strip() else _NOTHING
     return LLMMessage("assistant", said), LLMMessage("user", line)
 
