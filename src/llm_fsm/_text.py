@@ -29,6 +29,7 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
 
 _LONGEST_WORD = 200
 _CUTOFF = 0.6
+_MOST_NEAR = 3
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
@@ -57,6 +58,16 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
         if score > best_score:
             best, best_score = candidate, score
     return best
+
+
+def nearest_ones(word: str, candidates: Iterable[str]) -> list[str]:
+    """Return up to three candidates that are similar to `word`, the most similar one first."""
+    left = list(candidates)
+    found: list[str] = []
+    while len(found) < _MOST_NEAR and (near := nearest(word, left)) is not None:
+        found.append(near)
+        left.remove(near)
+    return found
 
 
 def suggestion(word: str, candidates: Iterable[str], otherwise: str = "there are") -> str:

@@ -193,7 +193,11 @@ def test_corner_cases(rule, expected):
             "has_context",
         ),
         ({"not": [1]}, "/not", 'unknown operator "not"', '"!"'),
-        ({"a/b~c": 1}, "/a~1b~0c", "unknown operator", None),
+        ({"a/b~c": 1}, "/a~1b~0c", "unknown operator", "there are !! ! =="),
+        ({"weekdays": ["2027-06-01"]}, "/weekdays", "unknown operator", '"weekday"'),
+        ({"contain": [[], 1]}, "/contain", "unknown operator", '"contains"'),
+        ({"tody": []}, "/tody", "unknown operator", '"today"'),
+        ({"day": [1, 2]}, "/day", "unknown operator", '"days" or "today"'),
         ({"/": [1]}, "/~1", '"/" needs 2 values, here is 1', None),
         ({"==": []}, "/==", '"==" needs 2 values, here is none', None),
         ({"max": []}, "/max", '"max" needs 1 value, here is none', None),
@@ -682,3 +686,49 @@ def test_evaluation_leaves_the_interpreter_room():
         return frames
 
     assert probe(sys.getrecursionlimit() // 3) == [False]
+
+
+ON_A_TUESDAY = {"_timestamp": 1811808000, "day": "2027-06-05", "moment": "2027-06-05T23:30:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "zone", "expected"),
+    [
+        ({"today": []}, "UTC", "2027-06-01"),
+        ({"today": []}, "Pacific/Kiritimati", "2027-06-01"),
+        ({"today": []}, "America/Los_Angeles", "2027-05-31"),
+        ({"weekday": [{"today": []}]}, "UTC", 2),
+        ({"weekday": [{"var": "day"}]}, "Asia/Tokyo", 6),
+        ({"weekday": [{"var": "moment"}]}, "UTC", 6),
+        ({"weekday": [{"var": "moment"}]}, "Asia/Tokyo", 7),
+        ({"days": [{"today": []}, {"var": "day"}]}, "UTC", 4),
+        ({"days": [{"var": "day"}, {"today": []}]}, "UTC", -4),
+        ({"days": ["2027-03-27", "2027-03-29"]}, "Europe/Berlin", 2),
+        ({"days": ["2027-10-30T23:30:00", "2027-11-01T00:30:00"]}, "Europe/Berlin", 2),
+        ({"days": ["2028-02-28", "2028-03-01"]}, "UTC", 2),
+    ],
+)
+def test_days_are_days_of_the_conversation_s_zone(rule, zone, expected):
+    assert evaluate(rule, {**ON_A_TUESDAY, "_timezone": zone}) == expected
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"weekday": ["Friday"]},
+        {"weekday": [5]},
+        {"weekday": [None]},
+        {"days": ["2027-06-01", "soon"]},
+        {"days": ["2027-06-01", None]},
+        {"weekday": ["0001-01-01T00:00:00+14:00"]},
+    ],
+)
+def test_what_is_no_day_has_a_reason(rule):
+    with pytest.raises(ConditionError, match="ISO 8601"):
+        evaluate(rule, {"_timezone": "America/Los_Angeles"})
+
+
+@pytest.mark.parametrize("moment", [None, "now", 1e300])
+def test_today_needs_the_time_of_the_turn(moment):
+    with pytest.raises(ConditionError, match="_timestamp"):
+        evaluate({"today": []}, {"_timestamp": moment})

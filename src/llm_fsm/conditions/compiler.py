@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from llm_fsm._text import nearest
+from llm_fsm._text import nearest_ones
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.coercion import (
     MAX_DEPTH,
@@ -355,8 +355,10 @@ class _Compiler:
     def _accepts(self, operator: str, given: int, at: RulePlace) -> bool:
         least = _LEAST.get(operator)
         if least is None:
-            known = _OTHER_NAMES.get(operator.lower()) or nearest(operator, _LEAST)
-            hint = None if known is None else f'did you mean "{known}"?'
+            meant = _OTHER_NAMES.get(operator.lower())
+            near = [meant] if meant else nearest_ones(operator, _LEAST)
+            guess = " or ".join(f'"{name}"' for name in near)
+            hint = f"did you mean {guess}?" if near else f"there are {' '.join(_LEAST)}"
             self._fault(f'unknown operator "{operator}"', at, hint)
             return False
         if given < least:

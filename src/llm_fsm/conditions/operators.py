@@ -33,11 +33,18 @@ from llm_fsm.conditions.coercion import (
 )
 from llm_fsm.errors import ConfigurationError
 
+_NO_DATE: Final = "the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z"
 ABSENT: Final = object()
 """Marks an argument that was not given. Null is a value."""
 
 SLOT: Final = 8
 """Bytes of output that one element of a built list counts."""
+
+EQUALITIES: Final = frozenset({"==", "===", "!=", "!=="})
+ORDERINGS: Final = frozenset({"<", "<=", ">", ">="})
+COMPARISONS: Final = EQUALITIES | ORDERINGS
+CLOCKS: Final = frozenset({"now", "today"})
+"""Operators that read the time of the turn."""
 
 _PATTERN_MEMORY = 1 << 20
 """Bytes that RE2 may use for one pattern. Small programs run fast on long texts."""
@@ -210,15 +217,50 @@ def date(meter: Meter, value: Any) -> Number:
 
     A text without an offset is in the time zone `_timezone` of the whole data, else in UTC.
     """
+    try:
+        return result(_moment(meter, value).timestamp())
+    except OverflowError as error:
+        raise OperatorFault(_NO_DATE) from error
+
+
+def _moment(meter: Meter, value: Any) -> datetime:
+    """Read an ISO 8601 text. Without an offset it is in the time zone of the whole data."""
     if not isinstance(value, str):
         raise OperatorFault(f"it reads {kind_of(value)} as a date; dates are ISO 8601 texts")
     try:
         moment = datetime.fromisoformat(value.strip())
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=_zone(meter))
-        return result(aware.timestamp())
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
+        raise OperatorFault(_NO_DATE) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=_zone(meter))
+
+
+def _day(meter: Meter, value: Any) -> datetime:
+    """Read the day of an ISO 8601 text, in the time zone of the whole data."""
+    try:
+        return _moment(meter, value).astimezone(_zone(meter))
+    except OverflowError as error:
+        raise OperatorFault(_NO_DATE) from error
+
+
+def weekday(meter: Meter, value: Any) -> int:
+    """Return the number of a day in its week; Monday is 1."""
+    return _day(meter, value).isoweekday()
+
+
+def days(meter: Meter, first: Any, last: Any) -> int:
+    """Count the days from one day to another one; negative if the second is the earlier one."""
+    start = _day(meter, first)
+    end = _day(meter, last)
+    return end.toordinal() - start.toordinal()
+
+
+def today(meter: Meter) -> str:
+    """Return the day of the turn, as an ISO 8601 text."""
+    try:
+        return datetime.fromtimestamp(now(meter), _zone(meter)).date().isoformat()
+    except (ValueError, OverflowError, OSError) as error:
         raise OperatorFault(
-            "the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z"
+            "the time of the turn (_timestamp) is in no year of a calendar"
         ) from error
 
 
@@ -372,6 +414,9 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "lower": Operation(lower, 1, 1),
         "date": Operation(date, 1, 1),
         "now": Operation(now, 0, 0),
+        "today": Operation(today, 0, 0),
+        "weekday": Operation(weekday, 1, 1),
+        "days": Operation(days, 2, 2),
         "matches": Operation(matches, 2, 2),
     }
 )

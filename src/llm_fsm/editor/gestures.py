@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from llm_fsm._json import object_at, step, steps, value_at
+from llm_fsm.conditions.operators import EQUALITIES
 from llm_fsm.definition.json_source import parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.patch import PatchError
@@ -14,7 +15,7 @@ from llm_fsm.editor.checked import kind_of_value
 
 _PLACES = frozenset({"_current_state", "_previous_state"})
 """Names in conditions whose values are ids of states."""
-_COMPARISONS = frozenset({"==", "===", "!=", "!==", "in"})
+_COMPARISONS = EQUALITIES | {"in"}
 _LIMITS = ("never", "always", "eventually", "before", "after")
 _LISTS = frozenset({"transitions", "global_transitions"})
 _OPTIONS = frozenset({"on_timeout", "on_exhausted"})

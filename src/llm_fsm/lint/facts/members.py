@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from llm_fsm._json import object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import Meter, number_of
+from llm_fsm.conditions.operators import EQUALITIES
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow
@@ -79,7 +80,6 @@ def missing_member(
 
 
 _LOOPS = frozenset({"map", "filter", "all", "some", "none"})
-_EQUALITIES = frozenset({"==", "!=", "===", "!=="})
 
 
 class Read(NamedTuple):
@@ -174,7 +174,7 @@ def _compared(operator: str, written: Any) -> Iterator[tuple[str, str, str]]:
     for here, there in ((0, 1), (1, 0)):
         name = _element(written[here])
         other = written[there]
-        if name is not None and operator in _EQUALITIES and isinstance(other, str):
+        if name is not None and operator in EQUALITIES and isinstance(other, str):
             yield name, other, str(there)
         elif name is not None and operator == "in" and here == 0 and isinstance(other, list):
             yield from (

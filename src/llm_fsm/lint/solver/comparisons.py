@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
+from llm_fsm.conditions.operators import COMPARISONS, ORDERINGS
 from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.logics import compiled_rules, conditions_of, logics_of
 from llm_fsm.lint.solver.outcomes import is_literal, variable
 
-ORDERINGS = frozenset({"<", "<=", ">", ">="})
-_EQUALITIES = frozenset({"==", "!=", "===", "!=="})
-_COMPARING = ORDERINGS | _EQUALITIES | {"in", "contains"}
+_COMPARING = COMPARISONS | {"in", "contains"}
 _LOGICAL = frozenset({"!!", "and", "or"})
 _LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 
@@ -121,7 +120,7 @@ def _in_operation(owner: Placed, comparing: ContextOperation) -> Iterator[Compar
             owner, below, operator, form, key, literal, f"{below}/{index}{at}", positive
         )
 
-    if operator in _EQUALITIES or operator in ORDERINGS:
+    if operator in COMPARISONS:
         for left in range(min(len(written), 3) - 1):
             pair = written[left : left + 2]
             for here, there in ((0, 1), (1, 0)):

@@ -11,72 +11,32 @@ from typing import Any, NamedTuple
 
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.conditions.nodes import Node
+from llm_fsm.conditions.operators import CLOCKS, COMPARISONS
 from llm_fsm.lint.solver.cases import ANY, Cases, Conjunction, Domains, Effort, both, either
-from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, placed, split
+from llm_fsm.lint.solver.outcomes import (
+    COMPARED,
+    is_literal,
+    operation,
+    operators_in,
+    placed,
+    split,
+)
 from llm_fsm.lint.solver.value_sets import EVERYTHING, ValueSet, points
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
 _FINITE = 64
 """Keys with at most this many values are tested value by value."""
-_COMPARED = frozenset({"==", "===", "<", "<="})
 _MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
 _NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
-_SAFE = frozenset(
-    {
-        *(
-            "var",
-            "==",
-            "!=",
-            "===",
-            "!==",
-            "<",
-            "<=",
-            ">",
-            ">=",
-            "!",
-            "!!",
-            "and",
-            "or",
-            "if",
-            "?:",
-            "in",
-        ),
-        *(
-            "contains",
-            "missing",
-            "missing_some",
-            "has_context",
-            "cat",
-            "lower",
-            "map",
-            "filter",
-            "all",
-        ),
-        *("some", "none", "merge"),
-    }
-)
-"""Operators that return a value in every context."""
-_TRUTHS = frozenset(
-    {
-        *(
-            "==",
-            "!=",
-            "===",
-            "!==",
-            "<",
-            "<=",
-            ">",
-            ">=",
-            "!",
-            "!!",
-            "in",
-            "contains",
-            "has_context",
-        ),
-        *("all", "some", "none", "matches"),
-    }
-)
+_TRUTHS = COMPARISONS | {
+    *("!", "!!", "in", "contains", "has_context", "all", "some", "none", "matches")
+}
 """Operators whose value is true or false."""
+_SAFE = (_TRUTHS - {"matches"}) | {
+    *("var", "and", "or", "if", "?:", "missing", "missing_some", "cat", "lower"),
+    *("map", "filter", "merge"),
+}
+"""Operators that return a value in every context."""
 
 
 class Test(NamedTuple):
@@ -243,7 +203,7 @@ class Reader(NamedTuple):
     def new_test(self, rule: Any, compiled: CompiledRule, text: str) -> Formula:
         """Return the test that a rule makes."""
         operators = frozenset(operators_in(rule))
-        if compiled.reads_unknown or "now" in operators or len(compiled.reads) > 1:
+        if compiled.reads_unknown or operators & CLOCKS or len(compiled.reads) > 1:
             return Test(text, breaks=not operators <= _SAFE)
         if not compiled.reads:
             verdict = test(compiled, {})
@@ -265,7 +225,7 @@ def _form(rule: Any) -> tuple[str, str] | None:
     boolean.
     """
     found = operation(rule)
-    if found is None or found[0] not in _COMPARED or len(found[1]) != 2:
+    if found is None or found[0] not in COMPARED or len(found[1]) != 2:
         return None
     for here, there in ((0, 1), (1, 0)):
         side = found[1][here]

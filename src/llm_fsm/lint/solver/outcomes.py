@@ -13,7 +13,8 @@ from llm_fsm.conditions.compiler import CompiledRule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
 
 _PARTED = (dict, list)
-_COMPARED = frozenset({"==", "===", "<", "<="})
+COMPARED = frozenset({"==", "===", "<", "<="})
+"""The comparisons that the others are turned into."""
 
 
 def operation(rule: object) -> tuple[str, list[Any]] | None:
@@ -128,7 +129,7 @@ def _shape(rule: Any, name: str) -> _Shape:
     if len(arguments) < 2:
         return _UNKNOWN
     first, second = arguments[:2]
-    if operator in _COMPARED:
+    if operator in COMPARED:
         if variable(first) == name and is_literal(second):
             return _compared(operator, second, on_left=True)
         if variable(second) == name and is_literal(first):

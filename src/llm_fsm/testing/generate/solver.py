@@ -14,6 +14,7 @@ from typing import Any
 
 from llm_fsm.conditions.coercion import is_number, look_up
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
+from llm_fsm.conditions.operators import COMPARISONS
 from llm_fsm.definition.names import VALID
 from llm_fsm.lint.document import SYSTEM_NAMES
 from llm_fsm.lint.graph import Arc
@@ -42,7 +43,6 @@ _DAYS = (
 )
 _MOST_VALUES = 12
 _TRIED = 400
-_ORDERED = frozenset({"==", "===", "!=", "!==", "<", "<=", ">", ">="})
 _MEASURES = frozenset({"len", "context_length", "count"})
 _OVER = frozenset({"some", "all", "none", "filter"})
 _LONGEST = 3000
@@ -273,7 +273,7 @@ def sizes(rule: object) -> Iterator[tuple[str, int]]:
     of its sides.
     """
     for operator, arguments in _operations(rule):
-        if operator not in _ORDERED:
+        if operator not in COMPARISONS:
             continue
         names = [name for part in arguments if (name := _measured(part))]
         bounds = [
@@ -333,7 +333,7 @@ def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
 def between(rule: object) -> Iterator[tuple[str, Any]]:
     """Yield (name, bound) for keys that a rule compares with two bounds at once."""
     for operator, arguments in _operations(rule):
-        if operator not in _ORDERED or len(arguments) < 3:
+        if operator not in COMPARISONS or len(arguments) < 3:
             continue
         for name in filter(None, map(variable, arguments)):
             yield from ((name, bound) for bound in arguments if is_literal(bound))

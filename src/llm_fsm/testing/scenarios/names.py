@@ -11,13 +11,14 @@ from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from llm_fsm._json import escape, step, steps, unescape, value_at
+from llm_fsm.conditions.operators import EQUALITIES
 from llm_fsm.documents import patch
 from llm_fsm.testing.scenarios.models import Case, Naming, Suite, Written, WrittenAs
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _STATES = frozenset({"_current_state", "_previous_state"})
 """Names in rules whose values are ids of states."""
-_COMPARISONS = frozenset({"==", "===", "!=", "!==", "in"})
+_COMPARISONS = EQUALITIES | {"in"}
 _READ = frozenset({"var", "missing", "missing_some"})
 """Operations of rules whose arguments are context keys."""
 

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
@@ -21,7 +22,7 @@ from llm_fsm.testing.scenarios.redaction import disguised, secret_samples
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
-_CLOCKS = ('"now"', "_timestamp")
+_TIMES = (*(f'"{name}"' for name in sorted(CLOCKS)), "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})
 _MOVE = frozenset({"target_state", "context_update"})
 _GIVEN = {
@@ -76,7 +77,7 @@ class _Saver:
         self.secrets: set[str] = set()
         self.tools: dict[str, list[dict[str, Any]]] = {}
         self.clock = 0.0
-        self._timed = any(word in program.document for word in _CLOCKS)
+        self._timed = any(word in program.document for word in _TIMES)
 
     def case(self, records: Sequence[TurnRecord]) -> dict[str, Any]:
         first, *others = records

@@ -30,8 +30,9 @@ def bad_condition(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
-    `matches`, `len`, `count`, `lower`, `now`, `date`.
+    Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`,
+    `contains`, `matches`, `len`, `count`, `lower`. For times there are `now`, `date`, `today`,
+    `weekday` and `days`.
     """
     for pointer, logic in logics_of(document):
         if pointer in compiled_rules(document):

@@ -12,6 +12,7 @@ from typing import Any
 
 from llm_fsm.conditions.coercion import Meter, is_number, number_of
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
+from llm_fsm.conditions.operators import CLOCKS, COMPARISONS, EQUALITIES, ORDERINGS
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, quoted
@@ -19,7 +20,7 @@ from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_state_in_condition
-from llm_fsm.lint.solver.comparisons import ORDERINGS, ContextOperation, parts
+from llm_fsm.lint.solver.comparisons import ContextOperation, parts
 from llm_fsm.lint.solver.guards import GuardCases, guard_of
 from llm_fsm.lint.solver.mismatches import mismatches
 from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, variable
@@ -138,12 +139,7 @@ def _is_absurd(condition: Placed) -> bool:
 
 
 _NO_NUMBER = "text"
-_USUAL = frozenset(
-    {
-        *("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"),
-        *("==", "!=", "===", "!==", *ORDERINGS),
-    }
-)
+_USUAL = COMPARISONS | {"and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"}
 _NUMBERS = {"number": NUMBERS}
 _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
@@ -188,13 +184,8 @@ def always_holds(document: Document) -> Iterator[Finding]:
             )
 
 
-_DECIDING = frozenset(
-    {
-        *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
-        *("contains", "matches"),
-    }
-)
-_READING = frozenset({"var", "missing", "missing_some", "has_context", "context_length", "now"})
+_DECIDING = COMPARISONS | {"!", "!!", "and", "or", "if", "?:", "in", "contains", "matches"}
+_READING = CLOCKS | {"var", "missing", "missing_some", "has_context", "context_length"}
 """Operators whose value may differ each time."""
 _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
 """Operators of expressions in other languages."""
@@ -287,7 +278,6 @@ def _forgotten(document: Document, rule: Any) -> str | None:
     return next((text for text in texts if isinstance(text, str) and text in keys), None)
 
 
-_COMPARING = frozenset({"==", "!=", "===", "!==", "<", "<=", ">", ">="})
 _COUNTING = {"len": "a length", "context_length": "a length", "count": "a count"}
 _TELLING = frozenset((*_COUNTING, "now", "date", "lower"))
 """Operators with a result that is partly known."""
@@ -316,7 +306,7 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
     """
     for inner in parts(document).values():
         for part in inner:
-            if part.operator == "date" or part.operator in _COMPARING:
+            if part.operator == "date" or part.operator in COMPARISONS:
                 yield from _in_part(document, part)
 
 
@@ -324,7 +314,7 @@ def _in_part(document: Document, part: ContextOperation) -> Iterator[Finding]:
     place, rule, operator, arguments, positive = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
         yield from _literal_date(rule, arguments[0], place)
-    if operator not in _COMPARING or len(arguments) != 2:
+    if operator not in COMPARISONS or len(arguments) != 2:
         return
     same = operation(arguments[0]) == operation(arguments[1])
     name = variable(arguments[0]) if same else None
@@ -379,7 +369,7 @@ def _odd(
             message = f'"{computed}" gives seconds, and "{name[:60]}" is text'
             return message, f'write {{"date": [{{"var": {as_json(name)}}}]}}'
     capitals = isinstance(other, str) and other != other.lower()
-    if computed == "lower" and capitals and operator in ("==", "===", "!=", "!=="):
+    if computed == "lower" and capitals and operator in EQUALITIES:
         return f'"lower" has no capitals, and {shown} has', f"write {shown.lower()}"
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm._json import step
+from llm_fsm.conditions.operators import OPERATIONS
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
@@ -14,13 +15,9 @@ from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.outcomes import variable
 
 _TAKEN: Mapping[str, int] = {
-    **dict.fromkeys(("!", "!!", "lower", "len", "date"), 1),
-    **dict.fromkeys(
-        ("==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches", "-", "/", "%", "count"),
-        2,
-    ),
+    **{name: one.most for name, one in OPERATIONS.items() if one.most},
     **dict.fromkeys(("map", "filter", "all", "some", "none"), 2),
-    **dict.fromkeys(("<", "<=", "substr", "reduce"), 3),
+    "reduce": 3,
 }
 """The number of values that an operator reads."""
 _COUNTED = ("", "one value: the second", "two values: the third", "three values: the fourth")

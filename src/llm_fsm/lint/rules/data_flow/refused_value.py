@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm._json import step
+from llm_fsm.conditions.operators import COMPARISONS
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
@@ -149,24 +150,7 @@ def bad_set(document: Document) -> Iterator[Finding]:
             yield _finding(given, f"{quoted(secrets[0])} is secret, and this key is not")
 
 
-_TESTS = frozenset(
-    (
-        "==",
-        "===",
-        "!=",
-        "!==",
-        "!",
-        "!!",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "in",
-        "has_context",
-        "matches",
-        "contains",
-    )
-)
+_TESTS = COMPARISONS | {"!", "!!", "in", "has_context", "matches", "contains"}
 """Operators that give true or false."""
 
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from llm_fsm._json import object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.errors import Finding
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import LintRule, lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 
 _NEAR = 0.8
+_OWN_NAMES = frozenset(SYSTEM_NAMES) | {"_extra"}
 _READING = frozenset({"var", "missing", "has_context", "context_length"})
 
 
@@ -58,17 +60,38 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
 
 def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Iterator[Finding]:
     """Find the fault of a name that a condition, or a rule under `set`, reads."""
-    if name.startswith("_"):
-        if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
-            yield _system(name, pointer)
-        yield from _refused(flow, name, pointer)
-    elif flow.document.keys is None:
-        yield from _near_miss(flow, name, pointer)
-    elif flow.declared(name) is None:
-        message = f'this {what} reads {quoted(name)}, which "context_schema" does not declare'
-        yield unknown_condition_key.finding(message, pointer=pointer, hint=_hint(flow, name))
-    elif (fault := member_fault(flow, name)) is not None:
-        yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
+    yield from _told(unknown_condition_key, _fault(flow, name, f"this {what}"), pointer)
+    yield from _refused(flow, name, pointer)
+
+
+class _Fault(NamedTuple):
+    """The fault of a name, a hint, and the level if it is not that of the rule."""
+
+    message: str
+    hint: str | None
+    level: Level | None = None
+
+
+def _fault(flow: DataFlow, name: str, reader: str) -> _Fault | None:
+    """Return the fault of a name that something reads; None if it may find something."""
+    root, keys, speller = root_of(name), flow.document.keys, flow.document.speller
+    if root.startswith("_"):
+        if root in _OWN_NAMES:
+            return None
+        hint = speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
+        return _Fault(f"{reader} reads {quoted(root)}, which is none of the system's names", hint)
+    if keys is None:
+        return _near_miss(flow, name, reader)
+    if flow.declared(name) is None:
+        message = f'{reader} reads {quoted(name)}, which "context_schema" does not declare'
+        return _Fault(message, _hint(flow, name))
+    found = member_fault(flow, name)
+    return None if found is None else _Fault(*found)
+
+
+def _told(rule: LintRule, fault: _Fault | None, pointer: str) -> Iterator[Finding]:
+    if fault is not None:
+        yield rule.finding(fault.message, pointer=pointer, hint=fault.hint, level=fault.level)
 
 
 def _hint(flow: DataFlow, name: str) -> str | None:
@@ -106,17 +129,6 @@ def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
         yield condition.pointer + "/logic", name
 
 
-def _system(name: str, pointer: str) -> Finding:
-    meant = nearest(name, sorted(SYSTEM_NAMES))
-    return unknown_condition_key.finding(
-        f"{quoted(name)} is none of the system's names",
-        pointer=pointer,
-        hint=f"did you mean {quoted(meant)}?"
-        if meant
-        else f"they are {', '.join(sorted(SYSTEM_NAMES))}",
-    )
-
-
 def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
     """Find a key in `_refusals` that no reply can write, so that nothing is ever refused."""
     root, _, key = name.partition(".")
@@ -129,19 +141,16 @@ def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
         yield unknown_condition_key.finding(message, pointer=pointer, hint=hint)
 
 
-def _near_miss(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
+def _near_miss(flow: DataFlow, name: str, reader: str) -> _Fault | None:
     """Without a schema, find a key that differs from a collected key by a letter or two."""
     known = [*flow.collected, *flow.outputs]
-    if root_of(name) in known or name in known:
-        return
+    if root_of(name) in {root_of(key) for key in known} or name in known:
+        return None
     meant = _close(name, known)
-    if meant is not None:
-        yield unknown_condition_key.finding(
-            f"no state collects {quoted(name)}, but {quoted(meant)} is collected",
-            pointer=pointer,
-            hint=f"did you mean {quoted(meant)}?",
-            level="info",
-        )
+    if meant is None:
+        return None
+    message = f"{reader} reads {quoted(name)}, which no state collects"
+    return _Fault(message, f"did you mean {quoted(meant)}?", "info")
 
 
 def _close(name: str, known: Iterable[str]) -> str | None:
@@ -170,30 +179,13 @@ def undeclared_key(document: Document) -> Iterator[Finding]:
     Fix:
     Declare the key, or correct its name.
     """
-    keys = document.keys
-    if keys is None:
+    if document.keys is None:
         return
     flow = data_flow(document)
     for state in document.states.values():
         for pointer, name in state.texts("required_context_keys"):
-            fault = member_fault(flow, name)
-            if fault is not None:
-                yield undeclared_key.finding(
-                    f"{quoted(name)} cannot be collected: {fault[0]}",
-                    pointer=pointer,
-                    hint=fault[1],
-                )
-            if (
-                name in keys
-                or name.split(".", 1)[0] in keys
-                or re.fullmatch(KEY_PATTERN, name) is None
-            ):
-                continue
-            yield undeclared_key.finding(
-                f'{quoted(name)} cannot be collected: "context_schema" does not declare it',
-                pointer=pointer,
-                hint=document.speller.hint(name, keys, "declared keys"),
-            )
+            if re.fullmatch(KEY_PATTERN, name) is not None:
+                yield from _told(undeclared_key, _fault(flow, name, "this state"), pointer)
 
 
 @lint_rule("K308", "warning")
@@ -216,43 +208,15 @@ def unknown_key_in_reply(document: Document) -> Iterator[Finding]:
     for state, mentioned in flow.replies.items():
         pointer = document.states[state].pointer + "/reply"
         for name in dict.fromkeys(mention.name for mention in mentioned):
-            yield from _unknown(flow, name, pointer)
+            yield from _told(unknown_key_in_reply, _unknown(flow, name), pointer)
 
 
-def _unknown(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
-    keys = flow.document.keys
-    root = root_of(name)
+def _unknown(flow: DataFlow, name: str) -> _Fault | None:
     if "._" in name:
-        message = f"the reply reads {quoted(name)}: names that begin with _ are not open to replies"
-        yield unknown_key_in_reply.finding(message, pointer=pointer)
-        return
-    if root.startswith("_"):
-        if root not in SYSTEM_NAMES and root != "_extra":
-            hint = flow.document.speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
-            yield unknown_key_in_reply.finding(
-                f"the reply names {quoted(root)}, which is not set", pointer=pointer, hint=hint
-            )
-    elif keys is not None:
-        if flow.declared(name) is None:
-            message = f'the reply names {quoted(root)}, which "context_schema" does not declare'
-            hint = flow.document.speller.hint(root, keys, "declared keys")
-            yield unknown_key_in_reply.finding(message, pointer=pointer, hint=hint)
-        elif (fault := member_fault(flow, name)) is not None:
-            yield unknown_key_in_reply.finding(
-                f"the reply looks for {quoted(name)}, but {fault[0]}",
-                pointer=pointer,
-                hint=fault[1],
-            )
-    else:
-        known = [*flow.collected, *flow.outputs]
-        meant = None if root in {root_of(key) for key in known} else nearest(root, known)
-        if meant is not None:
-            yield unknown_key_in_reply.finding(
-                f"the reply names {quoted(root)}, which no state collects",
-                pointer=pointer,
-                hint=f"did you mean {quoted(meant)}?",
-                level="info",
-            )
+        return _Fault(
+            f"the reply reads {quoted(name)}: names that begin with _ are not open to replies", None
+        )
+    return _fault(flow, name, "the reply")
 
 
 _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
@@ -282,15 +246,8 @@ def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
         return
     flow = data_flow(document)
     for pointer, name in _mapped_names(flow):
-        fault = member_fault(flow, name)
-        if fault is not None:
-            yield unknown_key_in_mapping.finding(fault[0], pointer=pointer, hint=fault[1])
-        elif not name.startswith("_") and flow.declared(name) is None:
-            yield unknown_key_in_mapping.finding(
-                f'{quoted(name)} is not declared by "context_schema"',
-                pointer=pointer,
-                hint=document.speller.hint(name, document.keys, "declared keys"),
-            )
+        if not name.startswith("_"):
+            yield from _told(unknown_key_in_mapping, _fault(flow, name, "this"), pointer)
 
 
 def _paths(document: Document) -> Iterator[Finding]:
