@@ -139,9 +139,8 @@ class RequestGuard:
         if scope["method"] not in _READING:
             self._check_origin(headers.get(b"origin", b"").decode("latin-1").lower(), host)
         path = path_of(scope)
-        if path.startswith(CHANNELS):
-            return NOBODY
-        if path in OPEN or path.startswith("/assets/") or scope["method"] == "OPTIONS":
+        is_open = path in OPEN or path.startswith((CHANNELS, "/assets/"))
+        if is_open or scope["method"] == "OPTIONS":
             return NOBODY
         if self.tokens is None:
             return self.anonymous or _without_token(scope, host, headers)

@@ -365,7 +365,7 @@ class OpenAI:
             return served
         if turns[-1].number == after or (asked.key and _answered(turns, after, asked.key)):
             return served
-        return (await self.service.fork(served, after, None, asked.key)).served
+        return (await self.service.copy(served, after, None, asked.key, is_edit=True)).served
 
     async def _by_transcript(
         self, asked: Asked, point: TranscriptPoint | None
@@ -378,7 +378,9 @@ class OpenAI:
         caller = asked.caller
         name = asked.address.id_prefix + new_id(caller, f"fork {point.served.id}", asked.key)
         try:
-            return (await self.service.fork(point.served, point.turn, name, None)).served, True
+            return (
+                await self.service.copy(point.served, point.turn, name, None, is_edit=True)
+            ).served, True
         except ConversationConflict:
             if asked.key is None:
                 raise

@@ -390,28 +390,24 @@ class Service:
         self.turns.drop_all(served.chat.id, running=False)
 
     async def copy(
-        self, served: Served, turn: int | None, conversation_id: str | None, key: str | None
+        self,
+        served: Served,
+        turn: int | None,
+        conversation_id: str | None,
+        key: str | None,
+        *,
+        is_edit: bool = False,
     ) -> Begun:
         """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError, and
         Problem 403.
+
+        `is_edit`: the user edited a message. That needs no right but to talk, because who has the
+        transcript could hold the same conversation again.
         """
-        check(served.caller, "manage", "copy a conversation", served.chat.id)
-        return await self._copied(served, turn, conversation_id, key)
-
-    async def fork(
-        self, served: Served, turn: int | None, conversation_id: str | None, key: str | None
-    ) -> Begun:
-        """Go on after an earlier turn, because the user edited a message. Raises the errors of
-        `copy`.
-
-        It needs no right of its own: who has the transcript could hold the same conversation again.
-        """
-        check(served.caller, "talk", "send messages", served.chat.id)
-        return await self._copied(served, turn, conversation_id, key)
-
-    async def _copied(
-        self, served: Served, turn: int | None, conversation_id: str | None, key: str | None
-    ) -> Begun:
+        if is_edit:
+            check(served.caller, "talk", "send messages", served.chat.id)
+        else:
+            check(served.caller, "manage", "copy a conversation", served.chat.id)
         name = conversation_id or new_id(served.caller, "fork", key)
         try:
             await fork(served.machine.store, served.chat.id, served.caller.stored(name), turn)

@@ -89,9 +89,8 @@ class Stopping:
 
     def stop_all(self, error: Exception) -> None:
         """Stop every turn that runs in this process. Its sender gets the error."""
-        for turns in list(self._running.values()):
-            for _, _, stop in list(turns.values()):
-                stop(error)
+        for stored in list(self._running):
+            self._stop_here(stored, error)
 
     async def stop(self, store: Store, stored: str) -> bool:
         """Stop what is under way in a conversation.
@@ -107,7 +106,7 @@ class Stopping:
             Problem: No turn is under way (409), or it did not stop in time (503).
         """
         before = await _version(store, stored)
-        if not self._stop_here(stored):
+        if not self._stop_here(stored, stopped()):
             if await _is_free(store, stored):
                 raise ConversationConflict(
                     "no turn is under way in this conversation, so there is nothing to stop"
@@ -136,10 +135,10 @@ class Stopping:
             await asyncio.sleep(seconds)
             await self.look()
 
-    def _stop_here(self, stored: str) -> bool:
+    def _stop_here(self, stored: str, error: Exception) -> bool:
         turns = list(self._running.get(stored, {}).values())
         for _, _, stop in turns:
-            stop(stopped())
+            stop(error)
         return bool(turns)
 
     async def _until_free(self, store: Store, stored: str) -> None:
