@@ -9,13 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from llm_fsm import LLMFSMError, __version__
+from llm_fsm import __version__
 from llm_fsm.editor import models
 from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
@@ -25,13 +23,7 @@ from llm_fsm.server.guard import RequestGuard
 from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.openapi import describe, operation_id
-from llm_fsm.server.problems import (
-    CHANNELS,
-    Problem,
-    problem_in,
-    problem_of_request,
-    problem_of_status,
-)
+from llm_fsm.server.problems import CHANNELS, Problem, answer_errors
 from llm_fsm.server.rest import PROBLEMS
 from llm_fsm.server.tokens import ALL_RIGHTS, Caller, Token, Tokens
 
@@ -81,7 +73,8 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     app.include_router(talks.router(open_talks))
     app.include_router(figures.router(studio))
     app.include_router(pages.router(), include_in_schema=False)
-    _add_problems(app)
+    answer_errors(app)
+    app.add_exception_handler(UnicodeEncodeError, _answer_half)
     describe(app, needs_token=True)
     _add_models(app)
     app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
@@ -123,26 +116,6 @@ def _all_shapes() -> dict[str, Any]:
     return {name: schema for name, schema in defined.items() if not name.startswith("_")}
 
 
-def _add_problems(app: FastAPI) -> None:
-    """Answer every error by a problem document."""
-
-    async def answer(request: Request, error: Exception) -> Response:
-        return problem_in(request.scope, error).response(request.scope)
-
-    async def answer_half(request: Request, _: Exception) -> Response:
-        words = "half a character (a lone surrogate) cannot be sent; write the whole one"
-        return Problem("invalid", words).response(request.scope)
-
-    async def answer_request(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return problem_of_request(error).response(request.scope)
-
-    async def answer_status(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return problem_of_status(error).response(request.scope)
-
-    for kind in (Problem, LLMFSMError, ValueError):
-        app.add_exception_handler(kind, answer)
-    app.add_exception_handler(UnicodeEncodeError, answer_half)
-    app.add_exception_handler(RequestValidationError, answer_request)
-    app.add_exception_handler(HTTPException, answer_status)
+async def _answer_half(request: Request, _: Exception) -> Response:
+    words = "half a character (a lone surrogate) cannot be sent; write the whole one"
+    return Problem("invalid", words).response(request.scope)

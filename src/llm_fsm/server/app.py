@@ -15,16 +15,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
+from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from llm_fsm import AsyncMachine, LLMFSMError, __version__
+from llm_fsm import AsyncMachine, __version__
 from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.between import between
@@ -38,13 +35,7 @@ from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.openapi import describe, operation_id
-from llm_fsm.server.problems import (
-    CHANNELS,
-    Problem,
-    problem_in,
-    problem_of_request,
-    problem_of_status,
-)
+from llm_fsm.server.problems import CHANNELS, answer_errors
 from llm_fsm.server.rest import PROBLEMS, RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
@@ -180,7 +171,7 @@ def create_app(
         app.router.routes.append(
             Route("/mcp", endpoint=mcp, methods=["POST"], include_in_schema=False)
         )
-    _add_problems(app)
+    answer_errors(app)
     describe(app, needs_token=tokens is not None)
     app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
     app.add_middleware(_Compressed, minimum_size=1_000)
@@ -227,24 +218,3 @@ class _Compressed(GZipMiddleware):
             await super().__call__(scope, receive, send)
         else:
             await self.app(scope, receive, send)
-
-
-def _add_problems(app: FastAPI) -> None:
-    """Answer every error by a problem document."""
-
-    async def answer(request: Request, error: Exception) -> Response:
-        return problem_in(request.scope, error).response(request.scope)
-
-    async def answer_request(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return problem_of_request(error).response(request.scope)
-
-    async def answer_status(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return problem_of_status(error).response(request.scope)
-
-    # the guard answers all others, with its headers
-    for kind in (Problem, LLMFSMError, ValueError):
-        app.add_exception_handler(kind, answer)
-    app.add_exception_handler(RequestValidationError, answer_request)
-    app.add_exception_handler(HTTPException, answer_status)

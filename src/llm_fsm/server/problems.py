@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -199,6 +200,10 @@ def problem_of(error: Exception) -> Problem:
     """
     if isinstance(error, Problem):
         return error
+    if isinstance(error, RequestValidationError):
+        return _problem_of_request(error)
+    if isinstance(error, HTTPException):
+        return _problem_of_status(error)
     row = _row_of(error)
     wait = error.retry_after if isinstance(error, errors.ModelError) else None
     if row.says is None:
@@ -219,6 +224,17 @@ def problem_in(scope: Scope, error: Exception) -> Problem:
     return problem
 
 
+def answer_errors(app: FastAPI) -> None:
+    """Let an application answer every error by a problem document."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return problem_in(request.scope, error).response(request.scope)
+
+    # the guard answers all others, with its headers
+    for kind in (Problem, errors.LLMFSMError, ValueError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, answer)
+
+
 def _row_of(error: Exception) -> _Row:
     for row in _ROWS:
         if isinstance(error, row.error):
@@ -234,7 +250,7 @@ def _without_prefix(words: str) -> str:
     return words.replace(prefix, "") if prefix else words
 
 
-def problem_of_request(error: RequestValidationError) -> Problem:
+def _problem_of_request(error: RequestValidationError) -> Problem:
     """Return the problem of a request that does not fit its model."""
     found = error.errors()
     broken = next((item for item in found if item["type"] == "json_invalid"), None)
@@ -260,7 +276,7 @@ def _pointer(place: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
-def problem_of_status(error: HTTPException) -> Problem:
+def _problem_of_status(error: HTTPException) -> Problem:
     """Return the problem for an error of the framework."""
     kind = next(
         (kind for kind, row in KINDS.items() if row.status == error.status_code), "bad-request"
