@@ -30,6 +30,7 @@ LAZY = {
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     ("engine.conversation", "records.explain"),
     ("engine.outbox.sinks", "engine.outbox.webhook"),
+    ("server.mcp_door", "server.mcp_server"),  # it loads the SDK of MCP
     *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},
     ("definition.templates", "definition.reply_template"),  # it loads the template engine
     ("lint.rules.conditions.bad_condition", "lint.facts.data_flow"),
@@ -215,6 +216,7 @@ SELDOM = {
         ),
         ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
         ("import llm_fsm.llm.litellm.adapter", {"litellm", "openai"}),
+        ("import llm_fsm.server", {"litellm", "mcp"}),
         ("import llm_fsm.cli", {"litellm", "aiohttp", "loguru", "prompt_toolkit", "rich"}),
     ],
 )

@@ -32,6 +32,7 @@ from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
+from llm_fsm.server.mcp_door import Door
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.openapi import describe, operation_id
@@ -43,8 +44,6 @@ from llm_fsm.server.upkeep import upkeep
 
 HAS_MCP = find_spec("mcp") is not None
 """True if the extra `mcp` is installed. Without it the server has all APIs but that of MCP."""
-if HAS_MCP:
-    from llm_fsm.server.mcp_server import Door
 
 _ABOUT = """Conversations and runs of machines that are written as JSON files.
 

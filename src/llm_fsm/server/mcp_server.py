@@ -1,7 +1,7 @@
 """The MCP door: conversations as tools, and tools for assistants that write definitions.
 
-Needs the extra `mcp`. Over HTTP, every request is independent, so that any of several processes can
-answer it.
+Needs the extra `mcp`, whose import takes as long as the rest of the server. So `mcp_door.py` imports
+this module with the first request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar
 
@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import ValidationError
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from llm_fsm import AsyncMachine, __version__
 from llm_fsm.definition.schema import definition_schema
@@ -25,7 +25,7 @@ from llm_fsm.documents.discovery import travelling
 from llm_fsm.server import views, workbench
 from llm_fsm.server.feed import Feed
 from llm_fsm.server.machines import Served
-from llm_fsm.server.problems import Problem, problem_of
+from llm_fsm.server.problems import problem_of
 from llm_fsm.server.rights import check
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import ANYBODY, Caller
@@ -108,6 +108,17 @@ def mcp_server(service: Service, *, workbench: bool = False) -> MCPServer[Any]:
         _add_workbench(server, service)
     _add_resources(server, service)
     return server
+
+
+@asynccontextmanager
+async def over_http(service: Service, *, workbench: bool) -> AsyncGenerator[ASGIApp]:
+    """Run the server, and give its ASGI application. Every request is independent."""
+    server = mcp_server(service, workbench=workbench)
+    # the guard has checked it already
+    unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(stateless_http=True, transport_security=unguarded)
+    async with server.session_manager.run():
+        yield app
 
 
 def _add_conversations(server: MCPServer[Any], service: Service) -> None:
@@ -317,64 +328,3 @@ def _add_resources(server: MCPServer[Any], service: Service) -> None:
     async def definition(name: str, ctx: Context[Any, Any]) -> str:
         machine = service.machines.named(_caller(ctx), name)
         return json.dumps(machine.definition.document, indent=2, ensure_ascii=False)
-
-
-class Door:
-    """`/mcp` as an ASGI application, which works while `opened` is entered."""
-
-    def __init__(self, service: Service, *, workbench: bool) -> None:
-        self._service = service
-        self._workbench = workbench
-        self._app: Any = None
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
-        """Take requests. The SDK's manager can only run once, so each call makes a new one."""
-        server = mcp_server(self._service, workbench=self._workbench)
-        # the guard has checked it already
-        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        self._app = server.streamable_http_app(stateless_http=True, transport_security=unguarded)
-        async with server.session_manager.run():
-            try:
-                yield
-            finally:
-                self._app = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if self._app is None:
-            raise Problem("unavailable", "the server is not started: enter its lifespan")
-        # each POST gets its answer, and there is no session to listen to or to end
-        if scope["method"] != "POST":
-            raise Problem("method-not-allowed", "/mcp takes POST alone", headers={"Allow": "POST"})
-        with self._service.gauge.stream(scope["state"]["caller"]):
-            await self._app(scope, receive, _plainly(send))
-
-
-def _plainly(send: Send) -> Send:
-    """Return a function that sends an answer, without the SDK's account of a body that is no
-    message.
-    """
-    refusal: Message | None = None
-
-    async def answer(message: Message) -> None:
-        nonlocal refusal
-        if message["type"] == "http.response.start" and message["status"] == 400:
-            refusal = message
-            return
-        if refusal is not None:
-            document = json.loads(message["body"])
-            if document["error"]["message"].startswith("Validation error"):
-                document["error"]["message"] = "the body is no message of JSON-RPC 2.0"
-            message = {**message, "body": json.dumps(document).encode()}
-            await send({**refusal, "headers": _sized(refusal["headers"], len(message["body"]))})
-            refusal = None
-        await send(message)
-
-    return answer
-
-
-def _sized(headers: Iterable[tuple[bytes, bytes]], size: int) -> list[tuple[bytes, bytes]]:
-    """Return headers with another length of the body."""
-    kept = [(name, value) for name, value in headers if name.lower() != b"content-length"]
-    return [*kept, (b"content-length", str(size).encode())]
