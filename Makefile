@@ -15,6 +15,9 @@ SMALL = qwen
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
+# True where a Node is installed that builds and checks web/.
+NODE = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
+
 # The rooms that most changes touch, without services, processes and browsers.
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
@@ -26,7 +29,7 @@ help:
 	@echo 'make test      run all tests, about a quarter of an hour on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
-	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
+	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
 	@echo 'make page      build the page of the studio from web/ (Node 20.19 or newer)'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
@@ -87,9 +90,19 @@ lint: $(VENV)/.dev
 	@said=$$($(BIN)/lint-imports --no-logo) || { echo "$$said"; exit 1; }
 	@echo 'llm-fsm validate fsm_definitions'
 	@$(BIN)/llm-fsm validate fsm_definitions
+	@if $(NODE) 2>/dev/null; then \
+		echo 'oxlint and oxfmt' && $(MAKE) --silent web/node_modules/.package-lock.json && cd web && npm run --silent lint; \
+	else \
+		echo 'web/ is not checked: that needs Node 20.19 or newer (https://nodejs.org)'; \
+	fi
 
-page:
-	cd web && npm ci --no-audit --no-fund && npm run build
+page: web/node_modules/.package-lock.json
+	cd web && npm run build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@echo 'installing what builds and checks web/, a few seconds'
+	@cd web && npm ci --silent --no-audit --no-fund
+	@touch $@
 
 docs: $(VENV)/.dev
 	@$(BIN)/python -m website $(ARGS)
