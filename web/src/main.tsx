@@ -338,7 +338,9 @@ function Conflict() {
     <div class="conflict" role="alertdialog" aria-labelledby="conflict-title">
       <h2 id="conflict-title">The file changed on disk</h2>
       {found.text === null ? (
-        <p>It was deleted, renamed or moved. You can write your version again, under the old name.</p>
+        <p>
+          It was deleted, renamed or moved. You can write your version again, under the old name.
+        </p>
       ) : (
         <div class="both">
           <section aria-label="On disk">

@@ -41,7 +41,8 @@ async function send(method: string, path: string, body?: unknown): Promise<Respo
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch {
-    const help = "The server does not answer. Start `llm-fsm studio` again; your text is kept here.";
+    const help =
+      "The server does not answer. Start `llm-fsm studio` again; your text is kept here.";
     throw new ServerProblem(help, 0, {});
   }
   if (!answer.ok) {

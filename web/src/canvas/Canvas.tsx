@@ -123,9 +123,7 @@ function StateBox({ id, data, selected }: NodeProps<StateNode>) {
       </div>
       <div class="purpose">{node.purpose || node.reply || node.flow || " "}</div>
       {data.figure && <div class="figure">{data.figure}</div>}
-      {node.kind === "subflow" && data.isOpen && node.flow && (
-        <SubflowPicture flow={node.flow} />
-      )}
+      {node.kind === "subflow" && data.isOpen && node.flow && <SubflowPicture flow={node.flow} />}
       <Handle type="source" position={Position.Right} />
     </div>
   );
@@ -180,9 +178,7 @@ function Way(props: EdgeProps<WayEdge>) {
         { x: sourceX, y: sourceY },
         { x: targetX, y: targetY },
       ];
-  const label = rests
-    ? data.label
-    : { x: (sourceX + targetX) / 2, y: (sourceY + targetY) / 2 };
+  const label = rests ? data.label : { x: (sourceX + targetX) / 2, y: (sourceY + targetY) / 2 };
   const text = labelOf(data.edge);
   return (
     <>
@@ -235,7 +231,14 @@ const nodeTypes = { state: StateBox, all: Everywhere };
 const edgeTypes = { way: Way };
 const HANDLES = [
   { type: "target" as const, position: Position.Left, x: 0, y: HEIGHT / 2, width: 1, height: 1 },
-  { type: "source" as const, position: Position.Right, x: WIDTH, y: HEIGHT / 2, width: 1, height: 1 },
+  {
+    type: "source" as const,
+    position: Position.Right,
+    x: WIDTH,
+    y: HEIGHT / 2,
+    width: 1,
+    height: 1,
+  },
 ];
 
 interface PictureProps {
@@ -277,7 +280,8 @@ function Picture({ frame, setLaying }: PictureProps) {
     const isSmall = graph.nodes.length <= MANY;
     if (lost.length === 0) {
       // Places that dagre chose get dagre's lines, also when the file is opened again.
-      if (isSmall && lastLayout() === null && graph.nodes.length > 0) void firstLayout().then(setLaid);
+      if (isSmall && lastLayout() === null && graph.nodes.length > 0)
+        void firstLayout().then(setLaid);
       return;
     }
     const { path: asked, at } = getState();
@@ -391,7 +395,8 @@ function Picture({ frame, setLaying }: PictureProps) {
       const edge = present()?.checked.graph.edges.find((one) => one.id === id);
       const state = edge ? (edge.source ?? edge.target) : id;
       const at = present()?.positions[state];
-      if (at && !isInView(flow.flowToScreenPosition(at), flow.getZoom())) void flow.setCenter(at.x + WIDTH / 2, at.y + HEIGHT / 2, { zoom: 1, duration: 200 });
+      if (at && !isInView(flow.flowToScreenPosition(at), flow.getZoom()))
+        void flow.setCenter(at.x + WIDTH / 2, at.y + HEIGHT / 2, { zoom: 1, duration: 200 });
     });
     return () => onReveal(null);
   }, []);
@@ -415,13 +420,10 @@ function Picture({ frame, setLaying }: PictureProps) {
   const dragging = useRef(false);
   const boxing = useRef(false);
 
-  const onSelection = useCallback(
-    ({ nodes, edges }: { nodes: Node[]; edges: Edge[] }) => {
-      const ids = [...nodes.map((one) => one.id), ...edges.map((one) => one.id)];
-      select(ids.filter((id) => id !== EVERYWHERE));
-    },
-    [],
-  );
+  const onSelection = useCallback(({ nodes, edges }: { nodes: Node[]; edges: Edge[] }) => {
+    const ids = [...nodes.map((one) => one.id), ...edges.map((one) => one.id)];
+    select(ids.filter((id) => id !== EVERYWHERE));
+  }, []);
 
   const onConnect = useCallback((made: Connection) => void connect(made.source, made.target), []);
   const onConnectEnd = useCallback((event: MouseEvent | TouchEvent, made: FinalConnectionState) => {
@@ -489,9 +491,7 @@ function Picture({ frame, setLaying }: PictureProps) {
     >
       <Background gap={24} size={1} color="var(--dots)" />
       <Controls showInteractive={false} />
-      {shown.length > FEW && (
-        <Overview places={positions ?? {}} />
-      )}
+      {shown.length > FEW && <Overview places={positions ?? {}} />}
     </ReactFlow>
   );
 }
@@ -597,7 +597,8 @@ export default function Canvas() {
     <div class="canvas" ref={box} aria-busy={isLaying} data-chosen={chosen ?? undefined}>
       {!isJson && (
         <p class="banner" role="status">
-          The text is not JSON at the moment. This is the last picture of it; mend the text to go on.
+          The text is not JSON at the moment. This is the last picture of it; mend the text to go
+          on.
         </p>
       )}
       {frame && (

@@ -57,7 +57,10 @@ export function routesOf(
     const pair = `${edge.source}\u0000${edge.target}`;
     const index = beside.get(pair) ?? 0;
     beside.set(pair, index + 1);
-    made.set(edge.id, edge.source === edge.target ? loop(from, index) : way(from, to, index, boxes));
+    made.set(
+      edge.id,
+      edge.source === edge.target ? loop(from, index) : way(from, to, index, boxes),
+    );
   }
   return made;
 }
@@ -119,7 +122,7 @@ function detour(
   let top = Math.min(from.y, to.y);
   let bottom = Math.max(from.y, to.y) + HEIGHT;
   const between = boxes.filter((box) => box.x < right && box.x + WIDTH > left);
-  for (let isGrowing = true; isGrowing; ) {
+  for (let isGrowing = true; isGrowing;) {
     isGrowing = false;
     for (const box of between) {
       const near = box.y < bottom + GAP * 2 && box.y + HEIGHT > top - GAP * 2;

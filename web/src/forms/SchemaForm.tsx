@@ -19,11 +19,26 @@ interface FieldProps {
 type Commit = (value: unknown) => unknown;
 
 const TARGETS = ["target_state", "initial_state", "on_timeout", "on_exhausted"];
-const KEYS = ["required_context_keys", "requires_context_keys", "confirms", "clear", "x-from", "read"];
+const KEYS = [
+  "required_context_keys",
+  "requires_context_keys",
+  "confirms",
+  "clear",
+  "x-from",
+  "read",
+];
 
 const words = (name: string) => name.replace(/^x-/, "").replace(/_/g, " ");
 
-export function Faults({ pointer, id, isDeep }: { pointer: string; id?: string; isDeep?: boolean }) {
+export function Faults({
+  pointer,
+  id,
+  isDeep,
+}: {
+  pointer: string;
+  id?: string;
+  isDeep?: boolean;
+}) {
   const found = findingsAt(pointer, isDeep);
   if (found.length === 0) return null;
   return (
@@ -117,7 +132,9 @@ function Input({ kind, name, schema, value, shared, commit, listId }: InputProps
           commit(chosen === "" ? undefined : all.find((one) => String(one) === chosen));
         }}
       >
-        <option value="">{schema.default === undefined ? "–" : `${schema.default} (default)`}</option>
+        <option value="">
+          {schema.default === undefined ? "–" : `${schema.default} (default)`}
+        </option>
         {all.map((one) => (
           <option key={String(one)}>{String(one)}</option>
         ))}
@@ -157,7 +174,9 @@ function Input({ kind, name, schema, value, shared, commit, listId }: InputProps
         <Draft
           shared={shared}
           isLong={isLong}
-          text={typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)}
+          text={
+            typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value)
+          }
           list={isTarget ? listId : undefined}
           onDone={(text) => commit(text === "" ? undefined : text)}
         />
@@ -347,8 +366,7 @@ export function JsonInput({ shared, value, commit }: JsonInputProps) {
 function Rows({ name, schema, pointer, value, onCommit }: FieldProps) {
   const list = alternatives(schema).find((one) => one.type === "array");
   const given = Array.isArray(value) ? value : [];
-  const commit =
-    onCommit ?? ((next: unknown) => setValue(`Change ${words(name)}`, pointer, next));
+  const commit = onCommit ?? ((next: unknown) => setValue(`Change ${words(name)}`, pointer, next));
   const properties = propertiesOf(list?.items ?? null);
   const first = Object.keys(properties)[0] ?? "name";
   return (
@@ -368,8 +386,7 @@ function Rows({ name, schema, pointer, value, onCommit }: FieldProps) {
               value={row}
               main={Object.keys(properties)}
               onCommit={
-                onCommit &&
-                ((next) => commit(given.map((one, n) => (n === index ? next : one))))
+                onCommit && ((next) => commit(given.map((one, n) => (n === index ? next : one))))
               }
             />
           ) : (
@@ -386,7 +403,8 @@ function Rows({ name, schema, pointer, value, onCommit }: FieldProps) {
             onClick={() => {
               const rest = given.filter((_, n) => n !== index);
               if (onCommit) commit(rest.length > 0 ? rest : undefined);
-              else if (rest.length > 0) void setValue(`Remove one of ${words(name)}`, join(pointer, index), undefined);
+              else if (rest.length > 0)
+                void setValue(`Remove one of ${words(name)}`, join(pointer, index), undefined);
               else commit(undefined);
             }}
           >

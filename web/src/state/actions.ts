@@ -289,7 +289,10 @@ export function reveal(id: string): void {
 /** Open the text at a pointer. */
 export function showInText(pointer: string): void {
   const text = present()?.text ?? "";
-  const names = pointer.split("/").slice(1).map((one) => one.replace(/~1/g, "/").replace(/~0/g, "~"));
+  const names = pointer
+    .split("/")
+    .slice(1)
+    .map((one) => one.replace(/~1/g, "/").replace(/~0/g, "~"));
   let at = 0;
   for (const name of names) {
     if (/^\d+$/.test(name)) continue;

@@ -154,7 +154,8 @@ export function goTo(at: number): void {
   change({ at, notice: step, problem: "" });
   afterChange();
   if (before && before.positions !== target.positions) keepLayout(target);
-  if (target.checked.graph.nodes.length === 0 || target.isUnchecked || isTypingStale(target)) void checkNow();
+  if (target.checked.graph.nodes.length === 0 || target.isUnchecked || isTypingStale(target))
+    void checkNow();
 }
 
 const stale = new WeakSet<Version>();
@@ -300,9 +301,7 @@ function renamed(positions: Positions, renames: Readonly<Record<string, string>>
 }
 
 export const setValue = (label: string, pointer: string, value: unknown) =>
-  gesture(label, [
-    value === undefined ? { do: "delete", pointer } : { do: "set", pointer, value },
-  ]);
+  gesture(label, [value === undefined ? { do: "delete", pointer } : { do: "set", pointer, value }]);
 
 // -- positions
 
@@ -460,7 +459,8 @@ export async function refreshFiles(): Promise<void> {
 }
 
 export function select(ids: readonly string[]): void {
-  const same = ids.length === state.selected.length && ids.every((id, n) => state.selected[n] === id);
+  const same =
+    ids.length === state.selected.length && ids.every((id, n) => state.selected[n] === id);
   if (!same) change({ selected: ids });
 }
 

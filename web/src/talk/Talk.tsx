@@ -54,11 +54,7 @@ export default function Talk() {
           <div ref={end} />
           {!talk.read_only && !talk.ended && <Entry />}
           <div class="buttons">
-            <button
-              type="button"
-              disabled={isBusy || count === 0}
-              onClick={() => void replay()}
-            >
+            <button type="button" disabled={isBusy || count === 0} onClick={() => void replay()}>
               Play on the edited definition
             </button>
             <button
@@ -75,8 +71,7 @@ export default function Talk() {
           </div>
           {saved && (
             <p role="status" class={saved.passed === false ? "error" : "good"}>
-              Saved {saved.name} in {saved.path}.{" "}
-              {saved.passed === true && "It passes. "}
+              Saved {saved.name} in {saved.path}. {saved.passed === true && "It passes. "}
               {saved.passed === false && "It fails now. "}
               {saved.message}
             </p>
@@ -457,7 +452,8 @@ function Answer({ name, schema, onInput }: AnswerProps) {
   return (
     <label>
       {label}
-      <input list={undefined}
+      <input
+        list={undefined}
         type={isNumber ? "number" : "text"}
         onInput={(event) => {
           const text = event.currentTarget.value;

@@ -30,7 +30,9 @@ export function Why({ why }: { why: Row }) {
   return (
     <ul class="why">
       {rows(why["notes"]).map((note, index) => (
-        <li key={index}>{note["type"] === "MoveDecision" ? <Decision note={note} /> : <Note note={note} />}</li>
+        <li key={index}>
+          {note["type"] === "MoveDecision" ? <Decision note={note} /> : <Note note={note} />}
+        </li>
       ))}
     </ul>
   );

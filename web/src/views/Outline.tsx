@@ -94,12 +94,7 @@ interface WayProps {
 function Way({ edge, chosen, choose }: WayProps) {
   return (
     <li>
-      <button
-        type="button"
-        aria-current={chosen}
-        onClick={() => choose(edge.id)}
-        onKeyDown={step}
-      >
+      <button type="button" aria-current={chosen} onClick={() => choose(edge.id)} onKeyDown={step}>
         → {edge.target} {edge.level && <span class={`fault ${edge.level}`}>{edge.level}</span>}
         <small>{edge.label || edge.words}</small>
       </button>

@@ -171,7 +171,12 @@ export default function TextView() {
     if (!now || !findings) return;
     const length = now.state.doc.length;
     const marks = findings.slice(0, 1000).map((one) => diagnostic(one, length));
-    now.dispatch(setDiagnostics(now.state, marks.sort((a, b) => a.from - b.from)));
+    now.dispatch(
+      setDiagnostics(
+        now.state,
+        marks.sort((a, b) => a.from - b.from),
+      ),
+    );
   }, [findings, text, path]);
 
   useEffect(() => {
