@@ -57,13 +57,15 @@ def definitions(draw: st.DrawFn) -> Definition:
             "conditions": BY_RULE.map(lambda one: [one]),
         }
     )
-    move = st.fixed_dictionaries(
+    picked = st.fixed_dictionaries(
         {"target_state": targets, "description": LINES},
-        optional={
-            "auto": st.just(True),
-            "conditions": st.one_of(BY_RULE, IN_WORDS).map(lambda one: [one]),
-        },
+        optional={"conditions": st.one_of(BY_RULE, IN_WORDS).map(lambda one: [one])},
     )
+    automatic = st.fixed_dictionaries(
+        {"target_state": targets, "description": LINES, "auto": st.just(True)},
+        optional={"conditions": BY_RULE.map(lambda one: [one])},
+    )
+    move = st.one_of(picked, automatic)
     states = {}
     for name in ids:
         kind = draw(st.sampled_from(["converse", "converse", "decide", "final"]))

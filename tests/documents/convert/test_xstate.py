@@ -112,7 +112,6 @@ def test_what_cannot_be_mapped_is_reported_with_its_line() -> None:
         ({"on": {"E": {"target": "b", "description": "go on"}}}, [("b_c", "go on")]),
         ({"on": {"": "b"}}, [("b_c", "")]),
         ({"always": [{"target": "b"}]}, [("b_c", "")]),
-        ({"after": {"1000": "b"}}, [("b_c", "after 1000 ms")]),
         ({"invoke": {"src": "fetch", "onDone": "b", "onError": {"target": "a"}}},
          [("b_c", "fetch is done"), ("a", "fetch has failed")]),
         ({"on": {"E": "nowhere"}}, []),

@@ -10,6 +10,7 @@ from typing import Any
 from llm_fsm.conditions import infix
 from llm_fsm.definition.names import KEY_PATTERN
 
+ANY_EVENT = "*"
 MAX_DEPTH = 50
 """The greatest depth of nested states."""
 _KEY = re.compile(KEY_PATTERN)
@@ -42,7 +43,8 @@ class Note:
 @dataclass(slots=True)
 class Vertex:
     """A state. `kind`: "" or final, decide, task, fork, join, history, parallel. `initial` names a
-    child.
+    child. `handled` are events that it handles without a move, so that no outer state does.
+    `timeout` has the seconds and the target of a time-out.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Vertex:
     initial: str | None = None
     label: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    handled: set[str] = field(default_factory=set)
+    timeout: tuple[float, str] | None = None
     line: int | None = None
 
 
@@ -59,8 +63,8 @@ class Arrow:
     """A move between states by their names. `source` None: from every state.
 
     `conditions` are those of the definition. `done`: taken when the states inside `source` have
-    ended. `event` is its name. An inner state's arrow takes precedence over an outer one with the
-    same event.
+    ended. `event` is its name, ANY_EVENT for the others. An inner state's arrow takes precedence
+    over an outer one with the same event.
     """
 
     source: str | None

@@ -10,12 +10,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 from llm_fsm.definition.names import STATE_ID_PATTERN
-from llm_fsm.documents.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vertex, judged
+from llm_fsm.documents.convert.chart import (
+    ANY_EVENT,
+    MAX_DEPTH,
+    Arrow,
+    Chart,
+    ConversionError,
+    Vertex,
+    judged,
+)
 
 _ID = re.compile(STATE_ID_PATTERN)
 _MAX_STATES = 20_000
@@ -53,12 +61,25 @@ def state_ids(names: Iterable[str]) -> dict[str, str]:
     return ids
 
 
+def is_judged(arrow: Arrow) -> bool:
+    """Return true for an automatic move with a guard that only a model can judge."""
+    return arrow.auto and any(map(judged, arrow.conditions))
+
+
+def is_heard(event: str | None, handled: set[str]) -> bool:
+    """Return true if an event is among those that are handled."""
+    return event is not None and (event in handled or ANY_EVENT in handled)
+
+
 @dataclass(frozen=True, slots=True)
 class _Flattening:
     chart: Chart
     children: Mapping[str, list[str]]
     arrows: Mapping[str, list[Arrow]]
     ids: Mapping[str, str]
+    shared: list[Arrow]
+    overruled: list[Arrow]
+    """Arrows of the whole machine whose event some state handles in its own way."""
 
     @classmethod
     def of(cls, chart: Chart) -> _Flattening:
@@ -67,9 +88,20 @@ class _Flattening:
             if vertex.parent is not None:
                 children[vertex.parent].append(vertex.name)
         arrows: dict[str, list[Arrow]] = {name: [] for name in chart.vertices}
+        handled: set[str] = set()
+        handled.update(*(vertex.handled for vertex in chart.vertices.values()))
         for arrow in chart.arrows:
             if arrow.source is not None:
                 arrows[arrow.source].append(arrow)
+                if arrow.event is not None and not arrow.conditions:
+                    handled.add(arrow.event)
+        shared: list[Arrow] = []
+        overruled: list[Arrow] = []
+        for arrow in chart.arrows:
+            if arrow.source is None:
+                is_certain = arrow.auto and not any(map(is_judged, chart.arrows))
+                kept = replace(arrow, auto=is_certain)
+                (overruled if is_heard(arrow.event, handled) else shared).append(kept)
         leaves = [
             name
             for name, vertex in chart.vertices.items()
@@ -81,7 +113,7 @@ class _Flattening:
             raise ConversionError(
                 f"it has {len(leaves):,} states; at most {_MAX_STATES:,} are converted"
             )
-        return cls(chart, children, arrows, state_ids(leaves))
+        return cls(chart, children, arrows, state_ids(leaves), shared, overruled)
 
     def document(self, stem: str | None) -> dict[str, Any]:
         chart = self.chart
@@ -105,9 +137,8 @@ class _Flattening:
         }
         if chart.description:
             document["description"] = chart.description
-        shared = [self.transition(arrow) for arrow in chart.arrows if arrow.source is None]
-        if shared:
-            document["global_transitions"] = shared
+        if self.shared:
+            document["global_transitions"] = list(map(self.transition, self.shared))
         for name in self.children:
             if self.children[name] and chart.vertices[name].label:
                 chart.lost(
@@ -172,6 +203,9 @@ class _Flattening:
             state["transitions"] = [
                 self.transition(arrow, decides=kind == "decide") for arrow in arrows
             ]
+        if vertex.timeout is not None and not kind:
+            seconds, target = vertex.timeout
+            state |= {"timeout": seconds, "on_timeout": self.ids[self.entered(target)]}
         return state
 
     def kind(self, vertex: Vertex) -> tuple[str, list[Arrow]]:
@@ -228,20 +262,25 @@ class _Flattening:
         return "", arrows
 
     def outgoing(self, vertex: Vertex) -> Iterator[Arrow]:
-        """Yield its own arrows, then those of the states around it."""
+        """Yield its own arrows, then those of the states around it and of the whole machine."""
         heard: set[str] = set()
-        for owner in (vertex.name, *self.chart.above(vertex.name)):
-            inherited = owner != vertex.name
-            events = set()
-            for arrow in self.arrows[owner]:
-                if arrow.done or (
-                    inherited
-                    and (arrow.event in heard or self.entered(arrow.target) == vertex.name)
-                ):
+        is_certain = True
+        for owner in (vertex.name, *self.chart.above(vertex.name), None):
+            events: set[str] = set()
+            arrows = self.overruled
+            if owner is not None:
+                events |= self.chart.vertices[owner].handled
+                arrows = self.arrows[owner]
+            for arrow in arrows:
+                # A move behind a guard in words is made only if a model finds that the guard fails.
+                is_certain = is_certain and not is_judged(arrow)
+                inherited = owner != vertex.name
+                if arrow.done or (inherited and is_heard(arrow.event, heard)):
                     continue
                 if arrow.event is not None and not arrow.conditions:
                     events.add(arrow.event)
-                yield arrow
+                if not inherited or self.entered(arrow.target) != vertex.name:
+                    yield replace(arrow, auto=arrow.auto and is_certain)
             heard |= events
 
     def transition(self, arrow: Arrow, *, decides: bool = False) -> dict[str, Any]:

@@ -17,7 +17,14 @@ from typing import Any
 from llm_fsm._json import step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
-from llm_fsm.documents.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
+from llm_fsm.documents.convert.chart import (
+    ANY_EVENT,
+    MAX_DEPTH,
+    UNSEEN,
+    Arrow,
+    Chart,
+    ConversionError,
+)
 
 GUARD = "llm_fsm.conditions.compiler"
 """The type of the guards that our own writer makes. `params.conditions` are those of the
@@ -59,10 +66,10 @@ _SILENT = frozenset(
             "target",
             "order",
         ),
-        *("guard", "cond", "internal", "reenter", "schemas", "types", "tsTypes", "meta", "tags"),
+        *("guard", "cond", "internal", "reenter", "schemas", "types", "tsTypes", "tags"),
     }
 )
-_KINDS = frozenset({"decide", "task"})
+_KINDS = ("decide", "task")
 
 
 def read(text: str) -> Chart:
@@ -153,18 +160,14 @@ class _XStateReader:
         if isinstance(words, str):
             label.extend(words.split("\n"))
         kind = value.get("type")
-        meta = value.get("meta")
-        own = None
-        if isinstance(meta, dict):
-            own = meta.get("kind")
         if kind in ("final", "parallel", "history"):
             self.chart.give_kind(vertex, kind)
-        elif isinstance(own, str) and own in _KINDS:
-            vertex.kind = own
+        elif _is_ours(value.get("meta")):
+            vertex.kind = value["meta"]["kind"]
 
     def unused(self, value: Mapping[str, Any], pointer: str, where: str) -> None:
         for key in value:
-            if key in _SILENT:
+            if key in _SILENT or (key == "meta" and _is_ours(value[key])):
                 continue
             reason = ": what happens here is done by handlers or tools" if key in _ACTING else ""
             self.chart.lost(f'"{key[:40]}" of {where}{reason}', self.line(f"{pointer}{step(key)}"))
@@ -203,15 +206,7 @@ class _XStateReader:
         self.each(place, value.get("onDone"), pointer + "/onDone", event="", done=True)
         delays = value.get("after")
         for delay, given in delays.items() if isinstance(delays, dict) else ():
-            where = f"{pointer}/after{step(delay)}"
-            what = "a delay: nobody waits for the time here, the model judges it"
-            self.chart.lost(f"{what} ({_shown(place.name)})", self.line(where))
-            self.each(
-                place,
-                given,
-                where,
-                event=f"after {delay} ms" if delay.isdecimal() else f"after {delay}",
-            )
+            self.delay(place, delay, given)
         invoked = value.get("invoke")
         for index, one in enumerate(invoked if isinstance(invoked, list) else [invoked]):
             for key in ("onDone", "onError"):
@@ -221,6 +216,24 @@ class _XStateReader:
                         f"{_short(one.get('src'))} {'is done' if key == 'onDone' else 'has failed'}"
                     )
                     self.each(place, one[key], f"{where}/{key}", event=what)
+
+    def delay(self, place: _NodePlace, delay: str, given: Any) -> None:
+        """Make the shortest plain delay of a state its time-out, and report all others."""
+        pointer = f"{place.pointer}/after{step(delay)}"
+        found = given if isinstance(given, dict) else {"target": given}
+        is_plain = delay.isdecimal() and "guard" not in found and "cond" not in found
+        if not is_plain or isinstance(given, list) or place.value.get("states") or not place.name:
+            what = f'the delay "{delay[:40]}" of {_shown(place.name)}: a time-out has seconds'
+            self.chart.lost(f"{what}, a state without others, and no guard", self.line(pointer))
+            return
+        target = self.target(place, found, pointer)
+        vertex = self.chart.vertices[place.name]
+        seconds = int(delay) / 1000
+        if vertex.timeout is not None:
+            what = f"{_shown(place.name)} has several delays: the shortest one is its time-out"
+            self.chart.lost(what, self.line(pointer))
+        if target is not None and (vertex.timeout is None or seconds < vertex.timeout[0]):
+            vertex.timeout = (seconds, target)
 
     def each(
         self,
@@ -237,29 +250,29 @@ class _XStateReader:
             where = pointer
             if isinstance(given, list):
                 where = f"{pointer}/{index}"
-            if one is None:
-                continue
             found = one if isinstance(one, dict) else {"target": one}
             self.unused(found, where, f"a transition of {_shown(place.name)}")
-            target = self.target(place, found, where)
-            if target is None:
-                continue
-            words = found.get("description")
-            label = "any other event" if event == "*" else event
-            if isinstance(words, str):
-                label = words
-            self.chart.arrows.append(
-                Arrow(
+            target = None
+            if one not in (None, {}):
+                target = self.target(place, found, where)
+            if target is not None:
+                arrow = Arrow(
                     source=place.name or None,
                     target=target,
-                    label=" ".join(label.split()),
+                    label=_label(found, event),
                     conditions=tuple(self.guards(found, where)),
                     auto=auto,
                     done=done and bool(place.name),
                     event=None if auto or done else event,
                     line=self.line(where),
                 )
-            )
+                self.chart.arrows.append(arrow)
+            elif event and place.name:
+                # An event that is handled without a move stops here: no outer state moves by it.
+                self.chart.vertices[place.name].handled.add(event)
+            if event and "guard" not in found and "cond" not in found:
+                # The first transition of an event that has no guard is the last one that counts.
+                return
 
     def target(self, place: _NodePlace, found: Mapping[str, Any], pointer: str) -> str | None:
         given = found.get("target")
@@ -351,6 +364,19 @@ class _XStateReader:
         return name
 
 
+def _label(transition: Mapping[str, Any], event: str) -> str:
+    words = transition.get("description")
+    label = "any other event" if event == ANY_EVENT else event
+    if isinstance(words, str):
+        label = words
+    return " ".join(label.split())
+
+
+def _is_ours(meta: Any) -> bool:
+    """Return true for the `meta` of our own writer, which holds the kind of a state."""
+    return any(meta == {"kind": kind} for kind in _KINDS)
+
+
 def _is_made(guard: Any) -> bool:
     """Return true for a guard of several others, which needs brackets."""
     return (
@@ -383,9 +409,12 @@ def write(definition: Definition) -> str:
     shared = definition.global_transitions
     if always := [_relative(_transition(one)) for one in shared if one.auto]:
         machine["always"] = always
+    heard = {event for state in machine["states"].values() for event in state.get("on", ())}
     if events := _events([one for one in shared if not one.auto]):
+        # A state that hears an event itself keeps it from the machine, so that names differ.
         machine["on"] = {
-            event: [_relative(one) for one in given] for event, given in events.items()
+            f"{event}_ANYWHERE" if event in heard else event: [_relative(one) for one in given]
+            for event, given in events.items()
         }
     text = json.dumps(machine, ensure_ascii=False, indent=2)
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
@@ -418,7 +447,11 @@ def _state(definition: Definition, name: str) -> dict[str, Any]:
 def _events(transitions: list[Transition]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for one in transitions:
-        found.setdefault(event_name(one), []).append(_transition(one))
+        name = event_name(one)
+        # A move without a guard is the last of its event that is ever made.
+        while name in found and "guard" not in found[name][-1]:
+            name += "_"
+        found.setdefault(name, []).append(_transition(one))
     return found
 
 
