@@ -21,6 +21,13 @@ from llm_fsm.definition import validation as form
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import Upgraded, upgrade
+from llm_fsm.definition.compat.other_tools import (
+    NODE_RED,
+    OtherTool,
+    is_node_red,
+    tool_of,
+    yaml_keys,
+)
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
 from llm_fsm.errors import DefinitionError, Finding, Place
@@ -130,7 +137,7 @@ def check_text(text: str, options: CheckOptions) -> Checked:
     try:
         scan = source.scan(text)
     except source.SourceError as error:
-        bad = finding("bad-json", error.message, hint=error.hint)
+        bad = _yaml(text) or finding("bad-json", error.message, hint=error.hint)
         return Checked(None, [replace(bad, file=file, line=error.line, column=error.column)])
     document, findings = _check(scan.value, options)
     duplicates = [replace(_duplicate(found), file=file) for found in scan.duplicates]
@@ -153,6 +160,8 @@ def _check(value: object, options: CheckOptions) -> Checked:
         written = plain(value)
     except NotPlainError as error:
         return Checked(None, [error.finding])
+    if is_node_red(written):
+        return Checked(None, [_of_another(NODE_RED)])
     if not isinstance(written, dict):
         message = f"a definition is one JSON object, not {form.describe(written)}"
         return Checked(None, [finding("not-a-definition", message)])
@@ -160,6 +169,9 @@ def _check(value: object, options: CheckOptions) -> Checked:
         message = "this is a file of conversation tests, not a definition"
         fault = finding("not-a-definition", message, hint="llm-fsm test plays it")
         return Checked(None, [fault])
+    tool = tool_of(written)
+    if tool is not None:
+        return Checked(None, [_of_another(tool)])
     stem = None
     if options.file:
         stem = stem_of(options.file)
@@ -180,6 +192,24 @@ def _check(value: object, options: CheckOptions) -> Checked:
         found += _written(_stated(judgements, formed), upgraded)
     remarks = () if options.loading else suppressions.remarks(found)
     return Checked(document, [*suppressions.kept(found), *remarks])
+
+
+def _of_another(tool: OtherTool) -> Finding:
+    """Return the finding that a file belongs to another tool."""
+    return finding("not-a-definition", f"this is {tool.name}, no definition", hint=tool.hint)
+
+
+def _yaml(text: str) -> Finding | None:
+    """Return the finding that a text is YAML, by its tool if that is known; None for another
+    text.
+    """
+    keys = yaml_keys(text)
+    if keys is None:
+        return None
+    tool = tool_of(keys)
+    if tool is not None:
+        return _of_another(tool)
+    return finding("bad-json", "this is YAML; a definition is JSON", hint="write it as JSON")
 
 
 def blocking(found: Finding) -> bool:

@@ -21,6 +21,7 @@ from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
+from llm_fsm.definition.compat.other_tools import yaml_keys
 from llm_fsm.definition.models import Condition, Definition, State, Transition
 from llm_fsm.documents.convert import mermaid, scxml, xstate
 from llm_fsm.documents.convert.chart import Chart, ConversionError, Note
@@ -113,6 +114,9 @@ def detect(text: str, name: str = "") -> str:
     by_name = form_of_name(name)
     if by_name in READ_FORMS and head:
         return by_name
+    if yaml_keys(head) is not None:
+        # Whose file it is, a check of it as a definition says.
+        return DEFINITION
     raise ConversionError(
         f"it is none of the forms that are read: {_READ_LIST}; --from says which one it is", 1
     )
