@@ -16,40 +16,40 @@ class OtherTool(NamedTuple):
     """A tool, the keys that its files have at the top, and what to do with one."""
 
     name: str
-    keys: frozenset[str]
+    keys: str
     hint: str
 
 
-def _page(name: str) -> str:
-    return f"docs/how-to/migrate-from-{name}.md says what becomes of its parts"
-
-
+_RASA = "docs/how-to/migrate-from-rasa.md says what becomes of its parts"
+_PIPECAT = "docs/how-to/migrate-from-pipecat.md says what becomes of its parts"
+_DIALOGFLOW = "docs/how-to/migrate-from-dialogflow-cx.md says what becomes of its parts"
 _WRITE_ONE = "`llm-fsm new` writes a definition to begin with"
 _TOOLS = (
-    OtherTool(
-        "an XState machine", frozenset({"id", "initial", "states"}), "`llm-fsm convert` reads it"
-    ),
-    OtherTool("a Pipecat flow", frozenset({"initial_node", "nodes"}), _page("pipecat")),
-    OtherTool("a Dialogflow CX flow", frozenset({"transitionRoutes"}), _page("dialogflow-cx")),
-    OtherTool("a Dialogflow CX page", frozenset({"displayName", "form"}), _page("dialogflow-cx")),
-    OtherTool("a file of Rasa", frozenset({"flows"}), _page("rasa")),
-    OtherTool("a file of Rasa", frozenset({"nlu"}), _page("rasa")),
-    OtherTool("a file of Rasa", frozenset({"stories"}), _page("rasa")),
-    OtherTool("a file of Rasa", frozenset({"intents"}), _page("rasa")),
-    OtherTool("an Amazon States Language file", frozenset({"StartAt", "States"}), _WRITE_ONE),
-    OtherTool("an n8n workflow", frozenset({"nodes", "connections"}), _WRITE_ONE),
-    OtherTool("a Flowise or LangFlow graph", frozenset({"nodes", "edges"}), _WRITE_ONE),
-    OtherTool("a Dify app", frozenset({"app", "workflow"}), _WRITE_ONE),
-    OtherTool("a LangGraph configuration", frozenset({"graphs"}), _WRITE_ONE),
+    ("an XState machine", "id initial states", "`llm-fsm convert` reads it"),
+    ("a Pipecat flow", "initial_node nodes", _PIPECAT),
+    ("a Dialogflow CX flow", "transitionRoutes", _DIALOGFLOW),
+    ("a Dialogflow CX page", "displayName form", _DIALOGFLOW),
+    ("a file of Rasa", "flows", _RASA),
+    ("a file of Rasa", "nlu", _RASA),
+    ("a file of Rasa", "stories", _RASA),
+    ("a file of Rasa", "intents", _RASA),
+    ("an Amazon States Language file", "StartAt States", _WRITE_ONE),
+    ("an n8n workflow", "nodes connections", _WRITE_ONE),
+    ("a Flowise or LangFlow graph", "nodes edges", _WRITE_ONE),
+    ("a Dify app", "app workflow", _WRITE_ONE),
+    ("a LangGraph configuration", "graphs", _WRITE_ONE),
 )
-NODE_RED = OtherTool("a flow of Node-RED", frozenset(), _WRITE_ONE)
+NODE_RED = OtherTool("a flow of Node-RED", "", _WRITE_ONE)
 
 
 def tool_of(keys: Collection[str]) -> OtherTool | None:
     """Return the tool whose file has these keys at the top; None for a file of ours or nobody's."""
     if "initial_state" in keys or {"name", "states"}.issubset(keys):
         return None
-    return next((tool for tool in _TOOLS if tool.keys.issubset(keys)), None)
+    for name, needed, hint in _TOOLS:
+        if set(needed.split()).issubset(keys):
+            return OtherTool(name, needed, hint)
+    return None
 
 
 def is_node_red(value: object) -> bool:
