@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +231,36 @@ def test_checking_needs_the_packages_of_its_group_alone(
         (sys.executable, "-c", refused), capture_output=True, text=True, check=False
     )
     assert "this needs the package pydantic" in done.stderr
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
+def test_the_checker_alone_prints_its_findings(tmp_path: Path, *, terminal: bool) -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        needed = tomllib.load(file)["dependency-groups"]["lint"]
+    names = {re.split(r"[<>=]", package)[0] for package in needed} | {"llm-fsm-runtime"}
+    wrong = {**GOOD, "persna": "x", "initial_state": "nowhere"}
+    (tmp_path / "a.json").write_text(json.dumps(wrong), encoding="utf-8")
+    program = CHECKER_ALONE.format(names=names, arguments=["validate", "a.json"])
+    status, shown = _run(program, tmp_path, terminal=terminal)
+    assert status == 1, shown
+    assert "nowhere" in shown
+    assert "persna" in shown
+    assert "Traceback" not in shown
+
+
+def _run(program: str, folder: Path, *, terminal: bool) -> tuple[int, str]:
+    """Return the exit status of a program and all that it wrote, on a terminal or into a file."""
+    reader, writer = pty.openpty() if terminal else os.pipe()
+    command = (sys.executable, "-c", program)
+    process = subprocess.Popen(command, cwd=folder, stdout=writer, stderr=writer)
+    os.close(writer)
+    shown = b""
+    # The end of a terminal is an error to its reader, that of a pipe an empty read.
+    with suppress(OSError):
+        while part := os.read(reader, 65_536):
+            shown += part
+    os.close(reader)
+    return process.wait(), shown.decode()
 
 
 def test_no_input_of_the_action_is_pasted_into_a_script() -> None:

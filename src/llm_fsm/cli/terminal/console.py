@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any, TextIO, cast
 
@@ -208,8 +209,13 @@ def working(status: Callable[[], str]) -> Iterator[Callable[[], None]]:
 
 
 def is_screen(stream: TextIO) -> bool:
-    """Return True for a terminal that can do more than print."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    """Return True for a terminal that can do more than print, and is given more by rich."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb" and has_rich()
+
+
+def has_rich() -> bool:
+    """Return true if rich is installed; the checker alone comes without it, and prints plainly."""
+    return find_spec("rich") is not None
 
 
 def of(stream: TextIO) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
 from llm_fsm._text import visible
-from llm_fsm.cli.terminal.console import Line, is_screen, of
+from llm_fsm.cli.terminal.console import Line, has_rich, is_screen, of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import route
 
@@ -96,6 +96,8 @@ def _excerpt(line: str, number: int, column: int, width: int) -> Iterator[Line]:
 
 
 def _cells(text: str) -> int:
-    """Return the width of a text in cells of a terminal."""
+    """Return the width of a text in cells of a terminal, or its characters if rich is missing."""
+    if not has_rich():
+        return len(text)
     cells: int = import_module("rich.cells").cell_len(text)
     return cells
