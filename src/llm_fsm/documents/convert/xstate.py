@@ -409,7 +409,9 @@ def write(definition: Definition) -> str:
     shared = definition.global_transitions
     if always := [_relative(_transition(one)) for one in shared if one.auto]:
         machine["always"] = always
-    heard = {event for state in machine["states"].values() for event in state.get("on", ())}
+    heard: set[str] = set()
+    for state in machine["states"].values():
+        heard.update(state.get("on", ()))
     if events := _events([one for one in shared if not one.auto]):
         # A state that hears an event itself keeps it from the machine, so that names differ.
         machine["on"] = {
