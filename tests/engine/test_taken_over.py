@@ -322,3 +322,119 @@ async def test_a_conversation_that_a_person_took_over_is_replayed_without_a_diff
     assert "Anna: Anna here." in shown[3]
     found = await replay_turns(machine.program, recorded_tools(machine.program), "c", records)
     assert (found.turns, found.divergence) == (6, None)
+
+
+def held(*replies: Any) -> tuple[Machine, Any, list[float], ScriptedLLM]:
+    """A conversation with a person, its clock, and its model."""
+    clock = [1_000.0]
+    schema = {
+        "settled": {"type": "boolean", "x-source": "answer"},
+        "order": {"type": "string", "x-said": "quote"},
+        "phone": {"type": "string", "x-said": "digits"},
+    }
+    document = {**DESK, "context_schema": {"properties": schema}}
+    model = ScriptedLLM([ASKS, *replies])
+    machine = Machine.from_dict(document, model=model, clock=lambda: clock[0])
+    chat = machine.start(conversation_id="c", greet=False)
+    chat.send("I want a person")
+    return machine, chat, clock, model
+
+
+@pytest.mark.parametrize("speaks", ["user", "person", "both"])
+def test_the_time_of_a_hold_is_the_silence_of_both_sides_once_the_person_has_spoken(
+    speaks: str,
+) -> None:
+    machine, chat, clock, _ = held(reply("talk", "Is there anything else?"))
+    chat.say("Anna here.", by="Anna")
+    for _ in range(5):
+        clock[0] += 500
+        assert machine.run_due() == ()
+        if speaks != "person":
+            chat.send("Hm.")
+        if speaks != "user":
+            chat.say("One moment.", by="Anna")
+    clock[0] += 599
+    assert machine.run_due() == ()
+    clock[0] += 1
+    (over,) = machine.run_due()
+    assert (over.state, over.ended, machine.paused()) == ("talk", False, ())
+
+
+def test_nobody_who_speaks_only_as_the_machine_ends_the_wait_for_a_person() -> None:
+    machine, chat, clock, _ = held()
+    clock[0] += 400
+    chat.say("You are number two in the line.")
+    clock[0] += 201
+    (over,) = machine.run_due()
+    assert (over.state, over.ended) == ("nobody", True)
+
+
+@pytest.mark.parametrize(
+    ("human", "state"),
+    [
+        ({"transitions": [{"target_state": "bye"}]}, "talk"),
+        ({"transitions": [{"target_state": "work"}, {"target_state": "bye"}]}, "talk"),
+        ({"transitions": [{"target_state": "bye"}], "on_timeout": "more"}, "more"),
+        ({"transitions": [{"target_state": "bye"}, {"target_state": "more"}]}, "more"),
+    ],
+)
+def test_silence_hands_back_to_a_state_that_talks_and_never_to_an_end_or_an_act(
+    human: dict[str, Any], state: str
+) -> None:
+    clock = [1_000.0]
+    states = {
+        **DESK["states"],
+        "human": {**HOLD, "output": {}, **human},
+        "more": {"purpose": "What else?", "transitions": [{"target_state": "bye"}]},
+        "work": {"kind": "task", "execute": "work", "transitions": [{"target_state": "bye"}]},
+    }
+    model = ScriptedLLM([ASKS, {"message": "What else?"}])
+    worked: list[str] = []
+
+    def work(_: Any) -> None:
+        worked.append("work")
+
+    machine = Machine.from_dict(
+        {**DESK, "states": states}, model=model, clock=lambda: clock[0], functions=[work]
+    )
+    chat = machine.start(greet=False)
+    chat.send("I want a person")
+    chat.say("Anna here.", by="Anna")
+    clock[0] += 601
+    (over,) = machine.run_due()
+    assert (over.state, over.ended, worked) == (state, False, [])
+
+
+@pytest.mark.parametrize("by_answer", [True, False])
+def test_what_the_user_told_the_person_is_read_once_when_they_hand_back(by_answer: bool) -> None:
+    update = {"order": "K-77", "phone": "030 1234", "_quotes": {"order": "my order is K-77"}}
+    read = reply("talk", "I see. What else?", **update)
+    machine, chat, clock, model = held(read, reply("talk", "All right."))
+    chat.send("Hello, my order is K-77.")
+    chat.say("Anna here. And your number, is it 555?", by="Anna")
+    chat.send("No, it is 030 1234.")
+    if by_answer:
+        back = chat.answer({"settled": False})
+    else:
+        clock[0] += 600
+        (back,) = machine.run_due()
+    assert (back.state, back.text, back.usage.calls) == ("talk", "I see. What else?", 1)
+    assert (chat.context["order"], chat.context["phone"]) == ("K-77", "030 1234")
+    user_input = model.requests[-1].messages[-1].content.partition("<user_input>")[2]
+    assert "K-77" in user_input
+    assert "030 1234" in user_input
+    assert "Anna" not in user_input
+    chat.send("Thanks")
+    assert "K-77" not in model.requests[-1].messages[-1].content.partition("<user_input>")[2]
+    assert [message.text for message in chat.history if message.role == "user"] == [
+        "I want a person", "Hello, my order is K-77.", "No, it is 030 1234.", "Thanks",
+    ]  # fmt: skip
+
+
+def test_what_the_person_said_is_no_word_of_the_user_at_the_hand_back() -> None:
+    read = reply("talk", "What else?", phone="555")
+    _, chat, _, _ = held(read)
+    chat.send("Hello?")
+    chat.say("Is your number 555?", by="Anna")
+    chat.answer({"settled": False})
+    assert "phone" not in chat.context

@@ -617,7 +617,10 @@ class Restarted(Event, frozen=True, kw_only=True):
 
 
 class SilenceWatched(Event, frozen=True, kw_only=True):
-    """Reminders and closing are scheduled for a silent user, in seconds since the epoch."""
+    """Reminders and closing are scheduled for a silent user, in seconds since the epoch.
+
+    While a person has taken over, `closes` is when the silence of both sides hands back.
+    """
 
     reminders: tuple[float, ...] = ()
     closes: float | None = None

@@ -537,6 +537,8 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
 
 
 def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
+    if session.pause is not None:
+        return replace(session, pause=replace(session.pause, expires=event.closes))
     return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
 
 

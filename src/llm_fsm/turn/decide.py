@@ -29,7 +29,10 @@ from llm_fsm.turn.turn_state import Arrival, StoppableRun, TurnState
 
 
 def ask(
-    turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None
+    turn: TurnState,
+    waiting: Mapping[str, Any] | None = None,
+    picked: Choice | None = None,
+    told: str = "",
 ) -> StoppableRun:
     """Ask the model what to do with the message; once more if its reply cannot be taken.
 
@@ -38,6 +41,7 @@ def ask(
         waiting: The loop in which the turn paused, with the answer put in; None where it did not
             pause.
         picked: The choice that the message is; None where it is none.
+        told: What the user wrote to a person who has handed back; "" for a message of this turn.
 
     Returns:
         Why the run goes no further. None if it waits for the user or for an answer.
@@ -48,7 +52,10 @@ def ask(
     available = available_here(turn)
     turn.initial_session = turn.session
     heard = tool_loop.heard_by(turn.session)
-    loop = Loop("turn", turn_request(turn, available, words_only=False), available, heard)
+    if told:
+        heard = tool_loop.Heard(told, turn.session.window)
+    request = turn_request(turn, available, words_only=False, heard=heard if told else None)
+    loop = Loop("turn", request, available, heard)
     if waiting is not None:
         loop.take_up(waiting)
     while loop.tries < 2:

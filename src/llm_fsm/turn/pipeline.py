@@ -36,12 +36,12 @@ from llm_fsm.turn.agreement import note_read_back
 from llm_fsm.turn.choices import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
-from llm_fsm.turn.guards import Move
+from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.output_mapping import accept_output, masked
 from llm_fsm.turn.response import CANNOT_GO_ON
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import result_value
-from llm_fsm.turn.turn_state import ORDINARY, Arrival, Run, Stop, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, StoppableRun, TurnState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,8 +250,11 @@ def update(turn: TurnState, given: Update) -> Run:
         )
     )
     if given.text is not None:
+        held = _is_held(turn)
+        if held and (given.by or turn.session.operator):
+            _watch_hold(turn)
         turn.emit(bot_said(turn, given.text, given.by))
-        if not turn.session.ended:
+        if not held and not turn.session.ended:
             watch_silence(turn)
         return
     before = turn.session
@@ -394,12 +397,42 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     ):
         turn.emit(event)
     yield from assignments.remake(turn)
+    told, said = _told(turn), turn.said
     move = yield from tasks.follow(turn, shown)
     arrival = yield from transitions.settle(
         turn, (yield from transitions.move_or_stop(turn, move, "answer"))
     )
-    yield from _arrived(turn, arrival.stop)
-    return arrival.stop
+    return (yield from _read(turn, arrival.stop, told, said))
+
+
+def _told(turn: TurnState) -> str:
+    """Return what the user wrote to the person who had taken over; "" if nobody had."""
+    count = turn.session.turns_in_state
+    if turn.state.definition.messages != "record" or not count:
+        return ""
+    said = [user for user, _ in turn.session.window if user is not None]
+    return "\n\n".join(said[-count:])
+
+
+def _read(turn: TurnState, stop: Stop | None, told: str, said: tuple[Part, ...]) -> StoppableRun:
+    """Read what the user told a person, where the conversation goes on; else close the turn.
+
+    Args:
+        turn: The turn, where it stops.
+        stop: Why the run goes no further.
+        told: What the user wrote to the person.
+        said: The words from before the arrival: the reply speaks for the state.
+    """
+    reads = told and turn.machine.keys.offered and turn.state.kind == "converse"
+    if not reads or stop is not None or turn.paused:
+        yield from _arrived(turn, stop)
+        return stop
+    if turn.state.fixed is not None:
+        turn.said = said
+    stop = yield from decide.ask(turn, told=told)
+    if turn.paused:
+        yield from closing.close(turn, written="nothing")
+    return stop
 
 
 def due(turn: TurnState, given: Due) -> Run:
@@ -417,14 +450,38 @@ def due(turn: TurnState, given: Due) -> Run:
     turn.spent_before, stop = turn.session.spent, None
     if pause.expires is not None and pause.expires <= time:
         turn.emit(ev.TimedOut(id=pause.id, time=time))
-        stop = yield from _time_out(turn, turn.state.id, state.on_timeout)
-        yield from _arrived(turn, stop)
+        if pause.messages == "record" and turn.session.operator:
+            told, said = _told(turn), turn.said
+            stop = yield from _hand_back(turn)
+            stop = yield from _read(turn, stop, told, said)
+        else:
+            stop = yield from _time_out(turn, turn.state.id, state.on_timeout)
+            yield from _arrived(turn, stop)
     else:
         _remind(turn, pause.id, turn.session.reminders, time)
         response.say_fixed(turn)
         if not turn.words:
             turn.say("question", response.plain_question(turn, sorry=False))
     yield from _finish(turn, stop)
+
+
+def _hand_back(turn: TurnState) -> StoppableRun:
+    """Go on without the answer of a person who has said nothing more.
+
+    The first of these that talks is taken: a way that is open, the state of the time-out, the last
+    states of the path. Nobody has agreed to anything, so no way to an act is taken.
+    """
+    states = turn.machine.states
+    ways = [move for move in turn.state.moves if states[move.target].kind == "converse"]
+    move = yield from handlers.first_allowed(turn, labelled(ways, None))
+    if move is not None:
+        arrival = yield from transitions.enter_counted(turn, move, "timeout")
+        return (yield from transitions.settle(turn, arrival)).stop
+    given_up = turn.state.definition.on_timeout
+    path = [state for state, _ in reversed(turn.session.path)]
+    named = [name for name in (given_up, *path) if name is not None and name in states]
+    talks = (name for name in named if states[name].kind == "converse")
+    return (yield from _time_out(turn, turn.state.id, next(talks, given_up)))
 
 
 def _remind(turn: TurnState, id: str, reminders: Iterable[float], time: float) -> None:
@@ -516,8 +573,18 @@ def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | No
     return turn.machine.patterns.get("silence", turn.machine), session, None
 
 
+def _watch_hold(turn: TurnState) -> None:
+    """See to it that a person who has spoken hands back, if neither side says anything more."""
+    timeout = turn.state.definition.timeout
+    if timeout is not None:
+        turn.emit(ev.SilenceWatched(closes=turn.moment + timeout))
+
+
 def watch_silence(turn: TurnState) -> None:
     """See to it that something happens if the user does not answer."""
+    if _is_held(turn) and turn.session.operator:
+        _watch_hold(turn)
+        return
     own = _own_times(turn)
     if (
         turn.paused
