@@ -68,7 +68,8 @@ class ModelError(LLMFSMError):
         stream_rejected: True if the provider refused the request because it asked for a stream.
         system_rejected: True if the model has no system role.
         refusal: "account" if somebody must pay, "moment" if it is too much at this moment, "reply"
-            if the provider could not read the model's text; "" for any other reason.
+            if the provider could not read the model's text, "size" if the prompt is longer than
+            its context; "" for any other reason.
 
     Attributes:
         attempts: Requests that the call took; set after the error is raised, if the adapter counts

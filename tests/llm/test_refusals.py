@@ -10,7 +10,7 @@ import pytest
 from llm_fsm import Machine, ModelError
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.openai.request import without_system
-from llm_fsm.llm.refusals import kind_of, may_pass, rejects_system
+from llm_fsm.llm.refusals import context_in, kind_of, may_pass, rejects_system
 from llm_fsm.session.messages import LLMMessage
 from llm_fsm.testing import HttpReply, reply, serve_scripted
 
@@ -87,6 +87,17 @@ REPLY = [
     (400, fault("MALFORMED_FUNCTION_CALL")),
     (502, fault("The model output could not be parsed")),
 ]
+SIZE = [
+    (400, fault("request (5000 tokens) exceeds the available context size (4096 tokens)"), 4096),
+    (400, fault("it exceeds the available context size", type="exceed_context_size_error"), None),
+    (400, fault("maximum context length is 8192 tokens", code="context_length_exceeded"), 8192),
+    (400, fault("prompt is too long: 210000 tokens > 200000 maximum"), 200000),
+    (400, fault("The input token count (12) exceeds the maximum number of tokens allowed"), None),
+    (413, fault("Request too large: too many tokens"), None),
+    (400, fault("the context overflows, loaded with 4096. Context length exceeded"), None),
+    (400, fault("Please reduce the length of the messages or completion."), None),
+    (500, fault("input is too long for the context window of 2048 tokens"), 2048),
+]
 NEITHER = [
     (400, fault("response_format is not supported")),
     (429, fault("slow down")),
@@ -114,6 +125,15 @@ def test_too_much_at_a_moment_passes_whatever_page_it_names(status: int, body: s
 def test_a_reply_that_its_server_cannot_read_is_asked_for_again(status: int, body: str) -> None:
     assert kind_of(status, body) == "reply"
     assert may_pass(status, body)
+
+
+@pytest.mark.parametrize(("status", "body", "room"), SIZE)
+def test_a_prompt_that_is_too_long_is_refused_for_its_size(
+    status: int, body: str, room: int | None
+) -> None:
+    assert kind_of(status, body) == "size"
+    assert not may_pass(status, body)
+    assert context_in(body) == room
 
 
 @pytest.mark.parametrize(("status", "body"), NEITHER)

@@ -130,6 +130,8 @@ class ModelSettings(_Model):
     """Sampling temperature."""
     max_tokens: Tokens | None = None
     """The most tokens that a reply may take."""
+    context: Tokens | None = None
+    """The tokens that fit into the model's context. A longer prompt is shortened."""
     reasoning: Literal["none", "first", "last"] | None = None
     """The place of the model's reasoning in the reply; `none` by default."""
     on_failure: Text | None = None

@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.engine.handlers.registry import ErrorMode, Handler, check_states
@@ -55,6 +55,8 @@ class Services:
     handlers: tuple[Handler, ...] = ()
     points: frozenset[Point] = frozenset()
     warned: bool = False
+    rooms: dict[str, int] = field(default_factory=dict)
+    """The tokens that fit into the context of a model, by its name, as far as they are known."""
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not (
@@ -188,7 +190,7 @@ class Deployment:
         if effect.asked_for == "summary" and summarizer is not None:
             return summarised(summarizer, effect, left)
         llm = self._services.llm()
-        asked = ask(llm, effect, left, self.timeout, listener)
+        asked = ask(llm, effect, left, self.timeout, listener, rooms=self._services.rooms)
         if self._is_counted:
             asked = self._measured(asked)
         if not is_surrounded():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 from collections.abc import Callable
 from copy import deepcopy
@@ -17,17 +18,27 @@ from llm_fsm._json import plain, read
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, UnreadableError, told
 from llm_fsm.llm.base import LLM, Listener, listened
+from llm_fsm.llm.refusals import context_in
 from llm_fsm.llm.retry import LONGER
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.tools.executor import called
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn.effects import AskModel
+from llm_fsm.turn.prompt.render import call_sizes
+from llm_fsm.turn.prompt.shorten import shortened, size_of
 from llm_fsm.turn.tool_results import result_value
 
 _COUNTS = ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost")
 _LEAST = (*((name, 0) for name in _COUNTS), ("seconds", -math.inf))
 """The numbers of a reply, and the lowest value of each. Clocks may go back, so `seconds` has
 none."""
+_SHARE = 0.8
+"""The share of a context that a prompt may fill: tokens are estimated, and the reply takes some."""
+_LEAST_READ = 0.5
+"""The share of the estimated tokens that a server reads at least."""
+_CERTAIN = 1000
+"""Tokens that a cut takes at least. Of short prompts an estimate is too rough."""
+_log = logging.getLogger(__name__)
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
@@ -37,11 +48,10 @@ async def ask(
     left: float | None,
     whole: float | None,
     listener: Listener | None = None,
+    *,
+    rooms: dict[str, int] | None = None,
 ) -> ModelReply:
-    """Ask the model.
-
-    An adapter with a true `keeps_time` ends `complete` in time by itself. `where` is its name in
-    errors.
+    """Ask the model. A question that is longer than its context is asked in a shorter form.
 
     Args:
         llm: The model.
@@ -49,6 +59,62 @@ async def ask(
         left: Seconds that it may take; None: no limit.
         whole: Seconds of the whole turn, for the error message.
         listener: Receives the reply while it arrives.
+        rooms: The estimated tokens that fit, by the name of a model. What is learnt is added.
+
+    Raises:
+        ModelError: The model failed, or the shortest question does not fit.
+        LLMFSMError: The adapter raised it.
+    """
+    known = {} if rooms is None else rooms
+    request = effect.request
+    name = request.model or str(getattr(llm, "name", ""))
+    most = known.get(name, request.context)
+    refused = 0
+    while True:
+        sent, left_out = (request, ()) if most is None else shortened(request, most)
+        try:
+            reply = await _asked(llm, effect._replace(request=sent), left, whole, listener)
+        except ModelError as error:
+            if error.refusal != "size":
+                raise
+            size = size_of(sent)
+            most = int(min(context_in(str(error)) or size, size) * _SHARE)
+            if size_of(shortened(request, most)[0]) >= size:
+                raise _too_long(error, sent) from error
+            known[name] = most
+            refused += max(error.attempts, 1)
+            continue
+        _learn(known, name, sent, reply)
+        return replace(reply, left_out=left_out, attempts=reply.attempts + refused)
+
+
+def _learn(known: dict[str, int], name: str, sent: LLMRequest, reply: ModelReply) -> None:
+    """Notice a server that cut the prompt in silence: it read much less than was sent."""
+    size, told = size_of(sent), reply.input_tokens
+    if told and told < size * _LEAST_READ and size - told > _CERTAIN:
+        known[name] = told
+        _log.warning(
+            "the model %r read %d of about %d tokens: its context is too small. Later prompts are "
+            "shortened; set model.context to its size, or give the server more",
+            reply.model or name,
+            told,
+            size,
+        )
+
+
+def _too_long(error: ModelError, sent: LLMRequest) -> ModelError:
+    parts = ", ".join(f"{name} {tokens}" for name, tokens in call_sizes(sent).items())
+    said = f"{error}; even without history the prompt is too long (estimated tokens: {parts})"
+    return ModelError(said, status=error.status, refusal=error.refusal)
+
+
+async def _asked(
+    llm: LLM, effect: AskModel, left: float | None, whole: float | None, listener: Listener | None
+) -> ModelReply:
+    """Ask the model once.
+
+    An adapter with a true `keeps_time` ends `complete` in time by itself. `where` is its name in
+    errors.
 
     Raises:
         ModelError: The model failed, or the adapter raised any other error, which is named.

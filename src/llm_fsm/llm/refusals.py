@@ -1,11 +1,12 @@
 """Read the refusal of a server: one table of words and codes for all providers.
 
-A refusal is one of four:
+A refusal is one of five:
 
     form      the request has a form that the model does not take: send a simpler one, and remember
     that reply     the model's own reply was refused: ask again, and remember nothing
     account   somebody must pay, or raise a limit: stop, and say so
     moment    it is too much at this moment: try again, after `Retry-After`
+    size      the prompt is longer than the model's context: send a shorter one, and remember
 
 The first row of the table that fits decides. An answer that fits none is judged by its status
 alone.
@@ -20,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llm_fsm.llm.retry import is_retryable
 
-Kind: TypeAlias = Literal["form", "reply", "account", "moment"]
+Kind: TypeAlias = Literal["form", "reply", "account", "moment", "size"]
 Step: TypeAlias = Literal[
     "", "system", "schema", "tool", "json_object", "stream", "temperature", "parts"
 ]
@@ -33,6 +34,12 @@ _PAID_STATUS = frozenset({200, 400, 402, 403, 429, *range(500, 600)})
 PAY = "the account's quota or credit is spent; pay or raise its limit, or use another key or model"
 """The advice for a refused account."""
 _SAID = 4000
+_SIZE_STATUS = frozenset({200, 400, 413, 422, 500})
+_ROOM = re.compile(
+    r"(?:context (?:length|size|window)(?: is| of)?|n_ctx|maximum(?: context)?(?: length)?(?: is| of)?)"
+    r"\W{0,4}(\d{3,8})|(\d{3,8}) (?:tokens? )?(?:maximum|limit)"
+)
+"""The size of a context in the words of a refusal."""
 
 
 class Row(NamedTuple):
@@ -63,6 +70,16 @@ TABLE: tuple[Row, ...] = (
         r"(try|retry|wait)( your request)?( again)? (in|after) (about )?[0-9]|retry_?delay|retry_after",
         r"per[-_ ]?(second|minute|min|hour|day)\b|\b[rt]p[mds]\b|(requests|tokens)[-_ ]per",
         r"rate[_ ]limit (was |is |has been )?(reached|exceeded)|too many (concurrent )?requests|overloaded",
+    ),
+    _row(
+        "size",
+        _SIZE_STATUS,
+        r"exceed_context_size|context_length_exceeded|model_max_prompt_tokens_exceeded",
+        r"(exceeds?|than|over|beyond|fit (in|into)|maximum) .{0,40}context( length| window| size|\b)",
+        r"context (length|window|size) (is |was |has been )?(exceeded|too (small|short))",
+        r"(prompt|input|request|message)s?( tokens?| length)? (is|are|was) too (long|large)",
+        r"too many (input |prompt )?tokens|reduce the length of",
+        r"input (token count|length).{0,40}(exceeds|greater than|longer than)",
     ),
     _row(
         "account",
@@ -134,6 +151,12 @@ def kind_of(status: int, body: str) -> Kind | None:
         if status in row.statuses and row.words.search(words):
             return row.kind
     return None
+
+
+def context_in(words: str) -> int | None:
+    """Return the tokens of a context that the words of a refusal name; None if they name none."""
+    found = _ROOM.search(words.lower())
+    return None if found is None else int(found[1] or found[2])
 
 
 def may_pass(status: int, body: str) -> bool:

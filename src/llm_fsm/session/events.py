@@ -86,7 +86,8 @@ class ModelReplied(Event, frozen=True, kw_only=True):
     prompt to its estimated tokens. `calls` holds the tool calls that the model asked for, each
     {"id", "name", "arguments"} as sent. `finish_reason` says why the reply was cut short, in the
     provider's words: length or content_filter. `cached_tokens` is the part of `input_tokens` that
-    the provider's cache served.
+    the provider's cache served. `left_out` names the parts of the prompt that were shortened to fit
+    into the model's context: history, results, keys.
     """
 
     asked_for: str
@@ -102,6 +103,7 @@ class ModelReplied(Event, frozen=True, kw_only=True):
     prompt: Mapping[str, int] = {}
     calls: tuple[Mapping[str, str], ...] = ()
     finish_reason: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 class Recognised(Event, frozen=True, kw_only=True):

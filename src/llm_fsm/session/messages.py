@@ -254,6 +254,8 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     reading: Callable[[int, int], None] | None = None
     """Called with the tokens of the prompt that the server has read, and with all of them, if it
     tells that. None: nobody listens."""
+    context: int | None = None
+    """Tokens that fit into the model's context, as the definition says."""
     options: Mapping[str, Any] = {}
     """Further settings of the provider, such as `top_p`, `seed` or `response_format`.
 
@@ -280,6 +282,8 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     tool_calls: tuple[ToolCall, ...] = ()
     """Tool calls that the model asks for. The text beside them is not a reply."""
+    left_out: tuple[str, ...] = ()
+    """The parts of the prompt that were shortened to fit: history, results, keys."""
     native: Mapping[str, Any] = {}
     """Parts of a message with calls that only its provider understands: {"by": the model that
     wrote it, "message": {…}, "calls": {id: {…}}}. They go back to that model within the turn."""

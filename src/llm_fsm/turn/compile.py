@@ -422,6 +422,7 @@ def _question(
         model=state.model.name,
         temperature=0.0 if temperature is None else temperature,
         max_tokens=limit if own_limit is None else own_limit,
+        context=state.model.context,
         defaults=frozenset(
             name
             for name, value in (("temperature", temperature), ("max_tokens", own_limit))

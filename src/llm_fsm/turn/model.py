@@ -57,6 +57,7 @@ def request(
         model=state.model.name,
         temperature=state.model.temperature if temperature is None else temperature,
         max_tokens=state.model.max_tokens,
+        context=state.model.context,
         conversation_id=turn.session.conversation_id,
         state=state.id,
         tools=tools,
@@ -159,6 +160,7 @@ def call(
             if reply.tool_calls
             else (),
             finish_reason=reply.finish_reason if reply.finish_reason in _UNFINISHED else "",
+            left_out=reply.left_out,
         )
     )
     return reply
