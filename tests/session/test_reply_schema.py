@@ -170,9 +170,9 @@ def test_order_of_a_reply_names_the_move_before_the_words() -> None:
         return list(schema["properties"])
 
     move = ["target_state", "context_update"]
-    assert order("none") == [*move, "message"]
-    assert order("first") == ["reasoning", *move, "message"]
-    assert order("last") == [*move, "message", "reasoning"]
+    assert order("none") == [*move, "message", "question"]
+    assert order("first") == ["reasoning", *move, "message", "question"]
+    assert order("last") == [*move, "message", "question", "reasoning"]
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,10 @@ def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> 
     )
 
 
-def reply(target: str, message: str = "ok", **update: Any) -> str:
-    """A model's reply as text."""
-    return json.dumps(
-        {"transition": {"target_state": target, "context_update": update}, "message": message}
-    )
+def reply(target: str, message: str = "ok", question: str | None = None, **update: Any) -> str:
+    """A model's reply as text; without a question in the form that has no field for one."""
+    made = {"transition": {"target_state": target, "context_update": update}, "message": message}
+    return json.dumps(made if question is None else {**made, "question": question})
 
 
 Handler = Callable[[RunHandlers], HandlerResult | None]

@@ -176,3 +176,84 @@ def test_what_is_to_be_collected_names_the_missing_parts_of_an_object() -> None:
     )
     second = say(made, first.session, "hm", reply("a", "Which city?"))
     assert "<information_to_collect>address.city</information_to_collect>" in second.prompt
+
+
+def _way(target: str, key: str) -> dict[str, Any]:
+    return {"target_state": target, "conditions": [{"requires_context_keys": [key]}]}
+
+
+FORM: dict[str, Any] = {
+    "mail": {"required_context_keys": ["mail"], "transitions": [_way("day", "mail")]},
+    "day": {
+        "purpose": "Which day?",
+        "required_context_keys": ["day"],
+        "transitions": [_way("size", "day")],
+    },
+    "size": {
+        "purpose": "Ask for the size",
+        "required_context_keys": ["size"],
+        "transitions": [_way("color", "size")],
+    },
+    "color": {"required_context_keys": ["color"], "transitions": [_way("end", "color")]},
+    "end": {"reply": "Done."},
+}
+
+
+@pytest.mark.parametrize(
+    ("known", "reply_", "text"),
+    [
+        ({}, reply("mail", "Sure.", "Which address?"), "Sure.\n\nWhich address?"),
+        ({}, reply("day", "Thanks.", "And the day?", mail="a@b"), "Thanks.\n\nAnd the day?"),
+        # the machine took one way more, to a state that asks by itself
+        ({"day": 1}, reply("day", "Hm.", "How big?", mail="a"), "Hm.\n\nHow big?"),
+        # two ways more: the question was written for another state
+        ({}, reply("mail", "Why not? It is free.", "", mail=None), "Why not? It is free.\n\nOh?"),
+    ],
+    ids=["where it stays", "where it moves", "behind one way", "left empty"],
+)
+def test_the_question_of_a_reply_is_said_where_it_was_written_for(
+    known: dict[str, Any], reply_: str, text: str
+) -> None:
+    further = (reply("mail", "", "Oh?"),) if "Oh?" in text else ()
+    assert talk(machine(FORM), "m", reply_, *further, context=known).text == text
+
+
+def test_a_question_that_was_written_for_another_state_is_dropped() -> None:
+    states = {**FORM, "size": {**FORM["size"], "purpose": "What size?"}}
+    done = talk(
+        machine(states), "m", reply("day", "Good.", "Which day?", mail="a"), context={"day": 1}
+    )
+    assert (done.session.state, done.text) == ("size", "Good.\n\nWhat size?")
+    far = {"day": 1, "size": 2}
+    done = talk(
+        machine(FORM),
+        "m",
+        reply("day", "Good.", "Which day?", mail="a"),
+        reply("color", "", "What colour?"),
+        context=far,
+    )
+    assert (done.session.state, done.text) == ("color", "Good.\n\nWhat colour?")
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [(("first", "last"), "Your first name? Your last name?"), (("last",), "Your last name?")],
+)
+def test_a_state_asks_for_what_is_missing_in_the_words_of_its_keys(
+    missing: tuple[str, ...], text: str
+) -> None:
+    asked = {"first": "Your first name?", "last": "Your last name?"}
+    keys = {key: {"type": "string", "x-ask": words} for key, words in asked.items()}
+    states: dict[str, Any] = {
+        "hello": {"purpose": "Hello", "transitions": [{"target_state": "name"}]},
+        "name": {
+            "purpose": "What is your name?",
+            "required_context_keys": [*asked],
+            "transitions": [{"target_state": "end"}],
+        },
+        "end": {},
+    }
+    made = machine(states, context_schema={"type": "object", "properties": keys})
+    known = {key: "Ada" for key in asked if key not in missing}
+    done = talk(made, "m", reply("name", "Fine.", ""), context=known)
+    assert done.text == f"Fine.\n\n{text}"

@@ -121,6 +121,7 @@ _CONTEXT_KEY: Mapping[str, Any] = {
             "type": ["boolean", "null"],
             "default": False,
         },
+        "x-ask": {"description": "The question for this key alone.", "type": ["string", "null"]},
         "x-from": {
             "description": "The keys that this one is made of: when one of them changes, this one"
             " is cleared.",

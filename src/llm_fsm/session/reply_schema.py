@@ -155,6 +155,7 @@ def reply_schema(
         "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
         "context_update": update,
         "message": _TEXT,
+        "question": _TEXT,
     }
     if reasoning == "first":
         properties = {"reasoning": _TEXT, **properties}

@@ -49,12 +49,16 @@ class Played:
         return [turn.state for turn in self.turns]
 
 
-def reply(target: str, message: str = "", **context_update: Any) -> dict[str, Any]:
+def reply(
+    target: str, message: str = "", question: str | None = None, **context_update: Any
+) -> dict[str, Any]:
     """Make a model's reply, for scripts.
 
     Args:
         target: Id of the state to move to.
         message: The message to the user.
+        question: The question behind it, for the state that it names. None leaves out the field,
+            as older replies do: the message asks then, if it ends in a question mark.
         context_update: Values of context keys.
 
     Returns:
@@ -64,10 +68,11 @@ def reply(target: str, message: str = "", **context_update: Any) -> dict[str, An
         >>> reply("done", "Thank you", name="Ada")["transition"]
         {'target_state': 'done', 'context_update': {'name': 'Ada'}}
     """
-    return {
+    made: dict[str, Any] = {
         "transition": {"target_state": target, "context_update": context_update},
         "message": message,
     }
+    return made if question is None else {**made, "question": question}
 
 
 def _definition(source: str | Path | Mapping[str, Any] | Definition) -> Definition:

@@ -21,7 +21,16 @@ from llm_fsm.turn.repair.questions import asks
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import (
+    ORDINARY,
+    Arrival,
+    Offer,
+    Part,
+    Run,
+    Stop,
+    StoppableRun,
+    TurnState,
+)
 
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology: the definition or a pattern has said what happened."""
@@ -70,6 +79,8 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
         pass  # the fixed reply has been said, and asks by itself
     elif state.definition.tools_first and talks and turn.session.turns_in_state == 0:
         yield from speak_with_tools(turn)
+    elif talks and turn.offer is not None:
+        yield from _ask_one_question(turn, turn.offer)
     elif talks and _must_read_back(turn, written):
         yield from _ask_for_words(turn, greeting=False)
         ask(turn)
@@ -83,6 +94,24 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
         ask(turn)
     if not turn.words:
         turn.say("question", response.plain_question(turn, sorry=False))
+
+
+def _ask_one_question(turn: TurnState, offer: Offer) -> Run:
+    """End the turn in one question, chosen by facts: nothing looks into the words.
+
+    The question of the reply comes first if the turn rests where it was written for, then the
+    state's own. Where the machine made one more move, the question of the reply comes last.
+    """
+    moves, own = turn.moves_since(offer), response.asks_itself(turn)
+    unread = is_stale(turn) and not (moves == 0 and offer.question)
+    if offer.question and moves == 0:
+        turn.say("model", offer.question)
+    elif own and not unread:
+        turn.say("question", own)
+    elif offer.question and moves == 1 and not unread:
+        turn.say("model", offer.question)
+    elif unread or moves != 0 or response.missing_keys(turn) or not turn.words:
+        yield from _ask_for_words(turn, greeting=False)
 
 
 def _must_read_back(turn: TurnState, written: Written) -> bool:

@@ -30,7 +30,16 @@ from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.request import refusals
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import Arrival, Message, Part, Run, StillArrivingError, Stop, TurnState
+from llm_fsm.turn.turn_state import (
+    Arrival,
+    Message,
+    Offer,
+    Part,
+    Run,
+    StillArrivingError,
+    Stop,
+    TurnState,
+)
 
 _AHEAD = (Point.CONTEXT_UPDATE, Point.PRE_TRANSITION)
 """Handlers that run before a move is made. Their results hold for the rehearsal and for the turn.
@@ -130,6 +139,7 @@ def apply_reply(
         return Taken((yield from closing.after_failure(turn)))
     arrivals = available.arrivals.get(named.target, frozenset())
     foreseen = frozenset((named.target,)) if named.behind else arrivals
+    turn.offer = _offered(turn, reply, named)
     reading = Reading(named=named, message=message, theirs=theirs, foreseen=foreseen)
     if turn.has("correct"):
         turned_back = yield from corrections.correct(turn, named, message)
@@ -138,7 +148,7 @@ def apply_reply(
     yield from assignments.remake(turn)  # tools may have changed what values are made of
     auto = yield from _onward(turn)
     if auto is not None:
-        if not named.here and named.target != auto.target:
+        if turn.offer is None and not named.here and named.target != auto.target:
             reading = replace(reading, message="")  # it announces another move
         return (yield from _move(turn, auto, "auto", reading))
     if named.pattern:
@@ -164,6 +174,14 @@ def apply_reply(
     if change_refused and move.is_own:
         return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
+
+
+def _offered(turn: TurnState, reply: Reply, named: Named) -> Offer | None:
+    """Return the question that a reply offers; None if its form has none."""
+    if reply.question is None:
+        return None
+    place = "" if named.pattern else named.target
+    return Offer(reply.question, place, turn.session.state, len(turn.events))
 
 
 def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:
@@ -382,7 +400,8 @@ def _move(
     foreseen = turn.session.flow in (before.flow, flow) and turn.session.state in reading.foreseen
     told = turn.said[place].text if place < len(turn.said) else ""
     # The questions of a message for another state are not said.
-    if message != "" and told != "" and (arrival.passed or not foreseen):
+    untold = turn.offer is None and message != "" and told != ""
+    if untold and (arrival.passed or not foreseen):
         passed = _state_of(turn, move, flow).definition
         questions = (response.last_question(before), passed.reply or passed.purpose)
         kept = response.still_asked(turn, message, *questions)
@@ -400,7 +419,7 @@ def _is_said(turn: TurnState, move: Move, named: Named) -> bool:
     if not named.behind and not turn.root.replies_alone:
         return True
     there = rest(turn.root, turn.session, move)
-    if named.behind and there.state != named.target:
+    if turn.offer is None and named.behind and there.state != named.target:
         return False
     return not turn.root.named(there.flow).states[there.state].definition.reply_alone
 

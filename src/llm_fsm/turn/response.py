@@ -20,7 +20,7 @@ from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, sentence
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.repair.patterns import words_of
-from llm_fsm.turn.repair.questions import asks, is_nearer, question_in, told_in
+from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks, is_nearer, question_in, told_in
 from llm_fsm.turn.turn_state import Message, Part, StillArrivingError, TurnState
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
@@ -178,6 +178,18 @@ def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
     )
 
 
+def asks_itself(turn: TurnState) -> str:
+    """Return the state's own question: the `x-ask` of each key that is missing, if all of them have
+    one, else a purpose that asks; "" if there is neither.
+    """
+    schemas = turn.machine.keys.offered
+    asked = [str(part_schema(schemas, key).get("x-ask") or "") for key in missing_keys(turn)]
+    if asked and all(asked):
+        return " ".join(asked)
+    purpose = sentence(turn.state.definition.purpose)
+    return purpose if purpose.endswith(tuple(QUESTION_MARKS)) else ""
+
+
 def open_question(turn: TurnState, asked: str = "") -> str:
     """Return what is asked here.
 
@@ -186,7 +198,9 @@ def open_question(turn: TurnState, asked: str = "") -> str:
     """
     if turn.state.fixed is not None:
         return words_here(turn)
-    return question_in(asked) or _question(turn, turn.state.definition.purpose)
+    if turn.offer is not None or question_in(asked) == "":
+        return asks_itself(turn) or _question(turn, turn.state.definition.purpose)
+    return question_in(asked)
 
 
 def read(message: Message) -> str:
@@ -205,6 +219,8 @@ def still_asked(turn: TurnState, message: Message, *passed: str) -> str:
     Beside a fixed reply, which asks by itself, none is needed.
     """
     text = read(message)
+    if turn.offer is not None:
+        return text  # its question is beside it
     if turn.state.fixed is not None:
         return told_in(text)
     question, still = question_in(text), open_question(turn)

@@ -63,6 +63,24 @@ def texts_of(parts: Iterable[Part]) -> tuple[str, ...]:
 
 Message = str | None
 """The words of a reply. None: they are still arriving, in the rehearsal of a stream."""
+_BACKWARDS = ("correct", "back", "restart", "cancel")
+"""Who makes a move that leads to a state whose question no reply could foresee."""
+
+
+class Offer(NamedTuple):
+    """The question of the reply that counts, if its form has one.
+
+    Attributes:
+        question: The question; "" if the reply leaves it empty.
+        named: The state for which it was written; "" for a repair pattern, which names none.
+        start: The state in which the reply was taken.
+        since: The number of events before that.
+    """
+
+    question: str
+    named: str
+    start: str
+    since: int
 
 
 class StillArrivingError(Exception):
@@ -171,6 +189,8 @@ class TurnState:
     removed.
     """
     fallback: bool = False
+    offer: Offer | None = None
+    """The question that the reply offers; None if its form has none, so that its message may ask."""
     call_namespace: tuple[str, float] | None = None
     """Start of the idempotency keys of tool calls. None: the conversation and its turn."""
     initial_session: Session = field(init=False)
@@ -271,6 +291,24 @@ class TurnState:
         if not (texts and may_repeat(" ".join(texts), words)):
             texts = texts_of((*before, Part("model", words)))
         return "\n\n".join(texts)
+
+    def moves_since(self, offer: Offer) -> int | None:
+        """Return the number of moves from the state for which a question was written to this one;
+        None if the turn did not come by that state.
+        """
+        places = [offer.start]
+        for event in self.events[offer.since :]:
+            if isinstance(event, ev.StateEntered):
+                places = [] if event.by in _BACKWARDS else places
+                places.append(event.state)
+            elif isinstance(event, ev.FlowReturned):
+                places.append(event.state)
+            elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
+                places.append(event.entered)
+        named = offer.named or self.session.state
+        if named not in places or (not offer.named and len(places) > 2):
+            return None
+        return places[::-1].index(named)
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the

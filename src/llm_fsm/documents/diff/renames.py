@@ -24,7 +24,7 @@ _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
     {
-        *("title", "description", "examples", "$comment", "default"),
+        *("title", "description", "examples", "$comment", "default", "x-ask"),
         *("x-secret", "x-fast", "x-source", "x-from", "x-labels", "x-valid", "x-said"),
     }
 )

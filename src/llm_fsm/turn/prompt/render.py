@@ -200,7 +200,12 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
 def _form(form: ReplyForm, reasoning: str) -> str:
     """Return the form of a reply in one line. It has no value that a model could copy."""
     update = '[{"key": key, "value": value}]' if form == "list" else "{key: value}"
-    parts = ['"target_state": name', f'"context_update": {update}', '"message": text']
+    parts = [
+        '"target_state": name',
+        f'"context_update": {update}',
+        '"message": text',
+        '"question": text',
+    ]
     if reasoning == "first":
         parts.insert(0, '"reasoning": text')
     elif reasoning == "last":

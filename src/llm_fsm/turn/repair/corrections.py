@@ -164,7 +164,7 @@ def _go_back(
         turn.said = earlier
         return None
     arrived_there = named.target == turn.state.id
-    if not (by_name or arrived_there or named.target == here or is_aside):
+    if turn.offer is None and not (by_name or arrived_there or named.target == here or is_aside):
         message = ""  # it announces a move that was not made
     elif not came_back_here and not arrived_there:
         message = _without_old_question(turn, message, asked, by_name=by_name)
@@ -179,6 +179,8 @@ def _go_back(
 def _without_old_question(turn: TurnState, message: Message, asked: str, *, by_name: bool) -> str:
     """Return a message without the question that was open before the conversation went back."""
     text = response.read(message)
+    if turn.offer is not None:
+        return text
     if by_name and not is_nearer(question_in(text), asked, response.open_question(turn)):
         return text
     return told_in(text)

@@ -90,6 +90,12 @@ def _say(turn: TurnState, it: Repair, message: Message) -> None:
     )
 
 
+def _told(turn: TurnState, it: Repair) -> str:
+    """Return the message of a reply, without the questions of one that has no field for them."""
+    text = response.read(it.message)
+    return told_in(text) if turn.offer is None else text
+
+
 def _how(turn: TurnState, it: Repair) -> str:
     """Return the name of the end for the record; "" for a pattern that has one end."""
     return "" if it.end == turn.machine.patterns[it.name].definition.initial_state else it.end
@@ -226,7 +232,7 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
 def _return(turn: TurnState, it: Repair) -> StoppableRun:
     """Leave a digression before its end."""
     turn.emit(ev.Repaired(pattern=it.name, how=it.end))
-    _say(turn, it, told_in(response.read(it.message)))
+    _say(turn, it, _told(turn, it))
     arrival = yield from transitions.return_from(turn, "cancelled")
     if arrival.stop is None:
         arrival = yield from transitions.settle(turn, arrival)
@@ -272,7 +278,7 @@ def _back(turn: TurnState, it: Repair) -> StoppableRun:
     """
     state, keys = _question_before(turn)
     turn.emit(ev.Repaired(pattern="back", how="moved"))
-    _say(turn, it, told_in(response.read(it.message)))
+    _say(turn, it, _told(turn, it))
     yield from transitions.go_back(turn, state, keys)
     response.say_fixed(turn)
     yield from closing.close(turn, written="no_call", asked="")

@@ -36,7 +36,7 @@ _MAX_FENCES = 5
 """A reply is in one of the first code fences, if it is in one. Each is tried as JSON."""
 _MAX_REASONING = 4000
 """Reasoning is only recorded. Nothing is decided by it."""
-_OWN_KEYS = frozenset({"transition", "target_state", "message"})
+_OWN_KEYS = frozenset({"transition", "target_state", "message", "question"})
 _MAX_ENDINGS = 4
 """Places at which a reply that was cut off is closed. The last few lose the least."""
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
@@ -53,11 +53,11 @@ _PLACES = {
     "context_update": re.compile(r'"context_update"\s*:\s*(?=[\{\[])'),
 }
 _TARGET = re.compile(r"target_state[\"']?\s*:")
-_WORDS = re.compile(r'"message"\s*:\s*"[^"]')
+_WORDS = re.compile(r'"(?:message|question)"\s*:\s*"[^"]')
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
 _BEGUN = re.compile(
     r"(?:```[A-Za-z]*\s*)?\{\s*"
-    r'(?:"[a-z_]*$|"(?:transition|target_state|context_update|message|reasoning)"\s*(?::|$)|$)'
+    r'(?:"[a-z_]*$|"(?:transition|target_state|context_update|message|question|reasoning)"\s*(?::|$)|$)'
 )
 """The beginning of a reply, however little of it has arrived."""
 _NUMERAL = re.compile(
@@ -73,7 +73,8 @@ _ODD = ("{", "```", "<", "[", "◁")
 class Reply(NamedTuple):
     """One reply of the model.
 
-    `message` is empty if it sent no text. `update` is as sent, unchecked. `update_fault` says why a
+    `message` is empty if it sent no text. `question` is None if it has no such field: an older
+    form, whose message may ask. `update` is as sent, unchecked. `update_fault` says why a
     `context_update` was not an object and so counts as empty.
     """
 
@@ -82,6 +83,7 @@ class Reply(NamedTuple):
     message: str = ""
     reasoning: str = ""
     update_fault: str | None = None
+    question: str | None = None
 
 
 # -- JSON ------------------------------------------------------------------------------------------
@@ -294,7 +296,7 @@ def _uncut(value: Any) -> Any:
         ends_in_message = "context_update" in parts and parts[-1] == "message"
         if not is_last or ends_in_message:
             return value
-    elif _is_flat(value) and list(value)[-1] == "message":
+    elif _is_flat(value) and list(value)[-1] in ("message", "question"):
         return value
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
 
@@ -491,6 +493,14 @@ def _words(reply: Mapping[str, Any]) -> str:
     return _spoken(transition.get("message"))
 
 
+def _question(reply: Mapping[str, Any]) -> str | None:
+    """Return the question of a reply; None if it has no field for one."""
+    transition = _object_in(reply.get("transition")) or {}
+    if "question" not in reply and "question" not in transition:
+        return None
+    return _spoken(reply.get("question")) or _spoken(transition.get("question"))
+
+
 def is_cut(text: str) -> bool:
     """Return true if a text ends before its JSON object does, or has none."""
     try:
@@ -502,12 +512,19 @@ def is_cut(text: str) -> bool:
 
 
 def parse_words(text: str) -> str:
-    """Return the message of a reply in which nothing else counts. Raises ReplyError."""
+    """Return the message of a reply in which nothing else counts, and its question behind it.
+
+    Raises ReplyError.
+    """
     reply = document(text)
-    words = _words(reply) or _words(_held(reply) or {})
+    words = _all_words(reply) or _all_words(_held(reply) or {})
     if not words:
         raise ReplyError("no-message", 'the reply lacks "message"')
     return words
+
+
+def _all_words(reply: Mapping[str, Any]) -> str:
+    return "\n\n".join(filter(None, (_words(reply), _question(reply))))
 
 
 # -- Replies ---------------------------------------------------------------------------------------
@@ -541,6 +558,7 @@ def parse(text: str, *, stay: str = "") -> Reply:
         message=_words(reply),
         reasoning=_text(reply.get("reasoning"))[:_MAX_REASONING],
         update_fault=fault,
+        question=_question(reply),
     )
 
 

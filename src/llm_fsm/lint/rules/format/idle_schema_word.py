@@ -60,7 +60,7 @@ _WORDS = (
 )
 _SHORT = ("not", "if", "then", "else", "$id")
 """Keywords that are too short for suggestions."""
-_SETTINGS = ("x-source", "x-secret", "x-fast", "x-from", "x-labels", "x-valid", "x-said")
+_SETTINGS = ("x-source", "x-secret", "x-fast", "x-from", "x-labels", "x-valid", "x-said", "x-ask")
 _FORMATS = (
     *(
         "date",
