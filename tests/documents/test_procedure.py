@@ -134,3 +134,53 @@ def test_a_shipped_definition_is_one_page_without_a_word_of_ours(path: Any) -> N
     assert [
         word for word in OURS.findall(text) if f"{word} " not in own and f"{word}." not in own
     ] == []
+
+
+def test_a_person_is_named_only_where_one_is_asked_on_every_way() -> None:
+    states = {
+        "ask": {
+            "purpose": "What can I do?",
+            "transitions": [{"target_state": "human"}, {"target_state": "book"}],
+        },
+        "human": {"kind": "wait", "wait_for": "clerk", "transitions": [{"target_state": "ask"}]},
+        "book": {
+            "kind": "task",
+            "purpose": "Book it",
+            "acts": True,
+            "execute": "book",
+            "transitions": [{"target_state": "end"}],
+        },
+        "end": {},
+    }
+    assert "Who agrees: nobody is asked." in page(states=states, initial_state="ask")
+    states["ask"]["transitions"] = [{"target_state": "human"}]
+    states["human"]["transitions"] = [{"target_state": "book"}]
+    assert "Who agrees: a person of the house." in page(states=states, initial_state="ask")
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({}, "day was read out as it is."),
+        ({"x-said": "quote"}, "day was read out as it is; day: said in the user's own words."),
+    ],
+)
+def test_what_was_proved_and_read_back_is_said(said: dict[str, Any], text: str) -> None:
+    states = {
+        "check": {
+            "purpose": "Is that right?",
+            "confirms": ["day"],
+            "transitions": [{"target_state": "book", "agrees": True}],
+        },
+        "book": {
+            "kind": "task",
+            "purpose": "Book it",
+            "acts": True,
+            "execute": "book",
+            "transitions": [{"target_state": "end"}],
+        },
+        "end": {},
+    }
+    schema = {"properties": {"day": {"type": "string", **said}}}
+    shown = page(states=states, initial_state="check", context_schema=schema)
+    assert f"What must be true first: {text}" in " ".join(shown.split())

@@ -114,7 +114,8 @@ class _Procedure:
         needed: list[str] = []
         for _, move in self._into(name):
             needed += map(self.condition, move.conditions)
-        first = "; ".join(dict.fromkeys(filter(None, needed))) or "nothing else"
+        conditions = list(dict.fromkeys(filter(None, needed)))
+        first = "; ".join(conditions or self._read_back(name)) or "nothing"
         yield f"  What must be true first: {_ended(first)}"
         yield f"  Who agrees: {self.who(name)}"
         for text in self._otherwise(name):
@@ -127,12 +128,7 @@ class _Procedure:
         said: list[str] = []
         for keys in self._agreed_before(name):
             said.append(f"the user, who has heard {self.labels(keys)} and said yes to exactly that")
-        waits = [
-            source
-            for source in self.definition.states
-            if self.definition.kind_of(source) == "wait" and name in reachable(self.graph, [source])
-        ]
-        if people or waits:
+        if people or self._is_asked_first(name):
             said.append(
                 "a person of the house, who decides each time"
                 if people
@@ -147,6 +143,25 @@ class _Procedure:
         ]
         ending = " On one way there, nobody is asked." if open_ways else ""
         return f"{'; and '.join(said)}.{ending}"
+
+    def _is_asked_first(self, name: str) -> bool:
+        """Return true if a person is asked on every way to an act."""
+        kind_of = self.definition.kind_of
+        unasked = {
+            state: () if kind_of(state) == "wait" else ways for state, ways in self.graph.items()
+        }
+        start = [self.definition.initial_state]
+        return name in reachable(self.graph, start) and name not in reachable(unasked, start)
+
+    def _read_back(self, name: str) -> Iterator[str]:
+        """Yield what was proved and read back before an act."""
+        schemas = self.definition.key_schemas
+        for keys in self._agreed_before(name):
+            how = "was read out as it is" if len(keys) == 1 else "were read out as they are"
+            yield f"{self.labels(keys)} {how}"
+            proved = [key for key in keys if schemas.get(key, {}).get("x-said")]
+            if proved:
+                yield f"{self.labels(proved)}: said in the user's own words"
 
     def _agreed_before(self, name: str) -> list[list[str]]:
         found: list[list[str]] = []
