@@ -375,3 +375,24 @@ def test_a_machine_without_an_end_strands_where_it_cannot_go_on() -> None:
         ("strands", ("b",)),
         ("safe", ()),
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "impact"),
+    [
+        ([], ["item"], "needs-map"),
+        (["item"], ["item", "count"], "needs-map"),
+        (["item", "count"], ["item"], "safe"),
+        (["item", "count"], ["count", "item"], "safe"),
+    ],
+)
+def test_who_has_not_heard_a_value_is_touched_where_it_is_confirmed(
+    before: list[str], after: list[str], impact: str
+) -> None:
+    def confirms(names: list[str]) -> Edit:
+        return lambda document: document["states"]["ask"].update(confirms=names)
+
+    (change,) = diff(definition(confirms(before)), definition(confirms(after)))
+    assert change.impact == impact
+    assert change.touches("ask", {}) == (impact == "needs-map")
+    assert not change.touches("count", {})

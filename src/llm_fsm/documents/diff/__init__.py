@@ -9,6 +9,7 @@
 | state becomes final, or loses its last transition | strands | those in the state |
 | other change of a kind; `wait_for`, `answer_schema`, `flow` | needs a map | those in the state |
 | final state becomes another kind | safe | |
+| state confirms one more key | needs a map | those in the state |
 | transition added; order of transitions of equal priority changed | safe | |
 | transition removed, an end can still be reached from there | safe | |
 | last transition to an end, or on, removed or closed for ever | strands | those in them |

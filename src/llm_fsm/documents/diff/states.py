@@ -110,7 +110,20 @@ def _state(
                 message=text,
                 pointer=place + step(key),
             )
+    unread = [key for key in now.confirms if key not in was.confirms]
+    if unread:
+        yield Difference(
+            subject="state",
+            how="changed",
+            impact="needs-map",
+            pointer=place + "/confirms",
+            states=here,
+            message=f'state "{name}" confirms {", ".join(unread)}, too',
+            reason="conversations here have heard a read-back without it, and it is read back anew",
+        )
     for key in State.model_fields:
+        if key == "confirms" and unread:
+            continue
         if key not in _OWN and getattr(was, key) != getattr(now, key):
             text = (
                 f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}'
