@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lint_cases import Written, found_by, machine, to, when
+from llm_fsm.documents.check import check
 
 LATE = when({">=": [{"date": [{"var": "day"}]}, {"now": []}]})
 FEW = when({"<=": [{"var": "guests"}, 8]})
@@ -65,7 +68,7 @@ def test_an_act_needs_a_yes_or_an_approval_on_every_path(
 ) -> None:
     found = found_by("act-without-yes", document)
     assert [(finding.level, finding.path) for finding in found] == [
-        ("warning", path) for path in paths
+        ("error", path) for path in paths
     ]
     for finding, path in zip(found, paths, strict=True):
         assert " → ".join(path) in finding.message
@@ -137,3 +140,96 @@ def test_a_yes_to_nothing_is_found(document: Written, places: list[tuple[str, st
     assert [
         (found.level, found.pointer) for found in found_by("yes-without-effect", document)
     ] == places
+
+
+ENDS: list[tuple[Written, list[tuple[str, ...]]]] = [
+    # the end behind a "no" is no act, and the one behind the yes is
+    (machine({"a": asks(to("b", LATE)), "b": asks(yes("z"), to("no"), confirms=["guests"]), "z": END, "no": END}),
+     [("a", "b", "z")]),
+    (machine({"a": asks(to("b", LATE)), "b": asks(yes("z"), to("no"), confirms=["day"]), "z": END, "no": END}), []),
+    (machine({"a": asks(to("b", LATE)), "b": asks(yes("c"), to("bye"), confirms=["day"]), "c": asks(to("bye")),
+              "bye": END}), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "paths"), ENDS)
+def test_an_end_behind_a_no_is_no_act(document: Written, paths: list[tuple[str, ...]]) -> None:
+    assert [found.path for found in found_by("guard-before-change", document)] == paths
+
+
+@pytest.mark.parametrize(
+    ("reply", "keys"),
+    [
+        ("Shall I book {{ day }} for {{ guests }}?", []),
+        ("Shall I book {{ day }}?", ["guests"]),
+        ("Shall I book it?", ["day", "guests"]),
+        ("Shall I book{% if guests %} for {{ guests }}{% endif %} on {{ day | date }}?", []),
+        ("Shall I book {% if guests > 4 %}the hall{% else %}a table{% endif %} on {{ day }}?", []),
+    ],
+)
+def test_a_reply_shows_what_its_state_confirms(reply: str, keys: list[str]) -> None:
+    check = asks(yes("z"), confirms=["day", "guests"], reply=reply)
+    document = machine({"a": asks(to("b")), "b": check, "z": END}, context_schema=KEYS)
+    found = found_by("confirmed-not-shown", document)
+    assert [one.message.split('"')[3] for one in found] == keys
+
+
+SECONDS: list[tuple[Written, list[tuple[str, ...]]]] = [
+    (booking(asks(yes("book"), confirms=["day"])), []),
+    (booking(asks(yes("book"), confirms=["day"]), book=books(to("pay")), pay=books(to("z"))), [("book", "pay")]),
+    (booking(asks(yes("book"), confirms=["day"]), book=books(to("c")), c=asks(to("pay")), pay=books(to("z"))),
+     [("book", "c", "pay")]),
+    (booking(asks(yes("book"), confirms=["day"]), book=books(to("c")), c=asks(yes("pay"), confirms=["day"]),
+             pay=books(to("z"))), []),
+    (booking(asks(yes("book"), yes("pay"), confirms=["day"]), pay=books(to("z"))), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "paths"), SECONDS)
+def test_a_second_act_needs_a_read_back_of_its_own(
+    document: Written, paths: list[tuple[str, ...]]
+) -> None:
+    assert [found.path for found in found_by("second-act", document)] == paths
+
+
+NEEDS_DAY = {"conditions": [{"requires_context_keys": ["day"]}]}
+DEMANDS: list[tuple[Written, int]] = [
+    (booking(asks(yes("book"), confirms=["day"])), 1),
+    (booking(asks(yes("book"), confirms=["sum"])), 0),
+    (booking(asks(yes("book"), confirms=["day"], reply="Book{% if day %} on {{ day }}{% endif %}?")), 0),
+    (machine({"a": asks({**to("b"), **NEEDS_DAY}), "b": asks(yes("z"), confirms=["day"]), "z": END}), 0),
+    (machine({"a": asks(to("b", LATE)), "b": asks(yes("z"), confirms=["day"]), "z": END}), 0),
+    (machine({"a": asks({**to("b"), **NEEDS_DAY}, to("b")), "b": asks(yes("z"), confirms=["day"]), "z": END}), 1),
+    (machine({"a": asks(to("b", set={"day": "today"})), "b": asks(yes("z"), confirms=["day"]), "z": END}), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "count"), DEMANDS)
+def test_what_is_confirmed_is_demanded_on_the_way(document: Written, count: int) -> None:
+    assert len(found_by("confirmed-not-demanded", document)) == count
+
+
+INNER = {"name": "inner", "initial_state": "do", "states": {"do": books(to("end")), "end": END}}
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("agrees", [False, True])
+def test_an_act_of_a_called_definition_is_judged_where_it_is_called(
+    tmp_path: Path, agrees: bool, between: bool
+) -> None:
+    flow = "inner.json"
+    (tmp_path / "inner.json").write_text(json.dumps(INNER))
+    if between:
+        flow = "middle.json"
+        call = {"kind": "subflow", "flow": "inner.json", "transitions": [to("end")]}
+        middle = {"name": "middle", "initial_state": "go", "states": {"go": call, "end": END}}
+        (tmp_path / flow).write_text(json.dumps(middle))
+    calls = {"kind": "subflow", "flow": flow, "transitions": [to("z")]}
+    way = yes("call") if agrees else to("call")
+    states = {"b": asks(way, confirms=["day"]), "call": calls, "z": END}
+    outer = {"name": "outer", "initial_state": "b", "states": states}
+    (tmp_path / "outer.json").write_text(json.dumps(outer))
+    found = [one for one in check(tmp_path / "outer.json") if one.code == "F120"]
+    assert [(one.pointer, one.path) for one in found] == (
+        [] if agrees else [("/states/call/flow", ("b", "call"))]
+    )

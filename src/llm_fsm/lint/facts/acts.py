@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from llm_fsm._json import object_at
 from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import root_of
+from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, pattern_targets
 from llm_fsm.lint.logics import compiled_rules
 
@@ -43,7 +44,15 @@ Allows = Callable[[ActStep], bool]
 
 @once
 def acts_of(document: Document) -> tuple[ActingPlace, ...]:
-    """Every act of a document that no person approves each time."""
+    """Every act of a document that no person approves each time.
+
+    An act of a called definition that has no yes of its own there is one of the state that calls it.
+    """
+    return _acts(document, frozenset())
+
+
+def _acts(document: Document, above: frozenset[str | None]) -> tuple[ActingPlace, ...]:
+    """Return the acts of a document. `above`: the files that call it."""
     found: list[ActingPlace] = []
     tools = object_at(document.root.value, "tools")
     for name, state in document.states.items():
@@ -53,6 +62,13 @@ def acts_of(document: Document) -> tuple[ActingPlace, ...]:
             settings = object_at(tools, tool)
             if settings.get("acts") is True and settings.get("approval") is not True:
                 found.append(ActingPlace(name, pointer, f'the tool "{tool}" in state "{name}"'))
+    for name, inner in called(document).items():
+        if inner.file in above:
+            continue
+        for act in _acts(inner, above | {inner.file}):
+            if unagreed_path(inner, act):
+                pointer = f"{document.states[name].pointer}/flow"
+                found.append(ActingPlace(name, pointer, f'{act.what}, called in state "{name}",'))
     return tuple(found)
 
 
@@ -71,9 +87,14 @@ def steps_from(document: Document) -> Mapping[str, tuple[ActStep, ...]]:
     return Computed(steps)
 
 
+def is_yes(transition: Mapping[str, Any]) -> bool:
+    """Return true for a transition that is the user's yes, in words or picked."""
+    return transition.get("agrees") in (True, "picked")
+
+
 def confirmed_by(document: Document, step: ActStep) -> frozenset[str]:
     """Return the keys to which a step is the user's yes; none if it is no yes."""
-    if step.arc is None or step.arc.placed.value.get("agrees") is not True:
+    if step.arc is None or not is_yes(step.arc.placed.value):
         return frozenset()
     source = document.states.get(step.arc.source)
     return frozenset() if source is None else frozenset(key for _, key in source.texts("confirms"))
@@ -219,6 +240,18 @@ def _is_writable(document: Document, key: str) -> bool:
     if not isinstance(schema, dict):
         return False
     return schema.get("x-source", "model") == "model" and not schema.get("x-valid")
+
+
+def states_within(document: Document, start: str, allows: Allows) -> set[str]:
+    """Return the states that allowed steps reach."""
+    found = {start}
+    waiting = [start]
+    while waiting:
+        for step in steps_from(document)[waiting.pop()]:
+            if step.target not in found and allows(step):
+                found.add(step.target)
+                waiting.append(step.target)
+    return found
 
 
 def path_within(document: Document, start: str, goal: str, allows: Allows) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from llm_fsm._json import object_at
 from llm_fsm._text import nearest
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
 from llm_fsm.lint.graph import kind_of
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
@@ -94,12 +95,18 @@ def called(document: Document) -> Mapping[str, Document]:
             or kind_of(document, name) != "subflow"
         ):
             continue
-        inner = None
-        if is_path(flow) and not is_absolute(flow):
-            inner = document.read_flow(flow, None).document
+        if not is_path(flow) or is_absolute(flow):
+            continue
+        file, inner, _ = document.read_flow(flow, None)
         if inner is not None:
-            found[name] = Document(Placed("", inner))
+            reader = partial(_read_from, document.read_flow, file)
+            found[name] = Document(Placed("", inner), file=file, read_flow=reader)
     return found
+
+
+def _read_from(read: FlowReader, home: str, path: str, file: str | None) -> Called:
+    """Read what a called definition calls: its paths are relative to its own file."""
+    return read(path, file or home)
 
 
 def side(document: Document) -> Side:

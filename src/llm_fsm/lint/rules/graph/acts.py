@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import permutations
 
+from llm_fsm._json import object_at
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.acts import (
     ActGuard,
+    ActingPlace,
     ActStep,
     acts_of,
     confirmed_by,
     guards_of,
+    is_yes,
     path_within,
+    states_within,
     unagreed_path,
 )
-from llm_fsm.lint.facts.data_flow import root_of
+from llm_fsm.lint.facts.data_flow import data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import digressions_of, kind_of, pattern_states, reached_states
-from llm_fsm.lint.logics import transitions_of
+from llm_fsm.lint.graph import digressions_of, kind_of, own_arcs, pattern_states, reached_states
+from llm_fsm.lint.logics import compiled_rules, transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 _MOST_STATES = 400
@@ -28,13 +34,14 @@ program.
 """
 
 
-@lint_rule("F120", "warning")
+@lint_rule("F120", "error", blocks=False)
 def act_without_yes(document: Document) -> Iterator[Finding]:
     """An act can be reached without a yes and without an approval.
 
     Why it is bad:
     The path that is shown changes the world outside, and nobody agreed to it. After the last change of an agreed
-    value, it has no transition with `agrees`. No state waits for a person, and the tool asks nobody.
+    value, it has no transition with `agrees`. No state waits for a person, and the tool asks nobody. An act of a called
+    definition is judged where it is called.
 
     Example:
         "states": {"hello": {"purpose": "What shall I book?", "required_context_keys": ["day"],
@@ -86,7 +93,7 @@ def guard_before_change(document: Document) -> Iterator[Finding]:
         for found in _around(document, state, acts=True):
             told.add(found.pointer)
             yield found
-    aside = {*digressions_of(document), *pattern_states(document), *acting}
+    aside = {*digressions_of(document), *pattern_states(document), *acting, *_without_yes(document)}
     for state in document.states:
         if kind_of(document, state) in ("final", "task") and state not in aside:
             others = (
@@ -96,6 +103,18 @@ def guard_before_change(document: Document) -> Iterator[Finding]:
             if first is not None:
                 yield first
                 return
+
+
+def _without_yes(document: Document) -> set[str]:
+    """Return the states that a "no" reaches, too: where a yes is asked for, only it leads to an act."""
+    says_yes = any(is_yes(arc.placed.value) for arc in own_arcs(document))
+    if document.initial is None or not says_yes:
+        return set()
+    return states_within(document, document.initial, partial(_is_no_yes, document))
+
+
+def _is_no_yes(document: Document, step: ActStep) -> bool:
+    return not confirmed_by(document, step)
 
 
 def _around(document: Document, goal: str, *, acts: bool) -> Iterator[Finding]:
@@ -174,7 +193,7 @@ def yes_without_effect(document: Document) -> Iterator[Finding]:
     Add `confirms` with the keys that the state reads back, or `agrees` to the transition that is the yes.
     """
     for name, transition in transitions_of(document):
-        if transition.value.get("agrees") is not True:
+        if not is_yes(transition.value):
             continue
         state = document.states.get(name or "")
         if state is None or not state.value.get("confirms"):
@@ -191,7 +210,7 @@ def yes_without_effect(document: Document) -> Iterator[Finding]:
             )
     for name, state in document.states.items():
         confirms = state.texts("confirms")
-        yields_yes = any(one.value.get("agrees") is True for one in state.items("transitions"))
+        yields_yes = any(is_yes(one.value) for one in state.items("transitions"))
         if confirms and kind_of(document, name) == "converse" and not yields_yes:
             yield yes_without_effect.finding(
                 f"state {quoted(name)} confirms values, but none of its transitions is the yes",
@@ -207,3 +226,120 @@ def yes_without_effect(document: Document) -> Iterator[Finding]:
                     pointer=pointer,
                     hint=document.speller.hint(key, keys, "declared keys"),
                 )
+
+
+@lint_rule("F123", "warning")
+def confirmed_not_shown(document: Document) -> Iterator[Finding]:
+    """A fixed reply does not show a value that its state `confirms`.
+
+    Why it is bad:
+    The user says yes to a value that nobody read to them. The state then asks with a list of its own
+    in place of your text.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"day": {"type": "string"}, "sum": {"type": "number"}}},
+        "states": {"hello": {"purpose": "Shall I book it?", "reply": "Shall I book {{ day }}?",
+                             "confirms": ["day", "sum"], "transitions": [{"target_state": "bye", "agrees": true}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Show the value in the reply, take the key out of `confirms`, or leave the reply away.
+    """
+    replies = data_flow(document).replies
+    for name, state in document.states.items():
+        shown = {root_of(mention.name) for mention in replies.get(name, ())}
+        for pointer, key in state.texts("confirms") if state.value.get("reply") else ():
+            if root_of(key) not in shown:
+                yield confirmed_not_shown.finding(
+                    f"state {quoted(name)} confirms {quoted(key)}, and its reply does not show it",
+                    pointer=pointer,
+                    hint=f"write {{{{ {key} }}}} in the reply",
+                )
+
+
+@lint_rule("F124", "warning")
+def second_act(document: Document) -> Iterator[Finding]:
+    """A second act stands behind one yes, without a new read-back.
+
+    Why it is bad:
+    One yes is good for one act of each tool or task. What the user heard was said before the first
+    act, and what that act brought was not read to them.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"day": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Shall I book it?", "confirms": ["day"],
+                             "transitions": [{"target_state": "book", "agrees": true}]},
+                   "book": {"kind": "task", "purpose": "Book", "acts": true, "transitions": [{"target_state": "pay"}]},
+                   "pay": {"kind": "task", "purpose": "Pay", "acts": true, "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Read back what the second act does in a state with `confirms` between them, or make one act of both.
+    """
+    unconfirmed = partial(_is_no_yes, document)
+    told: set[ActingPlace] = set()
+    for first, second in permutations(acts_of(document), 2):
+        path = path_within(document, first.state, second.state, unconfirmed)
+        if len(path) > 1 and second not in told:
+            told.add(second)
+            yield second_act.finding(
+                f"{second.what} acts behind the same yes on the way {' → '.join(path)}",
+                pointer=second.pointer,
+                hint='read it back in a state with "confirms" between the two acts',
+                path=path,
+            )
+
+
+@lint_rule("F125", "info")
+def confirmed_not_demanded(document: Document) -> Iterator[Finding]:
+    """A state `confirms` a key, and nothing on the way there demands that it is known.
+
+    Why it is bad:
+    The state can be reached with a blank. It then leads back in place of asking for the yes.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"day": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Which day?", "required_context_keys": ["day"],
+                             "transitions": [{"target_state": "check"}]},
+                   "check": {"purpose": "Is that right?", "confirms": ["day"],
+                             "transitions": [{"target_state": "bye", "agrees": true}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Demand the key by `requires_context_keys` on the way to the state.
+    """
+    start = document.initial
+    for name, state in document.states.items() if start is not None else ():
+        shown = data_flow(document).replies.get(name, ())
+        optional = {root_of(mention.name) for mention in shown if mention.guarded}
+        for pointer, key in state.texts("confirms"):
+            allows = partial(_demands_not, document, root_of(key))
+            path = path_within(document, start or "", name, allows)
+            if path and root_of(key) not in optional and _is_asked_for(document, root_of(key)):
+                yield confirmed_not_demanded.finding(
+                    f"state {quoted(name)} confirms {quoted(key)}, which nothing demands on the way"
+                    f" {' → '.join(path)}",
+                    pointer=pointer,
+                    hint='demand it by "requires_context_keys" on the way',
+                    path=path,
+                )
+
+
+def _is_asked_for(document: Document, key: str) -> bool:
+    """Return true for a key that replies write, and that nothing else gives."""
+    schema = (document.keys or {}).get(key, {})
+    return schema.get("x-source", "model") == "model" and "default" not in schema
+
+
+def _demands_not(document: Document, key: str, step: ActStep) -> bool:
+    """Return true for a step that can be taken without a key."""
+    if step.arc is None:
+        return True
+    owner = step.arc.placed
+    given = object_at(owner.value, "set")
+    demanded = {root_of(name) for name in given}
+    for condition in step.arc.conditions:
+        demanded.update(root_of(name) for _, name in condition.texts("requires_context_keys"))
+        rule = compiled_rules(document).get(condition.pointer + "/logic")
+        demanded.update(map(root_of, rule.reads if rule is not None else ()))
+    return key not in demanded
