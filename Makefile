@@ -21,7 +21,7 @@ NODE = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a 
 # The rooms that most changes touch, without services, processes and browsers.
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
-.PHONY: help chat serve test quick optional crash services lint docs page bench evaluate wheel clean
+.PHONY: help chat serve test quick optional crash kills services lint docs page bench evaluate wheel clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
@@ -32,6 +32,7 @@ help:
 	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
 	@echo 'make page      build the page of the studio from web/ (Node 20.19 or newer)'
+	@echo 'make kills     kill more often than make test does: the small form of make crash, for CI'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
@@ -61,7 +62,7 @@ optional: $(OPTIONAL)/.made $(VOICE)/.made
 	@OPTIONAL_TESTS=agents $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
 	@OPTIONAL_TESTS=voice $(VOICE)/bin/python -m pytest tests/optional $(ARGS)
 
-crash: $(VENV)/.dev
+crash: kills
 	@$(BIN)/python tests/crash --store sqlite $(ARGS)
 	@$(BIN)/python tests/crash --store postgresql $(ARGS)
 	@CRASH_LINES=300 $(BIN)/python -m pytest --timeout 600 -k 'dies or killed' \
@@ -71,6 +72,10 @@ crash: $(VENV)/.dev
 	@$(BIN)/python tests/crash/workers.py --stop-store 3 --turns 800
 	@$(BIN)/python tests/crash/temporal_kills.py --kills 24 --losses 3
 	@LLM_FSM_ZOMBIES=20 $(BIN)/python -m pytest tests/stores/postgresql/test_frozen.py -q
+
+# The small form of `crash`, which CI runs.
+kills: $(VENV)/.dev
+	@CRASH_KILLS=6 $(BIN)/python -m pytest --timeout 600 tests/crash tests/server/test_killed.py -k 'kill'
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
 services:
