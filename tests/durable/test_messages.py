@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import warm_parent
 from dead_processes import Hanging, killed_in
 from llm_fsm import AsyncMachine
 from llm_fsm.durable import MessageCancelled, MessageRefused, cancel, health, result, submit
@@ -75,7 +76,7 @@ async def test_what_a_killed_process_accepted_is_answered_without_a_caller(url, 
     async with echo(url) as machine:
         await machine.start(conversation_id="c", greet=False)
         command = [sys.executable, ACCEPTING, url, role]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as accepting:
+        with warm_parent.Popen(command, stdout=subprocess.PIPE, text=True) as accepting:
             said = await asyncio.to_thread(accepting.stdout.readline)
             assert said == {"submits": "accepted\n", "sends": "asked\n"}[role]
             accepting.kill()

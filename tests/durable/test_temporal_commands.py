@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from temporalio.service import RPCError
 
+import warm_parent
 from cli_command import Desk, command, desk
 from llm_fsm.durable import temporal
 from llm_fsm.stores.registry import resolve
@@ -101,7 +102,7 @@ def test_a_server_is_a_worker_and_deletes_workflows(
     )
     play = inputs(desk, 1)
     port = free_port()
-    serving = subprocess.Popen(
+    serving = warm_parent.Popen(
         command("serve", "echo.json", "--port", str(port), *common), cwd=desk.folder
     )
     try:
@@ -136,7 +137,7 @@ def test_a_worker_and_a_batch_wait_for_a_server_that_is_away_and_comes_back(
     running: dict[str, subprocess.Popen[bytes]] = {}
     for name, path in told.items():
         with path.open("wb") as file:
-            running[name] = subprocess.Popen(
+            running[name] = warm_parent.Popen(
                 command(*commands[name]), cwd=desk.folder, stderr=file, stdout=file
             )
     said = f"Temporal at {own.address} does not answer; it is waited for"

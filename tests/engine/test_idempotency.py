@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import warm_parent
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -78,7 +79,7 @@ def at_once(url: str, ledger: Path, definition: dict[str, Any], what: str) -> li
                 what,
                 name,
             ]
-            process = subprocess.Popen(
+            process = warm_parent.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
             stack.callback(process.kill)

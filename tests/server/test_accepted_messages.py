@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
+import warm_parent
 from dead_processes import Hanging, killed_in
 from llm_fsm import AsyncMachine
 from llm_fsm.durable import submit
@@ -343,7 +343,7 @@ def test_another_process_answers_what_a_server_accepted_before_it_ended(tmp_path
     command = [sys.executable, "-m", "llm_fsm", "worker", str(tmp_path / "echo.json")]
     command += ["--db", url, "--model", "offline"]
     with (
-        subprocess.Popen(command) as worker,
+        warm_parent.Popen(command) as worker,
         client_of(echo(store=url), due_seconds=None) as client,
     ):
         try:

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import pytest
 
+import warm_parent
 from llm_fsm.testing import serve_scripted
-from paths import ROOT
 from served import free_port
 
 COUNTER: dict[str, Any] = {
@@ -34,7 +34,7 @@ COUNTER: dict[str, Any] = {
 }
 REPLY = {"transition": {"target_state": "count", "context_update": {}}, "message": "Counted."}
 MESSAGES = 12
-KILLS = 6
+KILLS = int(os.environ.get("CRASH_KILLS", "2"))
 
 
 class Server:
@@ -58,15 +58,11 @@ class Server:
             ),
             *("--model", "any", "--base-url", model),
         )
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "src"),
-            "LLM_FSM_API_KEY": "none",
-        }
+        self.environment = {**os.environ, "LLM_FSM_API_KEY": "none"}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
+        self.process = warm_parent.Popen(
             self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         deadline = time.monotonic() + 60

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+import warm_parent
 from llm_fsm import AsyncMachine
 from llm_fsm.errors import StoreError
 from llm_fsm.session.turn_record import parse
@@ -36,7 +37,7 @@ def url(request, tmp_path):
 @contextmanager
 def process(*args):
     command = [sys.executable, PROCESSES, *map(str, args)]
-    with subprocess.Popen(
+    with warm_parent.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as running:
         try:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import warm_parent
 from llm_fsm.cli import main
 
 GREETER: dict[str, Any] = {
@@ -120,8 +121,8 @@ class Desk:
         env: Mapping[str, str] | None = None,
         **options: Any,
     ) -> subprocess.CompletedProcess[bytes]:
-        """The command as a process of its own."""
-        return subprocess.run(
+        """The command as a process of its own, forked from the warm parent."""
+        return warm_parent.run(
             command(*arguments),
             input=stdin,
             capture_output=True,

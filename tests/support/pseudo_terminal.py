@@ -7,12 +7,14 @@ import pty
 import re
 import select
 import shlex
-import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
 from fcntl import ioctl
+
+import warm_parent
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
 _PATIENCE = 20.0
@@ -38,11 +40,20 @@ class Terminal:
             command = ["/bin/sh", "-c", f"set -m; {shlex.join(command)}; echo away; fg"]
         self.raw = ""
         self._answered = 0
-        self.pid, self._master = pty.fork()
-        if self.pid == 0:
-            os.environ.update({"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", **(env or {})})
-            os.execv(command[0], command)
+        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": ""}
+        self._master, own = pty.openpty()
         ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        try:
+            self._process = warm_parent.Popen(
+                command,
+                env={**environment, **(env or {})},
+                stdin=own,
+                stdout=own,
+                stderr=own,
+                terminal=True,
+            )
+        finally:
+            os.close(own)
 
     @property
     def screen(self) -> str:
@@ -76,17 +87,14 @@ class Terminal:
         deadline = time.monotonic() + _PATIENCE
         while self._read(deadline):
             pass
-        while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"the command goes on, after:\n{self.screen}")
-            time.sleep(0.01)
-        self.pid, status = 0, ended[1]
-        return os.waitstatus_to_exitcode(status)
+        try:
+            return self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the command goes on, after:\n{self.screen}") from None
 
     def close(self) -> None:
-        if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+        self._process.kill()
+        self._process.wait()
         os.close(self._master)
 
     def _read(self, deadline: float) -> bool:

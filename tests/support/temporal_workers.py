@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import warm_parent
 from paths import SUPPORT
 from temporal_server import TemporalServer
 
@@ -16,7 +17,7 @@ def begin(
 ) -> subprocess.Popen[bytes]:
     """Start a process of `temporal_worker.py`."""
     script = [sys.executable, str(SUPPORT / "temporal_worker.py")]
-    return subprocess.Popen([*script, server.address, store, str(ledger), *purpose])
+    return warm_parent.Popen([*script, server.address, store, str(ledger), *purpose])
 
 
 def end(workers: Iterable[subprocess.Popen[bytes]]) -> None:

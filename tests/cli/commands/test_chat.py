@@ -19,6 +19,7 @@ from threading import Event, Thread
 import pytest
 from loguru import logger
 
+import warm_parent
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, command, desk
 from llm_fsm.cli.commands.chat import ChatOptions, context_of, resume_command
 from llm_fsm.engine.observers import is_observed
@@ -367,7 +368,7 @@ def test_an_interrupt_while_the_model_hangs_is_exit_130(
     handler.status = 0
     desk.run("chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
     arguments = ("chat", "greeter.json", "--resume", "x", "--model", "m", "--base-url", address)
-    with subprocess.Popen(
+    with warm_parent.Popen(
         command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
@@ -388,7 +389,7 @@ def test_an_interrupt_while_the_model_hangs_is_exit_130(
 
 def test_an_interrupt_while_waiting_for_input_is_exit_130(desk: Desk) -> None:
     arguments = ("chat", "greeter.json", *desk.replies(HELLO))
-    with subprocess.Popen(
+    with warm_parent.Popen(
         command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
@@ -402,7 +403,7 @@ def test_an_interrupt_while_waiting_for_input_is_exit_130(desk: Desk) -> None:
 
 def test_a_conversation_that_is_deleted_meanwhile_is_not_offered_to_go_on_with(desk: Desk) -> None:
     arguments = ("chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
-    with subprocess.Popen(
+    with warm_parent.Popen(
         command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
@@ -429,7 +430,7 @@ def test_silence_is_noticed_while_no_line_comes(desk: Desk) -> None:
         },
     }  # fmt: skip
     desk.write("quiet.json", quiet)
-    with subprocess.Popen(
+    with warm_parent.Popen(
         command("chat", "quiet.json", *desk.replies()),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import warm_parent
 from cli_command import Desk, Done, command, desk
 from llm_fsm.llm.scripted import calls
 from llm_fsm.testing.server.server import serve_scripted
@@ -500,7 +501,7 @@ def test_a_run_is_not_resumed_with_another_definition(work: Desk) -> None:
 
 def test_ctrl_c_parks_the_run_and_resume_goes_on(work: Desk) -> None:
     replies = work.replies(calls(("pay", {"amount": 1})), calls(("pay", {"amount": 2})))
-    process = subprocess.Popen(
+    process = warm_parent.Popen(
         command("run", "free.json", "--tools", "slow.py", *replies, "--id", "r"),
         cwd=work.folder,
         stdin=subprocess.DEVNULL,

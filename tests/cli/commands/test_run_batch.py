@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import warm_parent
 from cli_command import Desk, command, desk
 from llm_fsm.testing.server.http import HttpReply
 from llm_fsm.testing.server.server import ScriptedServer, serve_scripted
@@ -302,7 +303,7 @@ def begin(
 ) -> subprocess.Popen[bytes]:
     arguments = command("run", "echo.json", *options(server, db=db, out=out), "--limit", "4", *more)
     pipe = subprocess.PIPE
-    return subprocess.Popen(arguments, cwd=work.folder, stdout=pipe, stderr=pipe)
+    return warm_parent.Popen(arguments, cwd=work.folder, stdout=pipe, stderr=pipe)
 
 
 def wait_for_lines(path: Path, count: int) -> None:

@@ -20,12 +20,12 @@ import httpx
 import jwt
 import pytest
 
+import warm_parent
 from llm_fsm import Machine
 from llm_fsm.cli import main
 from llm_fsm.server.tokens import add_token
 from llm_fsm.testing import serve_scripted
 from machines import GREETER
-from paths import ROOT
 
 ADDRESS = re.compile(r"http://\S+:\d+")
 
@@ -36,12 +36,8 @@ def serving(
 ) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     """The running command and a client of it."""
     command = command or (sys.executable, "-m", "llm_fsm", "serve", "--port", "0", *arguments)
-    environment = {
-        **os.environ,
-        "LLM_FSM_HOME": str(folder / "home"),
-        "PYTHONPATH": str(ROOT / "src"),
-    }
-    with subprocess.Popen(
+    environment = {**os.environ, "LLM_FSM_HOME": str(folder / "home")}
+    with warm_parent.Popen(
         command,
         cwd=folder,
         env=environment,

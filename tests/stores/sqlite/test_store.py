@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import warm_parent
 from llm_fsm.errors import ConversationConflict, StoreError
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.locks import file_locks as filelock
@@ -40,7 +41,7 @@ def path(tmp_path):
 @contextmanager
 def process(*args):
     command = [sys.executable, PROCESSES, *map(str, args)]
-    with subprocess.Popen(
+    with warm_parent.Popen(
         command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
     ) as running:
         try:
@@ -51,7 +52,7 @@ def process(*args):
 
 def output_of(*args):
     command = [sys.executable, PROCESSES, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return warm_parent.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import warm_parent
 from cli_command import Desk, command, desk
 from llm_fsm.testing import HttpReply, serve_scripted
 
@@ -158,7 +159,7 @@ def test_what_was_played_before_an_interrupt_is_reported(desk: Desk) -> None:
     }
     with serve_scripted([answer, HttpReply(delay=math.inf)]) as server:
         arguments = ("test", "--live", "--model", "m", "--base-url", server.base_url)
-        process = subprocess.Popen(
+        process = warm_parent.Popen(
             command(*arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
