@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -56,6 +57,18 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 patch.delenv(name)
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         yield home
+
+
+@pytest.fixture
+def thread_loop() -> Iterator[None]:
+    """The event loop that a synchronous call of litellm asks its thread for. It would open one and
+    leave it open, which fails whichever test runs when it is freed.
+    """
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ class Echo(BaseLLMClient):
 
 
 @pytest.fixture(params=["openai", "litellm"])
-def make(request) -> Any:
+def make(request, thread_loop) -> Any:
     def client(base_url: str, key: str = "sk-secret-1") -> BaseLLMClient:
         model = "gpt-4" if request.param == "openai" else "openai/gpt-4"
         options: dict[str, Any] = {"max_retries": 0}
@@ -87,6 +87,7 @@ def test_a_key_of_one_letter_takes_no_letters_out_of_an_error(make) -> None:
         make(server.base_url, "o").chat(ROUND)
 
 
+@pytest.mark.usefixtures("thread_loop")
 def test_litellm_counts_what_its_replies_cost() -> None:
     with serve_scripted(["One.", "Two."]) as server:
         client = create_llm_client(

@@ -5,6 +5,7 @@ Descriptions are the models' attribute docstrings, so that each fact about a key
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from llm_fsm.definition.schema import DRAFT, docstrings
@@ -13,6 +14,7 @@ from llm_fsm.testing.scenarios.models import Suite, Written
 ID = "urn:llm-fsm:tests"
 
 
+@cache
 def suite_schema() -> dict[str, Any]:
     """Return the JSON Schema of a file of conversation tests. Keys that begin with `x-` are
     free.
