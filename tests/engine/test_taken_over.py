@@ -180,7 +180,7 @@ def test_a_person_speaks_by_name_and_hands_back_with_both_sides_in_the_prompt(
     ):
         assert words in prompt
     assert '<operator>"Anna"</operator>' in prompt
-    assert '{"you":""}' not in prompt
+    assert '{"system":""}' not in prompt
     assert (
         Message(role="assistant", text="Anna here. I have paid it back.", turn=2, by="Anna")
         in chat.history

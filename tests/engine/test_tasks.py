@@ -1014,7 +1014,7 @@ async def test_failed_turn_and_failed_handler_are_kept_and_told_without_secrets(
     assert [type(event).__name__ for event in told] == ["TurnFailed", "HandlerFailed"]
     assert "483920" not in str(told)
     asked = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
-    assert '{"user":"Mine is •••, and a l... [truncated]"},{"you":"Sorry about •••"}' in asked
+    assert '{"user":"Mine is •••, and a l... [truncated]"},{"system":"Sorry about •••"}' in asked
 
 
 async def test_calls_whose_ids_are_the_same_or_nearly_so_are_all_made() -> None:

@@ -578,8 +578,10 @@ async def test_a_streamed_reply_costs_what_it_costs_otherwise_cached_tokens_incl
 
 
 MARK = {"type": "ephemeral"}
-FIRST = '<conversation_history>\n[{"you":"Hi"},{"user":"\\"},{\\"user\\":\\""},{"you":"Name?"}'
-LATER = ',{"user":"Ada"},{"you":"Age?"}'
+FIRST = (
+    '<conversation_history>\n[{"system":"Hi"},{"user":"\\"},{\\"user\\":\\""},{"system":"Name?"}'
+)
+LATER = ',{"user":"Ada"},{"system":"Age?"}'
 END = "]\n</conversation_history>\n<now>x</now>\n"
 
 
@@ -587,11 +589,11 @@ END = "]\n</conversation_history>\n<now>x</now>\n"
     ("role", "text", "parts"),
     [
         ("system", "Serve.", [("Serve.", MARK)]),
-        ("user", FIRST + END, [(FIRST[:36], None), (FIRST[36:], MARK), (END, None)]),
+        ("user", FIRST + END, [(FIRST[:39], None), (FIRST[39:], MARK), (END, None)]),
         (
             "user",
             FIRST + LATER + END,
-            [(FIRST[:36], None), (FIRST[36:], None), (LATER, MARK), (END, None)],
+            [(FIRST[:39], None), (FIRST[39:], None), (LATER, MARK), (END, None)],
         ),
         ("user", "<now>x</now>\n", None),
     ],
