@@ -33,6 +33,8 @@ SHOP: dict[str, Any] = {
     "context_schema": {
         "properties": {
             "name": {"type": "string"},
+            "mail": {"type": "string", "x-said": "quote"},
+            "number": {"type": "string", "x-said": "digits"},
             "tier": {"type": "string", "x-source": "host"},
             "price": {"type": "integer", "x-source": "tool"},
             "signed": {"type": "boolean", "x-source": "answer"},
@@ -71,6 +73,9 @@ SEEDS: list[dict[str, Any]] = [
     {"price": 0},
     {"signed": True},
     {"name": "Ada", "tier": "gold"},
+    {"mail": "ada@example.org"},
+    {"number": "4711"},
+    {"name": "Ada", "mail": None},
     {"unknown": 1},
     {"_extra": {}},
     {"card": {"limit": 9}},
@@ -450,6 +455,123 @@ def test_anybody_who_may_only_talk_does_not_list_the_conversations_of_others() -
         assert client.get("/metrics").status_code == 403
 
 
+UUID = "0b1e5c5e-4b3c-4f0e-9d7a-2f6b8c1d3e4a"
+GUESSES = ["k", "order-1", "2026-11-28T10:00:00Z-order-000001", "a" * 64, UUID[:-1]]
+
+
+@contextmanager
+def strangers() -> Iterator[httpx.Client]:
+    app = create_app(machines(), closes=True, due_seconds=None, anonymous=["talk"])
+    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize("key", GUESSES)
+@pytest.mark.parametrize("address", ["/conversations", "/runs", "/v1/chat/completions"])
+def test_a_guessed_key_finds_nothing_without_a_token(address: str, key: str) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "/conversations": {"definition": "shop", "greet": False},
+        "/runs": {"definition": "sign"},
+        "/v1/chat/completions": {"model": "shop", "messages": [{"role": "user", "content": "Hi"}]},
+    }
+    with strangers() as client:
+        found = [
+            client.post(address, json=bodies[address], headers={"Idempotency-Key": key}).json()
+            for _ in range(2)
+        ]
+        ids = {one.get("conversation_id", one["id"]) for one in found}
+        assert len(ids) == 2
+
+
+@pytest.mark.parametrize("address", ["/conversations", "/runs"])
+def test_a_random_key_still_counts_once_without_a_token(address: str) -> None:
+    body = {"definition": "shop" if address == "/conversations" else "sign"}
+    with strangers() as client:
+        found = [
+            client.post(address, json=body, headers={"Idempotency-Key": UUID}).json()["id"]
+            for _ in range(2)
+        ]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", GUESSES)
+def test_an_id_of_ones_own_that_others_could_guess_is_refused_without_a_token(name: str) -> None:
+    hello = {"model": "shop", "messages": [{"role": "user", "content": "Hi"}]}
+    with strangers() as client:
+        answers = [
+            client.post("/conversations", json={"definition": "shop", "id": name}),
+            client.post("/runs", json={"definition": "sign", "id": name}),
+            client.post("/v1/chat/completions", json=hello, headers={"X-Conversation-Id": name}),
+        ]
+        for answer in answers:
+            assert answer.status_code == 403
+            assert "must be random" in answer.text
+        own = client.post("/conversations", json={"definition": "shop", "id": UUID})
+        assert (own.status_code, own.json()["id"]) == (201, UUID)
+
+
+def test_a_transcript_is_always_forked_without_a_token() -> None:
+    with strangers() as client:
+        messages = [{"role": "user", "content": "Hello"}]
+        ids = []
+        for text in ("I live in Rome", "Yes", "Bye"):
+            body = {"model": "shop", "messages": messages}
+            found = client.post("/v1/chat/completions", json=body).json()
+            ids.append(found["conversation_id"])
+            messages += [
+                {"role": "assistant", "content": found["choices"][0]["message"]["content"]},
+                {"role": "user", "content": text},
+            ]
+        assert len(set(ids)) == 3
+        said = client.get(f"/conversations/{ids[-1]}/history").json()["messages"]
+        assert [one["text"] for one in said if one["role"] == "user"] == [
+            "Hello",
+            "I live in Rome",
+            "Yes",
+        ]
+
+
+# -- what only `inspect` shows
+
+
+@pytest.mark.parametrize(("name", "sees"), [("talk", False), ("inspect", True)])
+def test_only_inspect_shows_tool_results_reasons_and_instructions(
+    tmp_path: Path, name: str, sees: bool
+) -> None:
+    with door(tmp_path, talk=all_but("inspect"), inspect=["talk", "answer", "inspect"]) as at:
+        place = at.refund(name)
+        answer = {"value": {"approved": True}}
+        assert at.ask(name, "POST", f"/conversations/{place}/answer", answer).status_code == 200
+        turns = at.ask(name, "GET", f"/conversations/{place}/turns")
+        assert turns.status_code == 200
+        assert ("refunded 5" in turns.text) is sees
+        kinds = {event["type"] for turn in turns.json()["turns"] for event in turn["events"]}
+        assert {"UserSaid", "BotSaid"} <= kinds
+        assert ("ToolReturned" in kinds, "ModelReplied" in kinds) == (sees, sees)
+        for path in (
+            f"/conversations/{place}/turns/1/why",
+            "/definitions/shop",
+            "/definitions/shop/diagram?format=mermaid",
+        ):
+            found = at.ask(name, "GET", path)
+            assert found.status_code == 200 if sees else forbidden(found, "inspect")
+        assert at.ask(name, "GET", "/definitions").status_code == 200
+        assert at.ask(name, "GET", "/definitions/shop/schema").status_code == 200
+
+
+@pytest.mark.parametrize(("name", "told"), [("talk", "done"), ("inspect", '"refunded 5"')])
+def test_ag_ui_tells_what_a_tool_gave_to_inspect_alone(
+    tmp_path: Path, name: str, told: str
+) -> None:
+    with door(tmp_path, talk=["talk", "answer"], inspect=["talk", "answer", "inspect"]) as at:
+        interrupt = ag_ui(at, name)
+        resume = [
+            {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+        ]
+        events = at.ag_ui(name, "refunds", runId="r2", resume=resume)
+        assert [one["content"] for one in events if one["type"] == "TOOL_CALL_RESULT"] == [told]
+
+
 @pytest.mark.parametrize("user", [None, "ada"])
 def test_anybody_who_may_only_talk_is_not_led_to_the_conversation_of_another_by_a_guess(
     user: str | None,
@@ -567,7 +689,9 @@ def test_rest_and_its_streams_tell_a_user_one_sentence(tmp_path: Path) -> None:
 
 
 def test_no_reading_of_turns_tells_a_user_what_a_colleague_approves(tmp_path: Path) -> None:
-    with door(tmp_path, sees_all="desk", talk=TALK, desk={"answer", "manage"}) as at:
+    inspects: list[Right] = ["talk", "inspect"]
+    desk: list[Right] = ["answer", "manage", "inspect"]
+    with door(tmp_path, sees_all="desk", talk=inspects, desk=desk) as at:
         place = at.refund("talk")
 
         def told(name: str, place: str) -> str:

@@ -27,7 +27,7 @@ from llm_fsm.server.http_rules import PathText
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
-from llm_fsm.server.rights import may_answer, spoken
+from llm_fsm.server.rights import may, may_answer, spoken
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
@@ -240,7 +240,7 @@ class _Telling:
             yield ag.StepStartedEvent(step_name=state)
 
     def _tool(self, event: ev.ToolReturned) -> Iterator[ag.BaseEvent]:
-        """Yield a tool call. A machine with secrets does not show its result."""
+        """Yield a tool call. Its result needs the right `inspect`, and a machine without secrets."""
         yield from self._close()
         call = event.key or uuid.uuid4().hex
         yield ag.ToolCallStartEvent(tool_call_id=call, tool_call_name=event.name)
@@ -249,7 +249,7 @@ class _Telling:
         yield ag.ToolCallEndEvent(tool_call_id=call)
         if event.error is not None:
             content = "failed"
-        elif self.shown.hides:
+        elif self.shown.hides or not may(self._served.caller, "inspect", self._served.chat.id):
             content = "done"
         else:
             content = json.dumps(event.result, ensure_ascii=False, default=str)

@@ -13,7 +13,7 @@ from llm_fsm import AsyncConversation, AsyncMachine
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import check
+from llm_fsm.server.rights import check, is_random, is_shared
 from llm_fsm.server.tokens import Caller
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition, storable
 
@@ -95,6 +95,13 @@ class Machines:
                 "not-found", f"there is no definition {name!r:.200}; GET /definitions lists them"
             )
         return machine
+
+    def inspected(self, caller: Caller, name: str) -> AsyncMachine:
+        """Return the machine of a definition whose instructions a caller sees. Raises the errors of
+        `named`.
+        """
+        check(caller, "inspect", "read the instructions of a definition")
+        return self.named(caller, name)
 
     # -- conversations
 
@@ -181,7 +188,9 @@ class Machines:
 def new_id(caller: Caller, kind: str, key: str | None) -> str:
     """Return an id that nobody can guess; with an idempotency key always the same for the same
     caller.
+
+    Callers without a token are one caller, so only a key that nobody can guess counts for them.
     """
-    if key is None:
+    if key is None or (is_shared(caller) and not is_random(key)):
         return uuid.uuid4().hex
     return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]

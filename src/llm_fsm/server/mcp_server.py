@@ -326,5 +326,5 @@ def _add_resources(server: MCPServer[Any], service: Service) -> None:
         "definition://{name}", title="A definition that is served", mime_type="application/json"
     )
     async def definition(name: str, ctx: Context[Any, Any]) -> str:
-        machine = service.machines.named(_caller(ctx), name)
+        machine = service.machines.inspected(_caller(ctx), name)
         return json.dumps(machine.definition.document, indent=2, ensure_ascii=False)

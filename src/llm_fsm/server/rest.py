@@ -20,6 +20,7 @@ from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
+from llm_fsm.server.rights import check
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.stream_events import stream_of
 from llm_fsm.server.tokens import Caller
@@ -293,7 +294,7 @@ class RestRoutes:
 
         @router.get("/definitions/{name}", tags=tag, summary="Read a definition")
         async def read_definition(request: Request, name: PathText) -> dict[str, JsonValue]:
-            machine = machines.named(caller_of(request), name)
+            machine = machines.inspected(caller_of(request), name)
             return {**views.head_of(machine), "document": dict(machine.definition.document)}
 
         @router.get(
@@ -318,7 +319,7 @@ class RestRoutes:
             request: Request, name: PathText, form: Annotated[Form, Query(alias="format")] = "svg"
         ) -> Response:
             caller = caller_of(request)
-            document = dict(machines.named(caller, name).definition.document)
+            document = dict(machines.inspected(caller, name).definition.document)
             drawing = await self.service.pool.run(caller, "picture", document, form)
             if form != "svg":
                 return Response(drawing, media_type="text/plain")
@@ -501,6 +502,7 @@ class RestRoutes:
             number: Annotated[int, Path(ge=0, le=2**53)],
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
+            check(served.caller, "inspect", "see why a turn went as it did", served.chat.id)
             records = [parse(text) for text in await served.machine.store.records(served.chat.id)]
             account = explain_turn(served.machine.program, served.chat.id, records, number)
             if account is None:

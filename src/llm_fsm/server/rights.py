@@ -25,6 +25,7 @@ _HOLDERS: Mapping[Act, frozenset[Right]] = {
     "talk": frozenset({"talk"}),
     "seed": frozenset({"seed"}),
     "answer": frozenset({"answer"}),
+    "inspect": frozenset({"inspect"}),
     "manage": frozenset({"manage"}),
     "author": frozenset({"author"}),
     "metrics": frozenset({"metrics"}),
@@ -32,10 +33,13 @@ _HOLDERS: Mapping[Act, frozenset[Right]] = {
     "say": frozenset({"seed", "answer"}),
 }
 """Act to the rights of which one is enough."""
-_OPERATOR_ACTS: frozenset[Act] = frozenset({"read", "say", "answer"})
+_OPERATOR_ACTS: frozenset[Act] = frozenset({"read", "say", "answer", "inspect"})
 """What the right `answer` allows in conversations of other tokens. Everything else there needs
 `manage`.
 """
+_HEX = frozenset("0123456789abcdef")
+_MIXED = 8
+"""Different digits that a random id has at least. One with fewer comes once in ten million."""
 _FORWARDING = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
 )
@@ -153,6 +157,41 @@ def is_shared(caller: Caller) -> bool:
     return not caller.name and not may(caller, "manage")
 
 
+def is_random(name: str) -> bool:
+    """Return true for an id or a key that nobody can guess: it ends with 32 hexadecimal digits, as
+    a UUID does.
+
+    Args:
+        name: The id or key.
+
+    Returns:
+        True if its end looks random.
+
+    Example:
+        >>> is_random("conv_0b1e5c5e-4b3c-4f0e-9d7a-2f6b8c1d3e4a"), is_random("order-1")
+        (True, False)
+    """
+    digits = name.replace("-", "")[-32:].lower()
+    return len(digits) == 32 and _HEX.issuperset(digits) and len(set(digits)) >= _MIXED
+
+
+def check_own_id(caller: Caller, name: str | None) -> None:
+    """Refuse an id of its own that others could guess, from a caller that nothing else protects.
+
+    Args:
+        caller: The caller.
+        name: The id; None: the server makes one.
+
+    Raises:
+        Problem: The id could be guessed (403).
+    """
+    if name is not None and is_shared(caller) and not is_random(name):
+        raise Problem(
+            "forbidden",
+            "without a token an id of your own must be random, such as a UUID; or leave it out",
+        )
+
+
 def spoken(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a context that a user could bring by talking.
 
@@ -161,7 +200,7 @@ def spoken(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
         context: Values by key, from a client that is not trusted.
 
     Returns:
-        The values of keys that the model may write.
+        The values of keys that the model may write, and that need no proof.
     """
     return {key: value for key, value in context.items() if _is_spoken(machine, key, value)}
 
@@ -226,6 +265,8 @@ def _answering(paused: Paused) -> Act:
 
 def _is_spoken(machine: AsyncMachine, key: str, value: object) -> bool:
     keys = machine.program.keys
+    if key in keys.said:  # only the user's own words prove it
+        return False
     return keys.writable(key) and reserved_fault(keys.reserved, key, value) is None
 
 

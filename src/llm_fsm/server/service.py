@@ -19,7 +19,15 @@ from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import check, check_answer, check_list, check_start, may, may_answer
+from llm_fsm.server.rights import (
+    check,
+    check_answer,
+    check_list,
+    check_own_id,
+    check_start,
+    may,
+    may_answer,
+)
 from llm_fsm.server.secrecy import Redactor, Secrecy
 from llm_fsm.server.stopping import Stopping
 from llm_fsm.server.tokens import NOBODY, Caller
@@ -157,6 +165,7 @@ class Service:
 
         `history`: messages from elsewhere, as (role, text). `metadata`: labels for listings.
         """
+        check_own_id(caller, conversation_id)
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, state=state)
@@ -526,6 +535,7 @@ class Service:
 
         Raises ConversationConflict if the id belongs to another definition, and Problem 403.
         """
+        check_own_id(caller, run_id)
         name = run_id or new_id(caller, "run", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, background=background)

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 MARK = "~"
 """The separator between the name of a token and the id of its conversation, in the store."""
 NAME = r"^[A-Za-z0-9_-]{1,32}$"
-Right = Literal["talk", "seed", "answer", "manage", "author", "metrics"]
+Right = Literal["talk", "seed", "answer", "inspect", "manage", "author", "metrics"]
 ALL_RIGHTS: frozenset[Right] = frozenset(get_args(Right))
 DEFAULT_RIGHTS: frozenset[Right] = frozenset({"talk"})
 """The rights of a token that names none."""

@@ -27,7 +27,7 @@ from llm_fsm import events as ev
 from llm_fsm.errors import StoreError
 from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
-from llm_fsm.server.rights import is_shared, may_answer
+from llm_fsm.server.rights import is_random, is_shared, may_answer
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import MARK, Caller
@@ -266,7 +266,7 @@ class Transcripts:
         `key`: the request id that it must have; None: one turn alone was asked in the last seconds.
         Of callers without a token, an equal message is as likely another user's.
         """
-        if key is None and is_shared(address.caller):
+        if is_shared(address.caller) and not is_random(key or ""):
             return None
         found = await index.entries(address.machine.store, marks(address, messages)[-1])
         if key is None:
@@ -300,6 +300,7 @@ class Transcripts:
     def _point(self, held: _Held, fit: _Fit) -> TranscriptPoint:
         is_head = fit.place == len(held.exchanges) - 1
         goes_on = is_head and fit.is_faithful and held.is_alone
+        goes_on = goes_on and not is_shared(held.served.caller)
         return TranscriptPoint(held.served, held.exchanges[fit.place].turn, goes_on, fit.joined)
 
     async def _longest(

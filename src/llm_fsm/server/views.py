@@ -16,7 +16,7 @@ from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import may_answer
+from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Begun
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import DOTS, shown_event
@@ -326,9 +326,15 @@ def conversation_of(served: Served) -> dict[str, Any]:
     }
 
 
+_FOR_ALL = (ev.UserSaid, ev.BotSaid, ev.StateEntered, ev.ContextSet, ev.Agreed, ev.Ended)
+"""Events whose content a reader knows without the right `inspect`."""
+
+
 def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
-    """Return a turn on record, with its events."""
-    return {**turn_of(served, turn), "events": [event_of(served, event) for event in turn.events]}
+    """Return a turn on record, with its events as far as its reader may see them."""
+    inspects = may(served.caller, "inspect", served.chat.id)
+    shown = [event for event in turn.events if inspects or isinstance(event, _FOR_ALL)]
+    return {**turn_of(served, turn), "events": [event_of(served, event) for event in shown]}
 
 
 def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
