@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ import ten_turns
 from llm_fsm import AsyncMachine, ModelError, ModelReply
 from llm_fsm.server import create_app
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.testing import reply
+from llm_fsm.testing import ScriptedLLM, calls, reply
+from refunds import PAID, REFUNDS
 from served import served
 
 NOTES: dict[str, Any] = {
@@ -35,6 +38,10 @@ NOTES: dict[str, Any] = {
         "end": {"reply": "Bye."},
     },
 }
+
+
+def refund(amount: int) -> str:
+    return f"refunded {amount}"
 
 
 class Model:
@@ -174,6 +181,86 @@ def test_a_retry_of_a_lost_answer_gets_the_recorded_one(turns: int) -> None:
         assert again["choices"][0]["message"] == answer["choices"][0]["message"]
         assert again["conversation_id"] == chat.id
         assert len(model.prompts) == turns
+
+
+def asked(form: str, name: str, text: str) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """Return a request that names its conversation."""
+    messages = [user(text)]
+    if form == "header":
+        return (
+            "/v1/chat/completions",
+            {"model": "notes", "messages": messages},
+            {"X-Conversation-Id": name},
+        )
+    if form == "metadata":
+        body = {"model": "notes", "messages": messages, "metadata": {"conversation_id": name}}
+        return "/v1/chat/completions", body, {}
+    if form == "responses header":
+        return "/v1/responses", {"model": "notes", "input": text}, {"X-Conversation-Id": name}
+    conversation = name if form == "conversation" else {"id": name}
+    body = {"model": "notes", "input": messages, "conversation": conversation}
+    return "/v1/responses", body, {}
+
+
+FORMS = ["header", "metadata", "responses header", "conversation", "conversation object"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_automatic_retry_in_a_named_conversation_is_the_same_turn(form: str) -> None:
+    model = Model()
+    with notes(model) as client:
+
+        def say(text: str, retry: str | None = None) -> dict[str, Any]:
+            path, body, headers = asked(form, "chat-1", text)
+            again = {} if retry is None else {"X-Stainless-Retry-Count": retry}
+            answer = client.post(path, json=body, headers={**headers, **again})
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
+            return found["llm_fsm"]
+
+        first = say("one", "0")
+        assert say("one", "1") == say("one", "2") == first
+        second = say("one", "0")  # no retry: the user says it again
+        assert second["number"] == first["number"] + 1
+        assert say("one", "1") == second
+        assert say("two", "1")["number"] == second["number"] + 1  # its first try never came here
+        assert say("one", "1")["number"] == second["number"] + 2
+        assert len(model.prompts) == 4
+        assert ids(client) == ["chat-1"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_retry_while_the_turn_is_under_way_waits_for_it(form: str) -> None:
+    model = Model()
+    model.seconds = 0.7
+    with notes(model) as client, ThreadPoolExecutor() as pool:
+        path, body, headers = asked(form, "chat-1", "one")
+        begun = pool.submit(client.post, path, json=body, headers=headers)
+        time.sleep(0.3)
+        again = client.post(path, json=body, headers={**headers, "X-Stainless-Retry-Count": "1"})
+        assert again.json()["llm_fsm"] == begun.result().json()["llm_fsm"]
+        assert len(model.prompts) == 1
+
+
+def test_a_retry_of_a_message_that_led_to_a_pause_tells_the_pause_again() -> None:
+    refunding = AsyncMachine.from_dict(
+        REFUNDS, model=ScriptedLLM([calls(("refund", {"amount": 5})), PAID]), tools=[refund]
+    )
+    app = create_app(refunding, closes=True, due_seconds=None)
+    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+
+        def ask(text: str, **retry: str) -> Any:
+            body = {"model": "refunds", "messages": [user(text)]}
+            headers = {"X-Conversation-Id": "c", **retry}
+            return client.post("/v1/chat/completions", json=body, headers=headers).json()["llm_fsm"]
+
+        retry = {"X-Stainless-Retry-Count": "1"}
+        first = ask("5 back")
+        assert first["paused"] is not None
+        assert ask("5 back", **retry) == first
+        answered = ask('{"approved": true}')
+        assert answered["number"] == first["number"] + 1
+        assert ask('{"approved": true}', **retry) == answered
 
 
 @pytest.mark.parametrize("kept", [2, 4])

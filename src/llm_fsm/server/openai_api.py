@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -49,6 +49,7 @@ from llm_fsm.server.transcripts import (
     answer_text,
     joined_text,
     marks,
+    named_mark,
     names_in,
     new_request_id,
     pause_words,
@@ -276,6 +277,9 @@ class OpenAI:
         """
         if asked.name is None:
             return await self._begin_by_transcript(asked)
+        mark = named_mark(asked.address, asked.messages, asked.name, asked.after)
+        if asked.key is None and asked.retries:
+            asked = replace(asked, key=await self._retried(asked.caller, asked.name, mark))
         served = await self._by_name(asked, asked.name)
         if served.machine is not asked.machine:
             raise Problem(
@@ -283,8 +287,17 @@ class OpenAI:
                 f"the conversation follows {served.definition!r}, not the model that was asked",
             )
         joined = await self.transcripts.unanswered(served, asked.before)
-        request_id = asked.key or secrets.token_hex(16)
+        request_id = asked.key or new_request_id(mark)
         return Going(served, await self._taken(served, asked, joined, request_id), asked)
+
+    async def _retried(self, caller: Caller, name: str, mark: str) -> str | None:
+        """Return the request id of the turn that a client asks for again; None if it never came
+        here.
+        """
+        with suppress(ConversationNotFound):
+            served = await self.service.find(caller, name, fresh=True)
+            return await self.transcripts.asked_again(served, mark)
+        return None
 
     async def _begin_by_transcript(self, asked: Asked) -> Going:
         if asked.key is not None or asked.retries:
@@ -341,7 +354,11 @@ class OpenAI:
         await served.chat.refresh()
         last = asked.last
         paused = served.chat.paused
-        if last.role == "tool" or (paused is not None and paused.messages == "refuse"):
+        is_answer = last.role == "tool" or (paused is not None and paused.messages == "refuse")
+        if asked.key is not None or asked.retries:  # what is asked again is what it was
+            role = await self.transcripts.role_of(served, request_id)
+            is_answer = is_answer if role is None else role == "tool"
+        if is_answer:
             value = _value(last.text, strict=last.role != "tool")
             return await self.service.stream_answer(served, value, None, request_id)
         return await self.service.stream(served, asked.text(joined), request_id)

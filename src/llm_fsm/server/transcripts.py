@@ -84,6 +84,7 @@ class Exchange(NamedTuple):
     request_id: str | None
     said: Said
     words: str
+    time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,8 @@ def exchanges(served: Served, records: Iterable[TurnRecord]) -> list[Exchange]:
                 paused = event
         if asked is not None:
             words = _words(served, record.text, paused)
-            found.append(Exchange(record.turn, asked.request_id, _said_by(asked), words))
+            said = _said_by(asked)
+            found.append(Exchange(record.turn, asked.request_id, said, words, asked.time))
     return found
 
 
@@ -198,6 +200,11 @@ def marks(address: Address, messages: Iterable[Said]) -> list[str]:
         mark = _next(mark, said)
         found.append(mark)
     return found
+
+
+def named_mark(address: Address, messages: Iterable[Said], name: str, after: str | None) -> str:
+    """Return the digest of messages to a conversation that the client names."""
+    return _digest([marks(address, messages)[-1], name, after])[:_MARK_CHARS]
 
 
 def _pair_key(id_prefix: str, asked: Said, words: str) -> str:
@@ -381,6 +388,25 @@ class Transcripts:
             return None
         fit = _fit(held[0], before, last)
         return self._point(held[0], fit)
+
+    async def asked_again(self, served: Served, mark: str) -> str | None:
+        """Return the request id of the last turn, if it has a mark and was asked a short while ago;
+        else None. It waits for a turn that is under way. Raises StoreError if that takes long.
+        """
+        await self._idle(served)
+        # an earlier turn is another message with the same words, such as a second yes
+        for last in (await self._exchanges(served))[-1:]:
+            is_new = last.time >= time.time() - _UNDER_WAY_SECONDS - _RETRY_SECONDS
+            if is_new and (last.request_id or "").startswith(f"{_PREFIX}{mark}-"):
+                return last.request_id
+        return None
+
+    async def role_of(self, served: Served, request_id: str) -> str | None:
+        """Return the role of the message on record with a request id; None if there is none."""
+        for one in await self._exchanges(served):
+            if one.request_id == request_id:
+                return one.said.role
+        return None
 
     async def unanswered(self, served: Served, before: Sequence[Said]) -> tuple[int, ...]:
         """Return the places of the last messages that this conversation has not heard."""
