@@ -36,6 +36,53 @@ def test_a_secret_is_known_in_groups_and_in_capitals(secret: str, text: str, lef
 
 
 @pytest.mark.parametrize(
+    ("secret", "texts"),
+    [
+        ("Tr0ub4dor&3", ["TR0UB4DOR&3", "tr0ub4dor3", "tr0ub4dor 3", "Ｔｒ０ｕｂ４ｄｏｒ＆３"]),
+        ("4111 1111 1111 1111", ["4111.1111.1111.1111", "4111–1111–1111–1111"]),
+        (
+            "4111111111111111",
+            ["4111·1111·1111·1111", "4111|1111:1111_1111", "4111, 1111, 1111, 1111"],
+        ),
+        (
+            "4111111111111111",
+            ["4111\u00a01111\u20091111\u200b1111", "４１１１　１１１１　１１１１　１１１１"],
+        ),
+        ("hunter2", ["HUNTER2", "ｈｕｎｔｅｒ２", "h*u*n*t*e*r*2", "hun\u00adter2", "hunter²"]),
+        ("abc12", ["ABC12", "ａｂｃ１２", "Abc 12"]),
+        ("Anna", ["ANNA", "ａｎｎａ"]),
+        ("0170-1234567", ["0170/123 45 67", "0170)1234567", "0170.1234567"]),
+        ("4711", ["4-7-1-1", "4.7.1.1", "4,7,1,1", "47 11"]),
+        ("müller99", ["MULLER99", "mu\u0308ller99", "MÜLLER 99"]),
+        ("straße1", ["STRASSE1", "strasse-1"]),
+        ("pass-word!", ["password", "PassWord", "pass_word", "pass word"]),
+        ("p@ss", ["P@SS", "p@Ss", "ｐ＠ｓｓ"]),
+        ("p@$$w0rd", ["P@$$W0RD", "p@$$ w0rd"]),
+    ],
+)
+def test_a_secret_is_known_in_other_case_width_and_with_other_marks(
+    secret: str, texts: list[str]
+) -> None:
+    for text in texts:
+        assert without([secret], f"It is {text}.") == f"It is {DOTS}.", text
+        assert blotted([secret], {"text": text}) == {"text": DOTS}, text
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("Anna", "Hosanna and annat"),
+        ("abc12", "ABC123 or XABC12"),
+        ("4711", "47-11 or 4.711"),
+        ("2012", "20.12. or 20-12"),
+        ("p@ss", "pss or passing"),
+    ],
+)
+def test_a_short_secret_is_not_found_in_other_words(secret: str, text: str) -> None:
+    assert without([secret], text) is None
+
+
+@pytest.mark.parametrize(
     "text", ["123, 456", "123    456", "12345", "", "12345\u06466", "1 2 3 4 5 or 6"]
 )
 def test_what_says_something_else_between_its_parts_is_no_secret(text: str) -> None:
@@ -55,10 +102,9 @@ def test_wherever_a_secret_stands_it_is_blotted_out(
     written = secret[0] + "".join(data.draw(between) + data.draw(letter) for letter in cases)
     text = f"{around}, {written}, {around}"
     found = without([secret], text)
-    expected = re.sub(
-        r"[\s./_-]{0,3}".join(secret), DOTS, text.replace(secret, DOTS), flags=re.IGNORECASE
-    )
-    assert found == expected
+    assert found is not None
+    assert f", {DOTS}, " in found
+    assert not re.search(r"[\s./_-]{0,3}".join(secret), found, flags=re.IGNORECASE)
 
 
 def test_a_long_secret_holds_nothing_up_that_is_much_like_it() -> None:

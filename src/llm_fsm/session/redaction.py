@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -25,10 +26,12 @@ DOTS = "•••"
 _MIN_SPELLED = 6
 """Fewer letters and digits than this are only found as written, or digits with blanks: other words
 may contain them."""
+_LONG = 12
+"""So many digits are found even across the marks of a sentence, as in a list."""
+_GAP = 3
+"""The most signs between two letters of a secret. More of them part two words."""
+_PART = re.compile(r"[,;?!]\s")
 _SPACED = re.compile(r"[\w\s]+")
-_PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
-"""A letter or digit, or a mark that separates two of them. Up to three spaces or such marks do
-not."""
 _END = "\0"
 _MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
 _OF_CONTEXTS = (
@@ -84,45 +87,96 @@ def without(secrets: Iterable[str], text: str) -> str | None:
 
 
 def spelled(secret: str, text: str) -> list[tuple[int, int]]:
-    """Find a secret as people may write it: in groups, with other marks between, in capitals or
-    not.
+    """Find a secret as people may write it: in capitals or not, wide or with accents, in groups,
+    with other marks between, or without its own.
 
-    Short secrets are not searched for. The time grows linearly with both lengths.
+    What is short is found as a whole word, and digits also one by one. The time grows linearly with
+    both lengths.
     """
-    letters = _letters(secret)
-    if not _is_searched(letters) or letters not in _letters(text):
-        return []
-    pieces = list(_PIECE.finditer(plain_digits(text)))
-    line = _folded("".join(piece[0] if piece[0].isalnum() else _END for piece in pieces))
-    found: list[tuple[int, int]] = []
-    at = line.find(letters)
-    while at >= 0:
-        end = at + len(letters)
-        place = pieces[at].start(), pieces[end - 1].end()
-        if len(letters) >= _MIN_SPELLED or _SPACED.fullmatch(text[slice(*place)]):
-            found.append(place)
-        at = line.find(letters, end)
-    return found
-
-
-def _is_searched(letters: str) -> bool:
+    letters = _folded(secret, str.isalnum)
+    found = [*_places(_folded(secret, _is_shown), text, _is_shown)]
     if len(letters) >= _MIN_SPELLED:
-        return True
-    return letters.isdigit() and len(letters) >= MIN_SECRET_CHARS
+        found += _places(letters, text, str.isalnum)
+    elif letters.isdigit() and len(letters) >= MIN_SECRET_CHARS:
+        for start, end in _places(letters, text, str.isalnum, parted=True):
+            is_each = len(letters) > MIN_SECRET_CHARS and not re.search(r"\w\w", text[start:end])
+            if is_each or _SPACED.fullmatch(text[start:end]):
+                found.append((start, end))
+    return _apart(found)
 
 
-def _letters(text: str) -> str:
-    if text.isascii():  # on bytes, this takes a twentieth of the time
+def _places(
+    wanted: str, text: str, kept: Callable[[str], bool], *, parted: bool = False
+) -> Iterator[tuple[int, int]]:
+    """Yield where folded signs stand in a text. `parted`: a few are no whole word, but stand apart."""
+    if len(wanted) < MIN_SECRET_CHARS or wanted not in _folded(text, kept):
+        return
+    is_short = len(wanted) < _MIN_SPELLED and not parted
+    line, places = _line(text, kept, strict=len(wanted) < _LONG or not wanted.isdigit())
+    at = line.find(wanted)
+    while at >= 0:
+        end = at + len(wanted)
+        start, stop = places[at], places[end - 1] + 1
+        while stop < len(text) and _is_silent(text[stop]):
+            stop += 1
+        if not is_short or _is_word(text, start, stop):
+            yield start, stop
+        at = line.find(wanted, end)
+
+
+def _line(text: str, kept: Callable[[str], bool], *, strict: bool) -> tuple[str, list[int]]:
+    """Return the folded signs of a text that are kept, and the place of each. An end stands where
+    others part them.
+    """
+    signs: list[str] = []
+    places: list[int] = []
+    gap = ""
+    for place, sign in enumerate(plain_digits(text)):
+        folded = _folded(sign, kept)
+        if not folded and not _is_silent(sign):
+            gap += sign
+        if folded and (len(gap) > _GAP or (strict and _PART.search(gap))):
+            signs.append(_END)
+            places.append(place)
+        if folded:
+            gap = ""
+        signs += folded
+        places += [place] * len(folded)
+    return "".join(signs), places
+
+
+def _folded(text: str, kept: Callable[[str], bool]) -> str:
+    """Return the signs of a text that are kept: small, narrow, without accents, in plain digits."""
+    if text.isascii() and kept is str.isalnum:  # on bytes, this takes a twentieth of the time
         return text.encode().translate(None, _MARKS).lower().decode()
-    return _folded("".join(filter(str.isalnum, plain_digits(text))))
+    if text.isascii():
+        return "".join(text.split()).lower()
+    plain = unicodedata.normalize("NFKD", plain_digits(text).casefold())
+    return "".join(sign for sign in plain if kept(sign) and not _is_silent(sign))
 
 
-def _folded(text: str) -> str:
-    """Lower the case of a text without changing its length."""
-    folded = text.casefold()
-    if len(folded) == len(text):
-        return folded
-    return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
+def _is_shown(sign: str) -> bool:
+    return not sign.isspace()
+
+
+def _is_silent(sign: str) -> bool:
+    """Return true for an accent by itself, and for what has no width."""
+    return unicodedata.category(sign) in ("Mn", "Cf")
+
+
+def _is_word(text: str, start: int, stop: int) -> bool:
+    return not (text[:start][-1:].isalnum() or text[stop : stop + 1].isalnum())
+
+
+def _apart(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return places in order, those that overlap as one."""
+    apart: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if apart and start < apart[-1][1]:
+            apart[-1] = apart[-1][0], max(end, apart[-1][1])
+        else:
+            apart.append((start, end))
+    return apart
 
 
 def redacted(
@@ -162,7 +216,9 @@ def _is_secret_number(secrets: Iterable[str], value: float) -> bool:
     for."""
     text = str(value)
     whole = text.removesuffix(".0")
-    return any(secret in (text, whole) or _letters(secret) == whole for secret in secrets)
+    return any(
+        secret in (text, whole) or _folded(secret, str.isalnum) == whole for secret in secrets
+    )
 
 
 _NAMES = frozenset(
