@@ -159,8 +159,18 @@ class ReplyModes:
     """
 
     __slots__ = (
-        *("_both", "_failing", "_first", "_known", "_unstreamed"),
-        *("counts", "plain", "renamed", "thinking", "unlimited", "unsystemed", "untempered"),
+        "_both",
+        "_failing",
+        "_first",
+        "_known",
+        "_unstreamed",
+        "counts",
+        "plain",
+        "renamed",
+        "thinking",
+        "unlimited",
+        "unsystemed",
+        "untempered",
     )
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:

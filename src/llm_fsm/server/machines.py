@@ -191,6 +191,8 @@ def new_id(caller: Caller, kind: str, key: str | None) -> str:
 
     Callers without a token are one caller, so only a key that nobody can guess counts for them.
     """
-    if key is None or (is_shared(caller) and not is_random(key)):
+    if key is None:
+        return uuid.uuid4().hex
+    if is_shared(caller) and not is_random(key):
         return uuid.uuid4().hex
     return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]

@@ -64,13 +64,14 @@ ANSWER = "answer"
 _NAMED_BY_BODY = ("user", "safety_identifier")
 _NAMED_BY_METADATA = ("user", "user_id", "chat_id", "session_id", "thread_id")
 _NAMED_BY_HEADERS = (
-    *(
-        "x-openwebui-chat-id",
-        "x-openwebui-user-id",
-        "x-litellm-end-user-id",
-        "x-litellm-session-id",
-    ),
-    *("x-chat-id", "x-session-id", "x-thread-id", "x-user-id"),
+    "x-openwebui-chat-id",
+    "x-openwebui-user-id",
+    "x-litellm-end-user-id",
+    "x-litellm-session-id",
+    "x-chat-id",
+    "x-session-id",
+    "x-thread-id",
+    "x-user-id",
 )
 """Names of a user or a chat, which keep the users of one token apart."""
 
@@ -275,12 +276,14 @@ class OpenAI:
         """Find or begin the conversation, and take the message. Raises Problem,
         ConversationConflict.
         """
-        if asked.name is None:
+        name = asked.name
+        if name is None:
             return await self._begin_by_transcript(asked)
-        mark = named_mark(asked.address, asked.messages, asked.name, asked.after)
+        mark = named_mark(asked.address, asked.messages, name, asked.after)
         if asked.key is None and asked.retries:
-            asked = replace(asked, key=await self._retried(asked.caller, asked.name, mark))
-        served = await self._by_name(asked, asked.name)
+            known = await self._retried(asked.caller, name, mark)
+            asked = replace(asked, key=known)
+        served = await self._by_name(asked, name)
         if served.machine is not asked.machine:
             raise Problem(
                 "conflict",
@@ -357,7 +360,8 @@ class OpenAI:
         is_answer = last.role == "tool" or (paused is not None and paused.messages == "refuse")
         if asked.key is not None or asked.retries:  # what is asked again is what it was
             role = await self.transcripts.role_of(served, request_id)
-            is_answer = is_answer if role is None else role == "tool"
+            if role is not None:
+                is_answer = role == "tool"
         if is_answer:
             value = _value(last.text, strict=last.role != "tool")
             return await self.service.stream_answer(served, value, None, request_id)

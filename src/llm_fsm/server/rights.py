@@ -172,7 +172,9 @@ def is_random(name: str) -> bool:
         (True, False)
     """
     digits = name.replace("-", "")[-32:].lower()
-    return len(digits) == 32 and _HEX.issuperset(digits) and len(set(digits)) >= _MIXED
+    if len(digits) != 32 or not _HEX.issuperset(digits):
+        return False
+    return len(set(digits)) >= _MIXED
 
 
 def check_own_id(caller: Caller, name: str | None) -> None:

@@ -204,7 +204,8 @@ def marks(address: Address, messages: Iterable[Said]) -> list[str]:
 
 def named_mark(address: Address, messages: Iterable[Said], name: str, after: str | None) -> str:
     """Return the digest of messages to a conversation that the client names."""
-    return _digest([marks(address, messages)[-1], name, after])[:_MARK_CHARS]
+    said = marks(address, messages)[-1]
+    return _digest([said, name, after])[:_MARK_CHARS]
 
 
 def _pair_key(id_prefix: str, asked: Said, words: str) -> str:
@@ -307,7 +308,8 @@ class Transcripts:
     def _point(self, held: _Held, fit: _Fit) -> TranscriptPoint:
         is_head = fit.place == len(held.exchanges) - 1
         goes_on = is_head and fit.is_faithful and held.is_alone
-        goes_on = goes_on and not is_shared(held.served.caller)
+        if is_shared(held.served.caller):  # who knows the messages need not have had them
+            goes_on = False
         return TranscriptPoint(held.served, held.exchanges[fit.place].turn, goes_on, fit.joined)
 
     async def _longest(
@@ -396,9 +398,10 @@ class Transcripts:
         await self._idle(served)
         # an earlier turn is another message with the same words, such as a second yes
         for last in (await self._exchanges(served))[-1:]:
-            is_new = last.time >= time.time() - _UNDER_WAY_SECONDS - _RETRY_SECONDS
-            if is_new and (last.request_id or "").startswith(f"{_PREFIX}{mark}-"):
-                return last.request_id
+            since = time.time() - _UNDER_WAY_SECONDS - _RETRY_SECONDS
+            asked = last.request_id or ""
+            if last.time >= since and asked.startswith(f"{_PREFIX}{mark}-"):
+                return asked
         return None
 
     async def role_of(self, served: Served, request_id: str) -> str | None:

@@ -334,7 +334,8 @@ def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
     """Return a turn on record, with its events as far as its reader may see them."""
     inspects = may(served.caller, "inspect", served.chat.id)
     shown = [event for event in turn.events if inspects or isinstance(event, _FOR_ALL)]
-    return {**turn_of(served, turn), "events": [event_of(served, event) for event in shown]}
+    events = [event_of(served, event) for event in shown]
+    return {**turn_of(served, turn), "events": events}
 
 
 def event_of(served: Served, event: ev.Event) -> dict[str, Any]:

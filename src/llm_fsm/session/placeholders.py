@@ -21,24 +21,21 @@ _ADDRESS = re.compile(
 )
 _NAMES = frozenset(
     {
-        *(
-            "john doe",
-            "jane doe",
-            "max mustermann",
-            "erika mustermann",
-            "your name",
-            "full name",
-            "user name",
-        ),
-        *(
-            "string",
-            "placeholder",
-            "lorem ipsum",
-            "to be determined",
-            "not provided",
-            "not specified",
-        ),
-        *("not mentioned", "not given"),
+        "john doe",
+        "jane doe",
+        "max mustermann",
+        "erika mustermann",
+        "your name",
+        "full name",
+        "user name",
+        "string",
+        "placeholder",
+        "lorem ipsum",
+        "to be determined",
+        "not provided",
+        "not specified",
+        "not mentioned",
+        "not given",
     }
 )
 _DIGITS = frozenset(

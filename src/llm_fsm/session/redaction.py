@@ -31,12 +31,19 @@ _LONG = 12
 _GAP = 3
 """The most signs between two letters of a secret. More of them part two words."""
 _PART = re.compile(r"[,;?!]\s")
+_TOGETHER = re.compile(r"\w\w")
 _SPACED = re.compile(r"[\w\s]+")
 _END = "\0"
 _MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
 _OF_CONTEXTS = (
-    *(events.Started, events.ContextSet, events.TurnUndone, events.Agreed),
-    *(events.FlowPushed, events.AnswersChanged, events.Restarted, events.Updated),
+    events.Started,
+    events.ContextSet,
+    events.TurnUndone,
+    events.Agreed,
+    events.FlowPushed,
+    events.AnswersChanged,
+    events.Restarted,
+    events.Updated,
 )
 """Events that hold contexts. `TurnUndone` holds a whole session."""
 _CONTEXTS = frozenset(("context", "values", "before"))
@@ -99,8 +106,9 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
         found += _places(letters, text, str.isalnum)
     elif letters.isdigit() and len(letters) >= MIN_SECRET_CHARS:
         for start, end in _places(letters, text, str.isalnum, parted=True):
-            is_each = len(letters) > MIN_SECRET_CHARS and not re.search(r"\w\w", text[start:end])
-            if is_each or _SPACED.fullmatch(text[start:end]):
+            place = text[start:end]
+            is_each = len(letters) > MIN_SECRET_CHARS and not _TOGETHER.search(place)
+            if is_each or _SPACED.fullmatch(place):
                 found.append((start, end))
     return _apart(found)
 
@@ -135,10 +143,11 @@ def _line(text: str, kept: Callable[[str], bool], *, strict: bool) -> tuple[str,
         folded = _folded(sign, kept)
         if not folded and not _is_silent(sign):
             gap += sign
-        if folded and (len(gap) > _GAP or (strict and _PART.search(gap))):
-            signs.append(_END)
-            places.append(place)
         if folded:
+            is_part = strict and _PART.search(gap) is not None
+            if is_part or len(gap) > _GAP:
+                signs.append(_END)
+                places.append(place)
             gap = ""
         signs += folded
         places += [place] * len(folded)
@@ -223,60 +232,55 @@ def _is_secret_number(secrets: Iterable[str], value: float) -> bool:
 
 _NAMES = frozenset(
     (
-        *(
-            "type",
-            "kind",
-            "conversation_id",
-            "definition",
-            "id",
-            "request_id",
-            "state",
-            "previous",
-            "target",
-            "by",
-        ),
-        *(
-            "transition",
-            "flow",
-            "entered",
-            "source",
-            "key",
-            "keys",
-            "removed",
-            "name",
-            "outcome",
-            "how",
-            "pattern",
-        ),
-        *(
-            "previous_state",
-            "arrived",
-            "role",
-            "object",
-            "model",
-            "status",
-            "finish_reason",
-            "call_id",
-        ),
+        "type",
+        "kind",
+        "conversation_id",
+        "definition",
+        "id",
+        "request_id",
+        "state",
+        "previous",
+        "target",
+        "by",
+        "transition",
+        "flow",
+        "entered",
+        "source",
+        "key",
+        "keys",
+        "removed",
+        "name",
+        "outcome",
+        "how",
+        "pattern",
+        "previous_state",
+        "arrived",
+        "role",
+        "object",
+        "model",
+        "status",
+        "finish_reason",
+        "call_id",
     )
 )
 """Members of documents that hold names of the definition or of a protocol, and no words of
 people."""
 _VALUES = frozenset(
     (
-        *(
-            "context",
-            "values",
-            "before",
-            "arguments",
-            "result",
-            "value",
-            "output",
-            "input",
-            "call",
-            "report",
-        ),
-        *("reports", "custom_fields", "so_far", "attributes"),
+        "context",
+        "values",
+        "before",
+        "arguments",
+        "result",
+        "value",
+        "output",
+        "input",
+        "call",
+        "report",
+        "reports",
+        "custom_fields",
+        "so_far",
+        "attributes",
     )
 )
 """Members of documents that hold JSON values of any form. Elsewhere, numbers and names belong to

@@ -36,19 +36,20 @@ _FEW = 2
 OF_PLACE = ("state", "previous_state", "turns_in_state", "asides")
 """The fields that a digression within its own definition restores."""
 OF_FLOW = (
-    *(
-        *OF_PLACE,
-        "flow",
-        "context",
-        "origins",
-        "window",
-        "notes",
-        "summary",
-        "skipped",
-        "path",
-        "begun",
-    ),
-    *("refusals", "made", "asked", "read_back"),
+    *OF_PLACE,
+    "flow",
+    "context",
+    "origins",
+    "window",
+    "notes",
+    "summary",
+    "skipped",
+    "path",
+    "begun",
+    "refusals",
+    "made",
+    "asked",
+    "read_back",
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 FORMAT = 1
