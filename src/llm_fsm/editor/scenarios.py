@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from llm_fsm.definition.json_source import SourceError, parse
@@ -18,7 +19,7 @@ from llm_fsm.editor.talks import OpenTalk
 from llm_fsm.errors import DefinitionError
 from llm_fsm.server.problems import Problem
 from llm_fsm.testing.coverage import Kind
-from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.loader import LoadedCases, suite_of
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.scenarios.results import Result
 from llm_fsm.testing.scenarios.save import document_of
@@ -60,7 +61,7 @@ async def save_test(studio: Studio, talk: OpenTalk, body: models.SaveTestBody) -
     named = os.path.relpath(folder.place(talk.path), place).replace(os.sep, "/")
     document = document_of(talk.program, named, await talk.records(), body.name)
     written = await asyncio.to_thread(_write_case, folder, path, document)
-    passed, message = await asyncio.to_thread(_play_case, folder, path, written)
+    passed, message = await asyncio.to_thread(_play_case, studio, path, written)
     return models.SavedTest(path=path, name=written, passed=passed, message=message)
 
 
@@ -92,10 +93,11 @@ def _write_case(folder: Folder, path: str, document: Mapping[str, Any]) -> str:
     return str(name)
 
 
-def _play_case(folder: Folder, path: str, name: str) -> tuple[bool | None, str]:
+def _play_case(studio: Studio, path: str, name: str) -> tuple[bool | None, str]:
+    folder = studio.folder
     try:
-        loaded = suite_of(folder.read(path).text, file=folder.place(path))
-        [result] = play_loaded(loaded, names=[name]).results
+        loaded = _loaded(folder, path, folder.read(path).text)
+        [result] = play_loaded(loaded, _options(studio), names=[name]).results
     except (SuiteError, DefinitionError) as error:
         return None, _without(folder, str(error))
     failures = "\n".join(one.message for one in result.failures)
@@ -118,7 +120,7 @@ def run_tests(studio: Studio, body: models.RunTestsBody) -> models.RanTests:
     counts: dict[str, int] = {}
     for path in files:
         try:
-            found = _played(folder, path, body)
+            found = _played(studio, path, body)
         except (SuiteError, DefinitionError) as error:
             answer.reason = _without(folder, str(error))
             continue
@@ -157,12 +159,42 @@ def tests_of(folder: Folder, path: str) -> list[str]:
     return found
 
 
-def _played(folder: Folder, path: str, body: models.RunTestsBody) -> FileResult:
+def _options(studio: Studio) -> PlayOptions:
+    """Return how tests are played: with the models of the studio alone, whatever a file names."""
+    return PlayOptions(cover=True, author="stranger", models=studio.all_models)
+
+
+def _loaded(folder: Folder, path: str, text: str, definition: str | None = None) -> LoadedCases:
+    """Load a file of tests. `definition`: the file that it tests instead of its own.
+
+    Raises:
+        Problem: 403 if it names a file out of the folder.
+        SuiteError: The text cannot be used.
+    """
+    file = folder.place(path)
+    with suppress(SourceError):  # which is told by the loader, with its place
+        for name in _files_in(parse(text)):
+            place = os.path.realpath(os.path.join(os.path.dirname(file), name))
+            folder.place(os.path.relpath(place, folder.root).replace(os.sep, "/"))
+    return suite_of(text, file=file, definition_file=definition)
+
+
+def _files_in(value: Any) -> list[str]:
+    """Return the names of files in a file of tests."""
+    if not isinstance(value, dict):
+        return []
+    flows = value.get("flows")
+    named = [value.get("definition"), *(flows.values() if isinstance(flows, dict) else ())]
+    return [name for name in named if isinstance(name, str)]
+
+
+def _played(studio: Studio, path: str, body: models.RunTestsBody) -> FileResult:
     """Play a file. An unsaved definition is written beside the saved one for that time."""
+    folder = studio.folder
     text = folder.read(path).text
-    options = PlayOptions(cover=True)
+    options = _options(studio)
     if body.text is None or path == body.path:
-        return play_loaded(suite_of(text, file=folder.place(path)), options)
+        return play_loaded(_loaded(folder, path, text), options)
     load_text(body.text, file=folder.place(body.path))
     draft = f".llm-fsm.{os.urandom(8).hex()}.json"
     place = os.path.join(os.path.dirname(folder.place(body.path)), draft)
@@ -170,7 +202,7 @@ def _played(folder: Folder, path: str, body: models.RunTestsBody) -> FileResult:
     try:
         with open(place, "x", encoding="utf-8") as stream:
             stream.write(body.text)
-        loaded = suite_of(text, file=folder.place(path), definition_file=named)
+        loaded = _loaded(folder, path, text, named)
         return play_loaded(loaded, options)
     finally:
         if os.path.exists(place):

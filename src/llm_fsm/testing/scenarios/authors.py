@@ -6,6 +6,7 @@ use a key of the environment, or to reach an address. So it depends on who wrote
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 Author = Literal["operator", "stranger"]
@@ -13,17 +14,18 @@ Author = Literal["operator", "stranger"]
 from an assistant, that may have read it on a poisoned page."""
 
 
-def model_fault(author: Author, model: str) -> str | None:
+def model_fault(author: Author, model: str, allowed: Collection[str] = ()) -> str | None:
     """Return why a text may not name a model.
 
     Args:
         author: The author of the text.
         model: The name of the model, which is not resolved.
+        allowed: The names that the operator lets a stranger use.
 
     Returns:
         A sentence; None: it may be resolved.
     """
-    if author == "operator":
+    if author == "operator" or model in allowed:
         return None
     return (
         f"a test from elsewhere names no model, and this one names {model!r:.100}; write its"

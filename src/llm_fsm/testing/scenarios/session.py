@@ -47,6 +47,7 @@ class PlayOptions:
         threshold: The share of these runs that must pass, from 0 to 1.
         cover: True measures coverage.
         author: The author of the file, who may not be trusted to name models; see `authors`.
+        models: The names of models that a stranger may use all the same.
     """
 
     mode: Mode = "scripted"
@@ -58,6 +59,7 @@ class PlayOptions:
     threshold: float = 1.0
     cover: bool = False
     author: Author = "operator"
+    models: Collection[str] = ()
 
     @property
     def asks(self) -> bool:
@@ -195,7 +197,7 @@ def _from_files(loaded: LoadedCases, options: PlayOptions) -> Callable[[Play], M
         said = "there is no recording of this file"
         raise SuiteError([FileFault(message=said, hint="record one with --record", file=path)])
     own = Scripted(tasks_of(loaded.flows))
-    named = _models(loaded, options.author)
+    named = _models(loaded, options)
     recording = None
     if cassette is not None:
         recording = CassettePlayer(cassette, _sha256(loaded), options.match)
@@ -211,7 +213,7 @@ def _from_files(loaded: LoadedCases, options: PlayOptions) -> Callable[[Play], M
     return choose
 
 
-def _models(loaded: LoadedCases, author: Author) -> dict[str, Model]:
+def _models(loaded: LoadedCases, options: PlayOptions) -> dict[str, Model]:
     """Make the models that the cases of a file name.
 
     Raises:
@@ -221,7 +223,7 @@ def _models(loaded: LoadedCases, author: Author) -> dict[str, Model]:
     found: dict[str, Model] = {}
     refused: list[FileFault] = []
     for play, name in _naming(loaded):
-        reason = model_fault(author, name)
+        reason = model_fault(options.author, name, options.models)
         if reason is not None:
             refused.append(_model_fault(loaded, play, reason))
     if refused:
