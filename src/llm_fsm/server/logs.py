@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from loguru import logger
@@ -26,7 +28,11 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     logger.configure(patcher=_with_request)
     sink = logger.add(_write, level=level, format="{message}")
     stop = enable_logging(level)
-    handlers = ((LOGGER, _FaultHandler("fault")), (FUNCTIONS, _FaultHandler("function failed")))
+    handlers = (
+        (LOGGER, _FaultHandler("fault")),
+        (FUNCTIONS, _FaultHandler("function failed")),
+        ("", _FaultHandler("log")),  # of all other libraries, else Python prints them plainly
+    )
     before: list[tuple[logging.Logger, bool]] = []
     for name, handler in handlers:
         log = logging.getLogger(name)
@@ -34,9 +40,11 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
         log.addHandler(handler)
         log.propagate = False
     shown, warnings.showwarning = warnings.showwarning, _warn
+    hook, sys.excepthook = sys.excepthook, _crash
 
     def end() -> None:
         warnings.showwarning = shown
+        sys.excepthook = hook
         stop()
         for (log, was_passed_on), (_, handler) in zip(before, handlers, strict=True):
             log.removeHandler(handler)
@@ -57,6 +65,12 @@ class _FaultHandler(logging.Handler):
         """Write one."""
         trace = {} if record.exc_info is None else {"traceback": self.format(record)}
         logger.bind(event=self._event, **trace).log(record.levelname, "{}", record.getMessage())
+
+
+def _crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Write the error that ends the process as a line."""
+    told = "".join(traceback.format_exception(kind, error, trace))
+    logger.bind(event="crash", traceback=told).critical("{}", str(error))
 
 
 def _warn(
