@@ -174,8 +174,10 @@ def _loaded(folder: Folder, path: str, text: str, definition: str | None = None)
     file = folder.place(path)
     with suppress(SourceError):  # which is told by the loader, with its place
         for name in _files_in(parse(text)):
-            place = os.path.realpath(os.path.join(os.path.dirname(file), name))
-            folder.place(os.path.relpath(place, folder.root).replace(os.sep, "/"))
+            place = os.path.join(os.path.dirname(file), name)
+            place = os.path.realpath(place)
+            below = os.path.relpath(place, folder.root)
+            folder.place(below.replace(os.sep, "/"))
     return suite_of(text, file=file, definition_file=definition)
 
 
@@ -184,7 +186,9 @@ def _files_in(value: Any) -> list[str]:
     if not isinstance(value, dict):
         return []
     flows = value.get("flows")
-    named = [value.get("definition"), *(flows.values() if isinstance(flows, dict) else ())]
+    named = [value.get("definition")]
+    if isinstance(flows, dict):
+        named += flows.values()
     return [name for name in named if isinstance(name, str)]
 
 

@@ -77,11 +77,13 @@ class Post:
         self._closed = False
         watched = aiohttp.TraceConfig()
         watched.on_connection_reuseconn.append(_reused)
+        no_cookies = aiohttp.DummyCookieJar()
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE)
+        checked = checked_headers(headers)
         self._session = aiohttp.ClientSession(
             connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=checked_headers(headers),
+            cookie_jar=no_cookies,
+            headers=checked,
             skip_auto_headers=["Content-Type"],
             proxy=proxy,
             timeout=_NO_TIMEOUT,
