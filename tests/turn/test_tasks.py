@@ -870,3 +870,54 @@ def test_what_work_came_to_does_not_cross_into_another_definition_nor_back() -> 
     back = say(made, there.session, "Now", reply("check"), "of the flow", reply("after", "Else?"))
     assert back.session.state == "after"
     assert "<outcome>" not in back.requests[-1].messages[-1].content
+
+
+# -- Done is what is on record
+
+
+def acting(**task: Any) -> Any:
+    state = {
+        "kind": "task",
+        "purpose": "Pay",
+        "acts": True,
+        "tools": ["pay", "look"],
+        "transitions": [{"target_state": "done"}],
+        **task,
+    }
+    made = {"work": state, "done": {"kind": "final"}, "not_done": {"kind": "final"}}
+
+    def pay(amount: int) -> str:
+        if amount != 50:
+            raise ValueError("the bank says no")
+        return "paid"
+
+    tools = {"pay": pay, "look": lambda: "sunny"}
+    return worker(made, tools=tools, attributes={"pay": {"acts": True}})
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        ["Paid.", "Paid."],
+        [calls(("look", {})), "Paid.", "Paid."],
+        [calls(("pay", {"amount": 500})), "Paid.", "Paid."],
+        [calls(("nothing", {})), "Paid.", "Paid."],
+    ],
+)
+@pytest.mark.parametrize("then", ["not_done", "continue", "raise"])
+def test_nothing_behind_an_act_is_reached_by_words(replies: list[Any], then: str) -> None:
+    done = acting(on_exhausted=then).run(*replies)
+    assert not done.of(ev.TaskPassed)
+    assert done.session.state == ("not_done" if then == "not_done" else "work")
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [calls(("pay", {"amount": 50})), "Paid."],
+        ["Paid.", calls(("pay", {"amount": 50})), "Paid."],
+        [calls(("pay", {"amount": 5})), "Hm.", calls(("pay", {"amount": 50})), "Paid."],
+    ],
+)
+def test_an_act_that_is_on_record_passes(replies: list[Any]) -> None:
+    assert acting().run(*replies).session.state == "done"

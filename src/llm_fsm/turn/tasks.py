@@ -51,6 +51,7 @@ from llm_fsm.turn.turn_state import LIMITED, Stop, TurnState
 _REASON_CHARS = 2000
 """A fault may quote the whole output. Records and prompts keep the beginning of the reason."""
 _EMPTY = "the answer was empty"
+UNDONE = "nothing was done: no tool that acts has returned a result; call it"
 Failures = tuple[Mapping[str, str], ...]
 """The name and the reason of each check that failed."""
 Attempted = tuple[Any, Failures]
@@ -91,10 +92,6 @@ def work(
             name = state.definition.execute or state.id
             turn.emit(ev.ToolRefused(name=name, reason=refused))
             _fail(turn, attempt, ({"name": "agreed", "reason": refused},), last=True)
-            # nothing was done that could be gone on from
-            if state.definition.on_exhausted == "continue":
-                turn.emit(ev.TaskExhausted(state=state.id, then="raise"))
-                return Stop("exhausted")
             return (yield from _exhausted(turn, None))
         outcome = yield from _attempt(turn, waiting)
         waiting = None
@@ -108,13 +105,45 @@ def work(
         if not failures:
             turn.emit(ev.TaskPassed(state=state.id, output=output))
             return (yield from follow(turn, output))
-        last = attempt == most
+        # who was told that nothing is done, and calls nothing again, will not do it
+        last = attempt == most or (attempt > 1 and _only_talked(turn, before))
         _fail(turn, attempt, failures, last=last)
         if last:
             is_broken = breakdown.has_failed(turn, before)
             out = _way_out(turn) if is_broken and state.definition.on_exhausted == "raise" else None
             return out or (yield from _exhausted(turn, output))
         attempt += 1
+
+
+def _acts_by_tools(turn: TurnState) -> bool:
+    return turn.state.definition.acts and turn.state.definition.execute is None
+
+
+def _only_talked(turn: TurnState, before: int) -> bool:
+    """Return true if an attempt at an act called no tool."""
+    called = (ev.ToolReturned, ev.ToolRefused)
+    return _acts_by_tools(turn) and not any(
+        isinstance(event, called) for event in turn.events[before:]
+    )
+
+
+def _is_done(turn: TurnState) -> bool:
+    """Return true if a tool that acts has returned a result in this turn. In a task that acts, all
+    tools do if none says so.
+    """
+    tools = turn.tools
+    names = tools.names(turn.state.id)
+    acting = {name for name in names if tools.policies[name].acts} or set(names)
+    return any(
+        isinstance(event, ev.ToolReturned) and event.error is None and event.name in acting
+        for event in turn.events
+    )
+
+
+def _has_results(waiting: Mapping[str, Any]) -> bool:
+    """Return true if calls of an earlier turn returned in an attempt that paused."""
+    told = any(message["role"] == "tool" for message in waiting.get("messages", ()))
+    return told or any("value" in outcome for outcome in waiting.get("done", {}).values())
 
 
 def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> None:
@@ -131,6 +160,9 @@ def _attempt(
     output = yield from work_once(turn, waiting)
     if not isinstance(output, Output):
         return output
+    acts = _acts_by_tools(turn) and output.fault is None
+    if acts and not (_has_results(waiting or {}) or _is_done(turn)):
+        output = Output(output.value, UNDONE)
     failures = yield from _check(turn, output)
     if isinstance(failures, Stop):
         return failures
@@ -440,6 +472,8 @@ def _way_out(turn: TurnState) -> Move | Stop | None:
 def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
     """Return the move that follows when no attempt passed, or a Stop if none does."""
     then = turn.state.definition.on_exhausted
+    if then == "continue" and turn.state.definition.acts:
+        then = "raise"  # what follows a task that acts follows its act
     turn.emit(ev.TaskExhausted(state=turn.state.id, then=then, output=output))
     if then == "raise":
         return Stop("exhausted")
