@@ -44,9 +44,14 @@ _REASON_CHARS = 2000
 """A refusal quotes what the model wrote, which may be of any length."""
 APPROVAL: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string"},
+        "arguments": {"type": "object"},
+    },
     "required": ["approved"],
 }
+"""The answer about a call that needs a person. `arguments` run in the place of the call's own."""
 OUTCOME: Mapping[str, Any] = {
     "type": "object",
     "properties": {"repeat": {"const": True}, "result": {}, "error": {"type": "string"}},
@@ -319,12 +324,14 @@ def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[
         policy = turn.tools.policies.get(call.name)
         schema = None if policy is None else policy.spec.parameters
         try:
-            arguments = read_arguments(call.arguments, schema)
+            edited = loop.answers.get(call.id, {}).get("arguments")
+            arguments = read_arguments(call.arguments, schema) if edited is None else dict(edited)
         except ArgumentsFault as fault:
             reason = str(fault)
         else:
             reason = _misfit(turn, call.name, arguments)
-            if reason is None and policy is not None and policy.acts:
+            # a person who changed the call agrees to it
+            if reason is None and policy is not None and policy.acts and edited is None:
                 reason = agreement.refused_call(turn.session, arguments)
             reason = reason or _unsaid(turn, call.name, arguments)
             if reason is None:
