@@ -144,7 +144,7 @@ def test_the_list_form_has_the_quote_beside_the_value() -> None:
 
 def test_a_model_that_takes_either_form_is_asked_for_a_list_where_a_value_needs_its_quote() -> None:
     plain = machine(STATES, context_schema={"properties": {"note": KEYS["note"]}})
-    forms = [made.question("who", "either").schema for made in (MADE, plain)]
+    forms = [made.question("who", "either", ()).schema for made in (MADE, plain)]
     assert [schema and schema.form for schema in forms] == ["list", "object"]
     assert [asked_form(taken, quotes=True) for taken in ("object", "list")] == ["object", "list"]
 
@@ -176,25 +176,119 @@ def test_why_says_where_the_user_said_it() -> None:
     assert '  set by model: phone = "12" (said in message 1, characters 7 to 9)' in told
 
 
+# -- the whole value
+
+
+def is_said(value: Any, message: str, quote: str = "", **schema: Any) -> bool:
+    return proof("quote", value, [quote or message], [(1, message)], schema=schema) is not None
+
+
 @pytest.mark.parametrize(
-    ("value", "quote", "schema", "kept"),
+    ("value", "message", "schema"),
     [
-        ("Ada Lovelace", "it's ada", {}, True),
-        ("Ada", "A. D. A.", {}, True),
-        ("Ada", "please", {}, False),
-        ("ada@example.org", "ada at example dot org", {"format": "email"}, True),
-        ("eve@example.org", "please", {"format": "email"}, False),
-        ("2026-12-01", "tomorrow", {"format": "date"}, True),
-        ("2026-12-01", "tomorrow", {}, True),
-        ("express", "as fast as you can", {"enum": ["express", "normal"]}, True),
-        (4, "the four of us", {"type": "integer"}, True),
+        ("Ada", "I'm Ada", {}),
+        ("Ada", "A. D. A.", {}),
+        ("Jürgen", "it is juergen", {}),
+        ("Mueller", "Müller", {}),
+        ("Hernández", "soy HERNANDEZ", {}),
+        ("O'Brien", "obrien", {}),
+        ("Işık", "isik", {}),
+        ("佐藤花子", "佐藤花子です", {}),
+        ("محمد", "اسمي محمد", {}),
+        ("٣٠ شارع النيل", "30 شارع النيل", {}),
+        ("12 Main Street, Springfield", "12 Main Street in Springfield", {}),
+        ("AB-1234", "ab 12 34", {}),
+        ("ada@example.org", "ada at example dot org", {"format": "email"}),
+        ("2026-12-01", "tomorrow", {"format": "date"}),
+        ("2026-12-01", "tomorrow", {}),
+        ("express", "as fast as you can", {"enum": ["express", "normal"]}),
+        (4, "the four of us", {"type": "integer"}),
     ],
 )
-def test_a_quote_for_a_name_has_a_word_of_it(
-    value: Any, quote: str, schema: dict[str, Any], kept: bool
+def test_a_quote_proves_a_text_in_any_spelling(value: Any, message: str, schema: Any) -> None:
+    assert is_said(value, message, **schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "schema"),
+    [
+        ("Ada", "please", {}),
+        ("Ada Lovelace", "I'm Ada", {}),
+        ("Lovelace Ada", "Ada Lovelace", {}),
+        ("Ann", "Annabel", {}),
+        ("12 Main Street, Springfield, IL 62704", "12 Main Street", {}),
+        ("Alexanderplatz 1, 10178 Berlin", "I live in Berlin", {}),
+        ("AB-1234", "ab 12", {}),
+        ("62704", "Springfield", {}),
+        ("ada@example.com", "I'm Ada", {"format": "email"}),
+        ("eve@example.org", "please", {"format": "email"}),
+        ("Ada", "well I would like you to know that it is Ada", {}),
+    ],
+)
+def test_a_quote_proves_no_text_of_which_a_part_is_invented(
+    value: Any, message: str, schema: Any
 ) -> None:
-    said = [(1, f"well, {quote}, if you can")]
-    assert (proof("quote", value, [quote], said, schema=schema) is not None) is kept
+    assert not is_said(value, message, **schema)
+
+
+def test_a_part_of_a_word_of_the_user_is_no_quote() -> None:
+    assert not is_said("Ann", "Annabel here", "Ann")
+
+
+MESSAGES = (
+    "Hello there, could you help me with a table for a friend please",
+    "Guten Abend, ich hätte gern Hilfe bei meiner Bestellung bitte",
+    "Bonjour, je voudrais de l'aide pour une commande s'il vous plaît",
+    "Hola, quisiera ayuda con un pedido por favor",
+    "Merhaba, bir sipariş için yardım istiyorum lütfen",
+    "こんにちは、注文を手伝ってください",
+    "مرحبا أريد المساعدة في طلب من فضلك",
+)
+
+
+def invented(random: Random) -> str:
+    parts = [random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)]
+    name = "".join(parts).title()
+    number = random.randint(10, 99_999)
+    forms = (name, f"{name}@example.com", f"{name[:3].upper()}-{number}", f"{number} {name} Street")
+    return random.choice(forms)
+
+
+def test_of_500_invented_texts_none_is_proved_by_the_message_or_a_part_of_it() -> None:
+    random = Random(51)
+    stored: list[Any] = []
+    for _ in range(500):
+        value, message = invented(random), random.choice(MESSAGES)
+        quote = random.choice([message, message[random.randint(0, 20) :], message.split()[0]])
+        if is_said(value, message, quote) or is_said(
+            f"{message.split()[0]} {value}", message, quote
+        ):
+            stored.append((value, message, quote))
+    assert stored == []
+
+
+def test_an_invented_word_beside_a_proved_value_is_refused() -> None:
+    random = Random(52)
+    for message in MESSAGES:
+        for word in message.replace(",", "").split():
+            other = invented(random)
+            assert is_said(word, message, word)
+            for value in (f"{word} {other}", f"{other} {word}"):
+                assert not is_said(value, message, word)
+                assert not is_said(value, message, message)
+
+
+def test_a_part_that_nobody_said_is_not_kept_aside() -> None:
+    card = {"type": "object", "x-said": "quote", "required": ["name", "number"],
+            "properties": {"name": {"type": "string"}, "number": {"type": "string"}}}  # fmt: skip
+    states = {"ask": {"purpose": "Your card?", "required_context_keys": ["card"], "transitions": [
+        {"target_state": "end", "conditions": [{"requires_context_keys": ["card"]}]}]},
+        "end": {"reply": "Done."}}  # fmt: skip
+    made = machine(states, context_schema={"properties": {"card": card}})
+    for name, begun in (("Ada", {"card": {"name": "Ada"}}), ("Eve", {})):
+        update = {"card": {"name": name}, "_quotes": {"card": "I'm Ada"}}
+        done = say(made, start(made).session, "I'm Ada", reply("ask", "And?", **update), spare=True)
+        assert done.session.begun == begun
 
 
 # -- every door

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -505,6 +505,11 @@ def accept_reply(
             ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
         )
     changed = keys.changed(context, values)
+    if words is not None and keys.said:
+        sorted_.refused = [
+            _proved_parts(keys, event, begun, quotes_of(event.key, update.get(QUOTES)), words)
+            for event in sorted_.refused
+        ]
     places = {} if words is None else _proved(sorted_, changed, update.get(QUOTES), words)
     if changed or removed:
         change = ContextSet(source="model", values=changed, removed=removed, quotes=places)
@@ -535,6 +540,28 @@ def _proved(
         else:
             places[key] = place
     return places
+
+
+def _proved_parts(
+    keys: Keys,
+    event: ContextRefused,
+    begun: Mapping[str, Any],
+    quotes: Sequence[str],
+    words: UserWords,
+) -> ContextRefused:
+    """Keep of an incomplete object only the parts that the user said."""
+    kind, properties = keys.said.get(event.key), keys.schema(event.key).get("properties")
+    if event.begun is None or kind is None:
+        return event
+    before = begun.get(event.key) or {}
+    parts = dict(before)
+    for name, part in event.begun.items():
+        schema = properties.get(name, {}) if isinstance(properties, Mapping) else {}
+        messages = words.since(event.key)
+        is_known = part == before.get(name)
+        if is_known or proof(kind, part, quotes, messages, schema=schema) is not None:
+            parts[name] = part
+    return replace(event, begun=parts or None)
 
 
 _MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"

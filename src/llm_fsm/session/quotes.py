@@ -25,6 +25,13 @@ _KNOWN = -(10**9)
 _MOST = 10_000
 """Longest quote in characters that is looked for."""
 
+_BESIDE = 6
+"""Words of a quote beside those of its value."""
+_FIRST_MARK = 10
+"""Marks of lower combining classes belong to a letter, as those of kana do."""
+_ISO = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d", re.ASCII)
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
+
 Place = tuple[int, int, int]
 """Number of the message, start and end of the quote in it. Messages before the first turn have
 numbers below 1.
@@ -71,6 +78,12 @@ def find_quote(quote: str, messages: Sequence[tuple[int, str]]) -> Place | None:
         if start >= 0:
             return number, written[start][1], written[start + len(wanted) - 1][1] + 1
     return None
+
+
+def own_quote(value: Any, message: str) -> str:
+    """Return what to quote of a message for a value: the value if it stands there, else all."""
+    stands = isinstance(value, str) and find_quote(value, [(0, message)]) is not None
+    return value if stands else message
 
 
 def beginning(heard: str, text: str) -> str:
@@ -162,19 +175,70 @@ def speaks_of(message: str, values: Sequence[Any]) -> bool:
 def _is_name(value: Any, schema: Mapping[str, Any]) -> bool:
     """Return true for a text that is copied from the user's words, as a name is.
 
-    Dates, choices and numbers may be said in any words, and so may a text that has no letter.
+    Dates, choices and numbers may be said in any words.
     """
-    plain = schema.get("format") in (None, "email", "idn-email")
+    plain = schema.get("format") not in ("date", "time", "date-time")
     coded = "enum" in schema or "const" in schema or not plain
-    return isinstance(value, str) and not coded and any(one.isalpha() for one in value)
+    return isinstance(value, str) and not coded and _ISO.match(value) is None
 
 
-def _names(quote: str, value: str) -> bool:
-    """Return true if a word of the value, of two letters or more, is in the quote."""
-    written = "".join(part for part, _ in _folded(quote))
-    words = re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", value).casefold())
-    long = [word for word in words if len(word) > 1] or words
-    return any("".join(part for part, _ in _folded(word)) in written for word in long)
+def _words(text: str) -> list[str]:
+    """Return the runs of letters and of digits of a text, without case and marks, with ä, ae and a
+    alike. A letter of a script without spaces is a word.
+    """
+    letters: list[str] = []
+    for part in unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold()):
+        if unicodedata.combining(part) < _FIRST_MARK:
+            digit = unicodedata.digit(part, None)
+            letters.append(part if digit is None else str(digit))
+    plain = unicodedata.normalize("NFC", "".join(letters)).replace("ı", "i")
+    for umlaut, letter in (("ae", "a"), ("oe", "o"), ("ue", "u")):
+        plain = plain.replace(umlaut, letter)
+    return _WORD.findall(plain)
+
+
+def _holds(quote: str, value: str) -> bool:
+    """Return true if every word of a value stands whole in a quote, in the value's order.
+
+    The quote has at most six words beside them.
+    """
+    wanted, written = _words(value), _words(quote)
+    beside = len(written) - len(wanted)
+    at = 0
+    while wanted and at < len(written):
+        used = _same(wanted, written[at:])
+        if used is None:
+            at += 1
+            continue
+        words, taken = used
+        wanted = wanted[words:]
+        at += taken
+        beside += words - taken
+    return not wanted and beside <= _BESIDE
+
+
+def _same(wanted: Sequence[str], written: Sequence[str]) -> tuple[int, int] | None:
+    """Return how many words of both begin with the same letters, spaces apart; None if none do."""
+    one = wanted[0]
+    other = written[0]
+    used = 1
+    taken = 1
+    while one != other:
+        if one.startswith(other) and taken < len(written):
+            other += written[taken]
+            taken += 1
+        elif other.startswith(one) and used < len(wanted):
+            one += wanted[used]
+            used += 1
+        else:
+            return None
+    return used, taken
+
+
+def _stands(quote: str, messages: Sequence[tuple[int, str]]) -> bool:
+    """Return true if a message has the words of a quote, and not only the letters."""
+    words = f" {' '.join(_words(quote))} "
+    return any(words in f" {' '.join(_words(text))} " for _, text in messages)
 
 
 def quotes_of(key: str, quotes: object) -> list[str]:
@@ -201,8 +265,8 @@ def proof(
 ) -> Place | None:
     """Return the place of the user's words for a value; None if they did not say it.
 
-    A quote for a text without a format or a list of values must name a word of it, so that no
-    other words of the user prove an invented name.
+    A quote for a text that is no date and no choice must hold every word of it, so that no other
+    words of the user prove a part that was invented.
 
     Args:
         kind: quote or digits.
@@ -218,7 +282,7 @@ def proof(
         found = find_digits(value, [*known, *messages])
         return None if found is None or found[0] == _KNOWN else found
     if _is_name(value, schema):
-        quotes = [quote for quote in quotes if _names(quote, value)]
+        quotes = [one for one in quotes if _holds(one, value) and _stands(one, messages)]
     places = (find_quote(quote, messages) for quote in quotes)
     return next((place for place in places if place is not None), None)
 
@@ -228,5 +292,6 @@ def unproved(kind: str) -> str:
     if kind == "digits":
         return f"{NOT_SAID}: the user did not write these digits; ask for them"
     return (
-        f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the answer"
+        f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the "
+        "words for the whole value, and few others"
     )

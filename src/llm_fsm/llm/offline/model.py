@@ -20,6 +20,7 @@ from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
+from llm_fsm.session.quotes import own_quote
 from llm_fsm.session.reply_schema import quoted_keys
 from llm_fsm.turn.repair.questions import asks
 
@@ -223,8 +224,9 @@ def _is_closed(view: PlainTurn, update: Mapping[str, Any]) -> bool:
 
 
 def _quoted(view: PlainTurn, update: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an update with the message as the quote of each value that needs one."""
-    quotes = {key: view.user for key in quoted_keys(view.writable) if key in update}
+    """Return an update with the words of the message for each value that needs a quote."""
+    keys = [key for key in quoted_keys(view.writable) if key in update]
+    quotes = {key: own_quote(update[key], view.user or "") for key in keys}
     return {**update, "_quotes": quotes} if quotes else update
 
 

@@ -10,6 +10,7 @@ from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.session.quotes import own_quote
 from llm_fsm.testing.conversations import reply
 from llm_fsm.testing.evaluation.judge import JudgedTurn, StepOutcome, judge
 from llm_fsm.testing.evaluation.labels import Label, fits, labels_of
@@ -187,8 +188,8 @@ def _right_reply(
         gone += _surplus_parts(key, value, values[key])
     found = reply(target, "All right.", **values)
     update = found["transition"]["context_update"]
-    # A key that asks for a quote refuses a value without one, and the whole message is a quote.
-    update["_quotes"] = dict.fromkeys(values, said)
+    # A key that asks for a quote refuses a value without one.
+    update["_quotes"] = {key: own_quote(value, said) for key, value in values.items()}
     if gone:
         update["_clear"] = gone
     return found
