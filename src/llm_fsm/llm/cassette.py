@@ -56,7 +56,9 @@ class RecordedReply(Struct, frozen=True, kw_only=True):
     def to_json(self) -> str:
         """Return the entry as one line of a cassette."""
         document = to_builtins(self)
+        # What a call took and what a prompt left out belong to the turn that asked.
         del document["reply"]["attempts"]
+        del document["reply"]["left_out"]
         if not self.reply.tool_calls:
             del document["reply"]["tool_calls"]
         if not self.reply.native:
