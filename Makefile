@@ -18,16 +18,13 @@ ARGS =
 # True where a Node is installed that builds and checks web/.
 NODE = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 
-# The rooms that most changes touch, without services, processes and browsers.
-QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
-
 .PHONY: help chat serve test quick optional crash kills services lint docs page bench evaluate wheel clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run all tests, about a quarter of an hour on two cores; ARGS="-k journal" chooses'
-	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
+	@echo 'make quick     run the tests of the rooms that your change against main touches, and of those that import them'
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
@@ -52,9 +49,9 @@ test: $(VENV)/.dev
 	@echo 'running the tests: about a quarter of an hour on two cores'
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
 
-# The rooms that most changes touch, without services, processes and browsers.
+# The rooms of the change against main, and the rooms that import them.
 quick: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(QUICK) $(ARGS)
+	@$(BIN)/python tests/support/changed_rooms.py $(ARGS)
 
 # A few minutes each. The second needs PostgreSQL (make services).
 # smolagents, Google's ADK, Pipecat and LiveKit are too big for everybody: they have an environment of their own.
