@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -173,6 +174,14 @@ def ag_ui(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
         resume = {"resume": paid} if paid else {}
 
 
+def secrets_in(text: str) -> list[str]:
+    """Return the forms of secrets in a text. Ids and times are made by chance, and may hold one."""
+    words = re.sub(
+        r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b1[0-9]{9}\b", "", text
+    )
+    return [form for form in FORMS if form in words]
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("door", [rest, chat, responses, ag_ui])
 def test_no_answer_of_a_door_has_a_secret(door: Any, streamed: bool) -> None:
@@ -180,7 +189,7 @@ def test_no_answer_of_a_door_has_a_secret(door: Any, streamed: bool) -> None:
         answers = list(door(client, streamed=streamed))
     assert "•••" in "".join(answers)
     for number, text in enumerate(answers):
-        found = [form for form in FORMS if form in text]
+        found = secrets_in(text)
         assert not found, (number, found, text)
 
 
@@ -203,7 +212,7 @@ def test_no_result_of_mcp_has_a_secret() -> None:
     assert not any(result.is_error for result in found), found
     text = "".join(result.model_dump_json() for result in found)
     assert "•••" in text
-    assert not [form for form in FORMS if form in text]
+    assert not secrets_in(text)
 
 
 SIGN: dict[str, Any] = {
