@@ -55,7 +55,9 @@ def measured() -> dict[str, Density]:
 
 
 def test_the_package_does_not_grow(measured: dict[str, Density]) -> None:
-    whole = density_of(PACKAGE)
+    whole = Density()
+    for part in (*measured.values(), *map(density_of, PACKAGE.glob("*.py"))):
+        whole += part
     changes = {room: measured[room].nodes - ROOMS[room].nodes for room in ROOMS}
     grown = {room: change for room, change in changes.items() if change > 0}
     shrunk = {room: change for room, change in changes.items() if change < 0}

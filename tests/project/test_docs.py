@@ -26,7 +26,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
@@ -189,18 +189,30 @@ class Reader:
         assert block.text.strip() in (errors.__doc__ or "").replace("\n    ", "\n"), block.place
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=shown_name)
-def test_every_block_of_a_document_runs(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "checkout"
+def copy_checkout(source: Path, folder: Path, linked: Collection[str] = ()) -> Path:
+    """Copy what documents use of a checkout. Files of folders in `linked` become hard links."""
     folder.mkdir()
     skip = shutil.ignore_patterns("__pycache__")
     for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=skip)
+        if (source / name).is_dir():
+            copy = os.link if name in linked else shutil.copy2
+            shutil.copytree(source / name, folder / name, ignore=skip, copy_function=copy)
         else:
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(source / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One copy for all documents, so that no block that writes a file reaches the checkout."""
+    return copy_checkout(ROOT, tmp_path_factory.mktemp("documents") / "checkout")
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=shown_name)
+def test_every_block_of_a_document_runs(
+    path: Path, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copy_checkout(copied, tmp_path / "checkout", linked=("src", "docs"))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("LLM_FSM_MODEL", "offline")
