@@ -15,6 +15,8 @@ SMALL = qwen
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
+# Processes of `make test`: one more than cores, because a third of the time is waiting; at most five.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(min(5, (os.cpu_count() or 1) + 1))')
 # True where a Node is installed that builds and checks web/.
 NODE = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 
@@ -46,8 +48,8 @@ serve: $(VENV)/.serve
 	@$(BIN)/llm-fsm serve --model $(MODEL) $(ARGS)
 
 test: $(VENV)/.dev
-	@echo 'running the tests: about a quarter of an hour on two cores'
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+	@echo 'running the tests: about ten minutes on two cores'
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # The rooms of the change against main, and the rooms that import them.
 quick: $(VENV)/.dev

@@ -175,7 +175,7 @@ def schema_of(body: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_server_near_by_is_asked_only_for_what_can_be_picked() -> None:
     properties = schema_of(body_of(FORM))["properties"]
-    assert list(properties) == ["target_state", "context_update", "message"]
+    assert list(properties) == ["target_state", "context_update", "message", "question"]
     assert properties["target_state"]["enum"] == ["done", "ask"]
     update = properties["context_update"]["properties"]
     assert "_clear" not in update  # nothing is known that could be taken back
@@ -198,7 +198,8 @@ def test_where_only_staying_is_left_no_state_is_asked_for() -> None:
         Machine.from_dict(document, model="m", base_url=server.base_url) as machine,
     ):
         turn = machine.start(greet=False).send("hi")
-    assert list(schema_of(server.requests[0].body)["properties"]) == ["context_update", "message"]
+    properties = schema_of(server.requests[0].body)["properties"]
+    assert list(properties) == ["context_update", "message", "question"]
     assert (turn.state, turn.text, turn.usage.calls) == ("ask", "Who is it?", 1)
 
 
