@@ -49,7 +49,7 @@ serve: $(VENV)/.serve
 
 test: $(VENV)/.dev
 	@echo 'running the tests: about ten minutes on two cores'
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 # The rooms of the change against main, and the rooms that import them.
 quick: $(VENV)/.dev

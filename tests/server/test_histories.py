@@ -53,8 +53,10 @@ class Model:
         self.is_down = False
         self.target = "a"
         self.prompts: list[str] = []
+        self.begun = 0
 
     async def complete(self, request: Any) -> ModelReply:
+        self.begun += 1
         await asyncio.sleep(self.seconds)
         if self.is_down:
             raise ModelError("overloaded", retryable=True, status=503)
@@ -236,7 +238,8 @@ def test_a_retry_while_the_turn_is_under_way_waits_for_it(form: str) -> None:
     with notes(model) as client, ThreadPoolExecutor() as pool:
         path, body, headers = asked(form, "chat-1", "one")
         begun = pool.submit(client.post, path, json=body, headers=headers)
-        time.sleep(0.3)
+        while not model.begun:
+            time.sleep(0.01)
         again = client.post(path, json=body, headers={**headers, "X-Stainless-Retry-Count": "1"})
         assert again.json()["llm_fsm"] == begun.result().json()["llm_fsm"]
         assert len(model.prompts) == 1
