@@ -440,6 +440,9 @@ async def test_replies_are_given_back_to_questions_of_a_queue_that_tasks_share_a
     asked: list[str] = []
     machine = made({"execute": "read"}, model=Slow(), functions=[read])
     run = asyncio.create_task(machine.run(conversation_id="r"))
+    # "d" is asked when the reply to "a" is on record.
+    while "d" not in asked:
+        await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
