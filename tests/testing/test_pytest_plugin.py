@@ -53,6 +53,19 @@ def test_cases_are_tests_and_failures_have_their_line(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, "a.test.json::good").stdout
 
 
+def test_cases_of_several_files_pass_in_any_order(tmp_path: Path) -> None:
+    cases = [{**CASES[0], "name": f"good {number}"} for number in range(3)]
+    text = json.dumps({"definition": DEFINITION, "cases": cases})
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.test.json").write_text(text)
+    # Sorted by the name of the case, the files take turns.
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_collection_modifyitems(items):\n    items.sort(key=lambda item: item.name)\n"
+    )
+    done = run(tmp_path)
+    assert "6 passed" in done.stdout, done.stdout
+
+
 def test_a_file_that_cannot_be_used_is_an_error_of_collection(tmp_path: Path) -> None:
     (tmp_path / "a.test.json").write_text('{"definition": "order",\n "steeps": []}')
     done = run(tmp_path)

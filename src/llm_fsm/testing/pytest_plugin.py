@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,9 @@ class Cases(pytest.File):
 
     loaded: LoadedCases
     session_: CaseSession
+    new_session: Callable[[], CaseSession]
     runner: asyncio.Runner
+    is_closed = False
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the cases.
@@ -74,7 +77,8 @@ class Cases(pytest.File):
             raise self.CollectError(f"the setting {TOOLS}: {visible(str(error))}") from error
         try:
             self.loaded = loader.read_suite(_relative(self.path))
-            self.session_ = session.CaseSession(self.loaded, options, host)
+            self.new_session = partial(session.CaseSession, self.loaded, options, host)
+            self.session_ = self.new_session()
         except SuiteError as error:
             raise self.CollectError(
                 "\n".join(visible(str(fault)) for fault in error.faults)
@@ -88,8 +92,14 @@ class Cases(pytest.File):
             yield CaseItem.from_parent(self, name=visible(play.name), play=play)
 
     def setup(self) -> None:
-        """Open the event loop of all cases of the file."""
+        """Open the event loop of the cases of the file that follow one another.
+
+        In a random order pytest comes back to a file that it has left, whose session is closed.
+        """
         self.runner = asyncio.Runner()
+        if self.is_closed:
+            self.session_ = self.new_session()
+            self.is_closed = False
 
     def play(self, play: Play) -> Result:
         """Play a case."""
@@ -106,6 +116,7 @@ class Cases(pytest.File):
                 self.config.stash.setdefault(RECORDED, []).append(self.session_.recorded)
         finally:
             self.runner.close()
+            self.is_closed = True
 
 
 class CaseItem(pytest.Item):
