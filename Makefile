@@ -25,7 +25,7 @@ NODE = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
-	@echo 'make test      run all tests, about a quarter of an hour on two cores; ARGS="-k journal" chooses'
+	@echo 'make test      run all tests, about ten minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run the tests of the rooms that your change against main touches, and of those that import them'
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
