@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,7 +113,13 @@ def redis_url(shared_service: Callable[[str], str]) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which tests of packages that are not installed were left out."""
+    """Say which tests were left out, why, and how to get what they need, a line for each reason."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[why.removeprefix("Skipped: ")] += 1
+    for why, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"skipped {count}: {why}")
     left = [name for name, module in OPTIONAL.items() if not is_installed(module)]
     if left:
         terminalreporter.write_line(
