@@ -174,11 +174,14 @@ def ag_ui(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
         resume = {"resume": paid} if paid else {}
 
 
+_BY_CHANCE = re.compile(
+    r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b1[0-9]{9}\b|\b[0-9]+\.[0-9]+\b"
+)
+
+
 def secrets_in(text: str) -> list[str]:
-    """Return the forms of secrets in a text. Ids and times are made by chance, and may hold one."""
-    words = re.sub(
-        r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b1[0-9]{9}\b", "", text
-    )
+    """Return the forms of secrets in a text. Ids, times and durations may hold one by chance."""
+    words = _BY_CHANCE.sub("", text)
     return [form for form in FORMS if form in words]
 
 
