@@ -175,7 +175,8 @@ def ag_ui(client: httpx.Client, *, streamed: bool) -> Iterator[str]:
 
 
 _BY_CHANCE = re.compile(
-    r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b1[0-9]{9}\b|\b[0-9]+\.[0-9]+\b"
+    r"\b[0-9]+\.[0-9]+\b|\b1[0-9]{9}\b"
+    r"|[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 )
 
 
