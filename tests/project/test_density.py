@@ -34,6 +34,7 @@ ROOMS = {
     "durable": Room(2_778, 5.22),
     "editor": Room(12_795, 5.76),
     "engine": Room(25_318, 5.88),
+    "languages": Room(60, 7.5),
     "lint": Room(46_640, 6.79),
     "llm": Room(20_502, 6.22),
     "records": Room(5_629, 6.84),

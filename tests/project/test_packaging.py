@@ -88,6 +88,8 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     pages = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
     studio = source / "llm_fsm" / "editor" / "static"
     pages |= {path.relative_to(source).as_posix() for path in studio.rglob("*") if path.is_file()}
+    words = source / "llm_fsm" / "languages" / "words"
+    pages |= {path.relative_to(source).as_posix() for path in words.iterdir()}
     others = {"llm_fsm/py.typed", "llm_fsm/_data/docs/LLM_GUIDE.md", *SCHEMAS, *pages}
     assert modules | others <= names
     places = (

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.conditions.coercion import plain_digits
+from llm_fsm.languages import language_of
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.localized import label_of, text_of
 from llm_fsm.turn.next_step import lacking
-from llm_fsm.turn.recognize import YES_NO, folded
+from llm_fsm.turn.recognize import folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
         return [Choice(label_of(schema, value) or text_of(value), value) for value in known]
     if schema.get("type") != "boolean":
         return []
-    yes, no = YES_NO.get((machine.definition.language or "en").partition("-")[0].lower(), ("", ""))
-    words = {True: yes.partition(" ")[0], False: no.partition(" ")[0]}
-    choices = [Choice(label_of(schema, value) or words[value], value) for value in (True, False)]
+    words = language_of(machine.definition.language)
+    firsts = {True: "".join(words.yes[:1]), False: "".join(words.no[:1])}
+    choices = [Choice(label_of(schema, value) or firsts[value], value) for value in (True, False)]
     return choices if all(choice.label for choice in choices) else []

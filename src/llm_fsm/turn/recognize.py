@@ -11,34 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-YES_NO: Mapping[str, tuple[str, str]] = {
-    "ar": ("نعم", "لا"),
-    "cs": ("ano", "ne"),
-    "da": ("ja", "nej"),
-    "de": ("ja", "nein"),
-    "el": ("ναι", "όχι"),
-    "en": ("yes y", "no n"),
-    "es": ("sí si", "no"),
-    "fi": ("kyllä", "ei"),
-    "fr": ("oui", "non"),
-    "he": ("כן", "לא"),
-    "hi": ("हाँ हां", "नहीं"),
-    "hu": ("igen", "nem"),
-    "it": ("sì si", "no"),
-    "ja": ("はい", "いいえ"),
-    "ko": ("네 예", "아니요 아니오"),
-    "nb": ("ja", "nei"),
-    "nl": ("ja", "nee"),
-    "no": ("ja", "nei"),
-    "pl": ("tak", "nie"),
-    "pt": ("sim", "não nao"),
-    "ru": ("да", "нет"),
-    "sv": ("ja", "nej"),
-    "tr": ("evet", "hayır"),
-    "uk": ("так", "ні"),
-    "zh": ("是", "否"),
-}
-"""Language to its words for yes and for no."""
+from llm_fsm.languages import language_of
+
 FORMATS = frozenset(
     ("date", "date-time", "email", "idn-email", "ipv4", "ipv6", "time", "uri", "uuid")
 )
@@ -79,12 +53,9 @@ def recogniser(schema: Mapping[str, Any], language: str = "") -> Recogniser | No
     if isinstance(choices, list):
         return _of_choices(choices)
     if kind == "boolean":
-        words = YES_NO.get((language or "en").partition("-")[0].lower())
-        if words is None:
-            return None
-        yes, no = words
-        by_words = dict.fromkeys(yes.split(), True) | dict.fromkeys(no.split(), False)
-        return _of_words(by_words)
+        words = language_of(language)
+        by_words = dict.fromkeys(words.yes, True) | dict.fromkeys(words.no, False)
+        return _of_words(by_words) if by_words else None
     if kind == "string" and schema.get("format") in FORMATS:
         return _as_it_is
     return None

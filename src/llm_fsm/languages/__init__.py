@@ -1,0 +1,43 @@
+"""What the machine knows of human languages: one JSON file a language, in the folder `words`.
+
+A language tag enters, and its `Language` leaves. The files are data for everybody who needs words:
+a choice of yes or no, the words of a yes, proof, and the machine's own sentences. A translator adds
+a language as a file, without code. What no file has, is not known, and nothing guesses it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+
+class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words of one language, each in lower case.
+
+    Attributes:
+        yes: Messages that are nothing but a yes.
+        no: Messages that are nothing but a no.
+    """
+
+    yes: tuple[str, ...] = ()
+    no: tuple[str, ...] = ()
+
+
+@cache
+def language_of(tag: str) -> Language:
+    """Return the words of a language.
+
+    Args:
+        tag: BCP 47 tag; its first part names the file. English if empty.
+
+    Returns:
+        The words; an empty `Language` if no file has them.
+    """
+    name = (tag or "en").partition("-")[0].lower()
+    # A definition is data: its tag is compared with the files, and is never part of a path.
+    for file in files(__name__).joinpath("words").iterdir():
+        if file.name == f"{name}.json":
+            return msgspec.json.decode(file.read_bytes(), type=Language)
+    return Language()
