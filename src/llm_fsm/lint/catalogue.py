@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from llm_fsm.definition.codes import CODES
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.rule import LintRule
+from llm_fsm.lint.rule import Findings, LintRule
 
 PAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -285,7 +284,7 @@ Let one definition call several after another instead of each calling the next.
 """Name of a rule to its page."""
 
 
-def _nothing(document: Document) -> Iterator[Finding]:  # noqa: ARG001
+def _nothing(document: Document) -> Findings:  # noqa: ARG001
     return iter(())
 
 

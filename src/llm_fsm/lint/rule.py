@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document
 
+Findings = Iterator[Finding]
+"""The findings that a check yields."""
 Check = Callable[[Document], Iterable[Finding]]
 
 
@@ -95,7 +97,7 @@ def lint_rule(
 
     Example:
         @lint_rule("F105", "warning")
-        def trap(document: Document) -> Iterator[Finding]: ...
+        def trap(document: Document) -> Findings: ...
     """
 
     def made(check: Check) -> LintRule:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
@@ -11,11 +9,11 @@ from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, root_of
 from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, paths, read, statements
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("P602", "error", blocks=False)
-def property_malformed(document: Document) -> Iterator[Finding]:
+def property_malformed(document: Document) -> Findings:
     """A property has no clear meaning.
 
     Why it is bad:
@@ -44,7 +42,7 @@ def property_malformed(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("P603", "error", blocks=False)
-def property_unknown_name(document: Document) -> Iterator[Finding]:
+def property_unknown_name(document: Document) -> Findings:
     """A property names a state or a key that the machine does not have.
 
     Why it is bad:
@@ -62,7 +60,7 @@ def property_unknown_name(document: Document) -> Iterator[Finding]:
         yield from unknown_names(document, pointer, statement)
 
 
-def unknown_names(document: Document, pointer: str, statement: Statement) -> Iterator[Finding]:
+def unknown_names(document: Document, pointer: str, statement: Statement) -> Findings:
     """Find the unknown names in one property."""
     limit = next((word for word, verb in LIMITS.items() if verb == statement.verb), "")
     keys = _keys(data_flow(document))
@@ -101,7 +99,7 @@ def _keys(flow: DataFlow) -> set[str]:
 
 
 @lint_rule("P601", "error", blocks=False)
-def property_violated(document: Document) -> Iterator[Finding]:
+def property_violated(document: Document) -> Findings:
     """A property is violated: there is a path that breaks it.
 
     Why it is bad:

@@ -7,7 +7,6 @@ from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import reachable
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, FlowReader, Placed
 from llm_fsm.lint.facts.endings import ends, graph_without_returns
 from llm_fsm.lint.facts.subflows import (
@@ -22,11 +21,11 @@ from llm_fsm.lint.facts.subflows import (
 )
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.graph import kind_of, path_to, reached_states
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("F114", "error", blocks=False)
-def missing_flow(document: Document) -> Iterator[Finding]:
+def missing_flow(document: Document) -> Findings:
     """The file of a subflow does not exist, is no definition, or is outside the folder of its caller.
 
     Why it is bad:
@@ -125,7 +124,7 @@ def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
 
 
 @lint_rule("F113", "error", blocks=False)
-def subflow_recursion(document: Document) -> Iterator[Finding]:
+def subflow_recursion(document: Document) -> Findings:
     """A subflow calls, directly or through others, the definition that it belongs to.
 
     Why it is bad:
@@ -157,7 +156,7 @@ def _basename(file: str) -> str:
 
 
 @lint_rule("R903", "error", blocks=False)
-def flow_mapping(document: Document) -> Iterator[Finding]:
+def flow_mapping(document: Document) -> Findings:
     """The `input` or `output` of a subflow names an unknown key, or maps a secret to a public key.
 
     Why it is bad:
@@ -204,7 +203,7 @@ _ALWAYS = ("default", "cancelled")
 
 
 @lint_rule("T518", "warning")
-def unknown_ending(document: Document) -> Iterator[Finding]:
+def unknown_ending(document: Document) -> Findings:
     """A subflow names an ending that the called definition does not have, or lacks one.
 
     Why it is bad:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from llm_fsm._text import listed
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.graph import components, shortest_round
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.graph import Arc, arcs_from, kind_of
 from llm_fsm.lint.logics import compiled_rules
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _REPLY_TOKENS = 50
 """The fewest tokens of a short reply."""
 
 
 @lint_rule("T517", "warning", needs_form=True)
-def hopeless_setting(document: Document) -> Iterator[Finding]:
+def hopeless_setting(document: Document) -> Findings:
     """A limit or a setting of the model is too low for the machine to work.
 
     Why it is bad:
@@ -46,7 +43,7 @@ def hopeless_setting(document: Document) -> Iterator[Finding]:
     )
 
 
-def _limits(document: Document) -> Iterator[Finding]:
+def _limits(document: Document) -> Findings:
     limits = document.root.at("limits")
     kinds = {name: kind_of(document, name) for name in document.states}
     speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
@@ -66,12 +63,12 @@ def _limits(document: Document) -> Iterator[Finding]:
         yield from _below(limits, "seconds", 1, "hardly a model answers in that time")
 
 
-def _model(owner: Placed) -> Iterator[Finding]:
+def _model(owner: Placed) -> Findings:
     settings = owner.at("model")
     yield from _below(settings, "max_tokens", _REPLY_TOKENS, "a reply is cut off before it ends")
 
 
-def _below(placed: Placed, key: str, least: float, why: str) -> Iterator[Finding]:
+def _below(placed: Placed, key: str, least: float, why: str) -> Findings:
     value = placed.value.get(key)
     if is_number(value) and value < least:
         yield hopeless_setting.finding(
@@ -83,7 +80,7 @@ _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
 
 
 @lint_rule("T508", "info", at_key=True)
-def missing_limit(document: Document) -> Iterator[Finding]:
+def missing_limit(document: Document) -> Findings:
     """A loop of states works without asking anybody, and the machine sets no limits.
 
     Why it is bad:
@@ -130,7 +127,7 @@ def missing_limit(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T506", "warning")
-def key_result_without_check(document: Document) -> Iterator[Finding]:
+def key_result_without_check(document: Document) -> Findings:
     """A key result of a task has no `check`: a model judges its description, if it has one.
 
     Why it is bad:
@@ -169,7 +166,7 @@ def key_result_without_check(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T511", "info", at_key=True)
-def task_without_results(document: Document) -> Iterator[Finding]:
+def task_without_results(document: Document) -> Findings:
     """A task has no key results.
 
     Why it is bad:
@@ -193,7 +190,7 @@ def task_without_results(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T507", "warning")
-def retry_without_idempotence(document: Document) -> Iterator[Finding]:
+def retry_without_idempotence(document: Document) -> Findings:
     """A task that is tried again uses a tool that must not be called twice.
 
     Why it is bad:
@@ -231,7 +228,7 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T505", "warning")
-def tool_out_of_scope(document: Document) -> Iterator[Finding]:
+def tool_out_of_scope(document: Document) -> Findings:
     """A state lists a tool whose `scope` does not include the state.
 
     Why it is bad:
@@ -277,7 +274,7 @@ def _openable(document: Document, arc: Arc) -> bool:
 
 
 @lint_rule("T509", "warning", at_key=True)
-def wait_without_way_out(document: Document) -> Iterator[Finding]:
+def wait_without_way_out(document: Document) -> Findings:
     """A `wait` state has neither a time-out with a target nor a transition that an answer can open.
 
     Why it is bad:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import compiled_rules, logics_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _LOOKS = ("invalid perl operator", "invalid escape sequence")
 _NOT_IN_RE2 = "RE2 has no look-around such as (?=…) or (?!…) and no back-references such as \\1"
 
 
 @lint_rule("C201", "error")
-def bad_condition(document: Document) -> Iterator[Finding]:
+def bad_condition(document: Document) -> Findings:
     """The logic of a condition is not JsonLogic that this program knows.
 
     Why it is bad:
@@ -47,7 +45,7 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 
 @lint_rule("C202", "error")
-def bad_check(document: Document) -> Iterator[Finding]:
+def bad_check(document: Document) -> Findings:
     """The `check` of a key result is not JsonLogic, a judge's criterion or a function's name, or it reads nothing.
 
     Why it is bad:
@@ -83,7 +81,7 @@ def bad_check(document: Document) -> Iterator[Finding]:
                     yield from _reads(document, test, pointer)
 
 
-def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
+def _reads(document: Document, test: Any, pointer: str) -> Findings:
     """Find faults in the names that a sound check reads. A check that reads nothing has the same
     outcome each time.
     """
@@ -108,7 +106,7 @@ def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
             yield from _key(document, name.partition(".")[2], pointer)
 
 
-def _key(document: Document, name: str, pointer: str) -> Iterator[Finding]:
+def _key(document: Document, name: str, pointer: str) -> Findings:
     """Find faults in a context key that a check reads."""
     from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415

@@ -18,7 +18,7 @@ from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_state_in_condition
 from llm_fsm.lint.solver.comparisons import ContextOperation, parts
 from llm_fsm.lint.solver.guards import GuardCases, guard_of
@@ -29,7 +29,7 @@ from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSE
 
 
 @lint_rule("C203", "warning")
-def never_holds(document: Document) -> Iterator[Finding]:
+def never_holds(document: Document) -> Findings:
     """The conditions of a transition can never be true, with any values of the keys.
 
     Why it is bad:
@@ -145,7 +145,7 @@ _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
 
 @lint_rule("C204", "info")
-def always_holds(document: Document) -> Iterator[Finding]:
+def always_holds(document: Document) -> Findings:
     """The logic of a condition is true in every case, so it decides nothing.
 
     Why it is bad:
@@ -236,7 +236,7 @@ def _reads(rule: Any) -> bool:
 
 
 @lint_rule("C205", "warning")
-def constant_expression(document: Document) -> Iterator[Finding]:
+def constant_expression(document: Document) -> Findings:
     """A condition, or a comparison in it, reads no key and so has the same outcome each time.
 
     Why it is bad:
@@ -288,7 +288,7 @@ _MILLISECONDS = 10**11
 
 
 @lint_rule("C217", "warning")
-def impossible_comparison(document: Document) -> Iterator[Finding]:
+def impossible_comparison(document: Document) -> Findings:
     """A computed value is compared with something that makes the outcome the same every time.
 
     Why it is bad:
@@ -310,7 +310,7 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
                 yield from _in_part(document, part)
 
 
-def _in_part(document: Document, part: ContextOperation) -> Iterator[Finding]:
+def _in_part(document: Document, part: ContextOperation) -> Findings:
     place, rule, operator, arguments, positive = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
         yield from _literal_date(rule, arguments[0], place)
@@ -423,7 +423,7 @@ def _is_text(document: Document, name: str) -> bool:
     return not values.empty and values.within(TEXTS)
 
 
-def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
+def _literal_date(part: Any, text: str, place: str) -> Findings:
     if is_literal(text) and test(compile_rule(part), {}).error is not None:
         yield impossible_comparison.finding(
             f"{as_json(text)} is no date, so this never holds",
@@ -433,7 +433,7 @@ def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
 
 
 @lint_rule("F119", "warning")
-def left_at_once(document: Document) -> Iterator[Finding]:
+def left_at_once(document: Document) -> Findings:
     """A state that asks the user for something has an automatic transition that is always open.
 
     Why it is bad:

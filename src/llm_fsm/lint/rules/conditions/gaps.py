@@ -18,7 +18,7 @@ from llm_fsm.lint.graph import (
     path_to,
     reached_states,
 )
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Context, Reasoning, described, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import SET
@@ -26,7 +26,7 @@ from llm_fsm.turn.repair.questions import asks
 
 
 @lint_rule("C208", "warning")
-def decide_gap(document: Document) -> Iterator[Finding]:
+def decide_gap(document: Document) -> Findings:
     """A deciding state has no transition for values that are possible when it is entered.
 
     Why it is bad:
@@ -101,7 +101,7 @@ def _level(flow: DataFlow, context: Context, names: list[str]) -> Level:
 
 
 @lint_rule("C215", "error", blocks=False)
-def stuck_decide(document: Document) -> Iterator[Finding]:
+def stuck_decide(document: Document) -> Findings:
     """A deciding state has no transition that could ever be taken.
 
     Why it is bad:
@@ -132,7 +132,7 @@ def stuck_decide(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("C222", "warning")
-def one_way_confirmation(document: Document) -> Iterator[Finding]:
+def one_way_confirmation(document: Document) -> Findings:
     """A state asks the user to agree, and has no transition for users who do not.
 
     Why it is bad:

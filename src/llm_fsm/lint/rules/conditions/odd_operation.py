@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm.conditions.operators import OPERATIONS
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.outcomes import variable
 
@@ -31,7 +30,7 @@ _ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
 
 
 @lint_rule("C221", "warning")
-def odd_operation(document: Document) -> Iterator[Finding]:
+def odd_operation(document: Document) -> Findings:
     """An operator of a condition has more values than it reads, or a value in place of a key.
 
     Why it is bad:
@@ -52,7 +51,7 @@ def odd_operation(document: Document) -> Iterator[Finding]:
                 yield from _odd(part.operator, part.arguments, part.pointer)
 
 
-def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
+def _odd(operator: str, arguments: list[Any], place: str) -> Findings:
     taken = _TAKEN.get(operator, len(arguments))
     if len(arguments) > taken:
         yield odd_operation.finding(

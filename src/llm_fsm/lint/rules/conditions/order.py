@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 
 from llm_fsm._json import steps
@@ -11,7 +10,7 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import Arc, global_arcs_to, kind_of, own_arcs_from, reached_states
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.rules.conditions.words import unjudged_words
 from llm_fsm.lint.rules.format.duplicate_entry import repeated_transition
 from llm_fsm.lint.solver.cases import ANY
@@ -22,7 +21,7 @@ _MOST_ARCS = 40
 
 
 @lint_rule("C206", "warning")
-def overlapping_transitions(document: Document) -> Iterator[Finding]:
+def overlapping_transitions(document: Document) -> Findings:
     """Two transitions of equal priority can be open at the same time, and only conditions decide between them.
 
     Why it is bad:
@@ -54,7 +53,7 @@ def overlapping_transitions(document: Document) -> Iterator[Finding]:
 
 def _compared(
     known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc
-) -> Iterator[Finding]:
+) -> Findings:
     here = known.guard(first.placed)
     there = known.guard(second.placed)
     if here is None or there is None or here.always or there.always:
@@ -88,7 +87,7 @@ def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) 
 
 
 @lint_rule("C207", "warning")
-def shadowed_transition(document: Document) -> Iterator[Finding]:
+def shadowed_transition(document: Document) -> Findings:
     """A transition is never taken, because an earlier one is open whenever it is.
 
     Why it is bad:
@@ -163,7 +162,7 @@ def _order(arc: Arc) -> tuple[int, bool, int, str]:
     return arc.priority, arc.is_global, len(arc.placed.pointer), arc.placed.pointer
 
 
-def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
+def _idle(known: Reasoning, state: str) -> Findings:
     """Find moves that the model picks and that demand more than an earlier one to the same
     target.
     """

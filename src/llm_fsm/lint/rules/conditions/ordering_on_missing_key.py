@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.errors import Finding
@@ -12,7 +10,7 @@ from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.graph import Arc
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
 from llm_fsm.lint.solver.outcomes import operation, variable
@@ -20,7 +18,7 @@ from llm_fsm.lint.solver.value_sets import UNSET
 
 
 @lint_rule("C209", "warning")
-def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
+def ordering_on_missing_key(document: Document) -> Findings:
     """A key that may be missing is compared by less or greater, and the comparison is true without it.
 
     Why it is bad:

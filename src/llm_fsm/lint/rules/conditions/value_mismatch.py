@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.members import never
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.comparisons import comparisons, parts
 from llm_fsm.lint.solver.mismatches import Mismatch, mismatches, type_word
 from llm_fsm.lint.solver.outcomes import variable
@@ -21,7 +20,7 @@ from llm_fsm.lint.solver.value_sets import points
 
 
 @lint_rule("C210", "warning")
-def type_mismatch(document: Document) -> Iterator[Finding]:
+def type_mismatch(document: Document) -> Findings:
     """A key is compared with a value of a type that it cannot have.
 
     Why it is bad:
@@ -58,7 +57,7 @@ _COMPARED = re.compile(r"([A-Za-z_][\w.]*)\s*[=!]=\s*['\"]([^'\"\\]+)['\"]")
 
 
 @lint_rule("C211", "warning")
-def value_outside_enum(document: Document) -> Iterator[Finding]:
+def value_outside_enum(document: Document) -> Findings:
     """A key is compared with a value outside its schema: it is not listed, or beyond the bounds.
 
     Why it is bad:
@@ -99,7 +98,7 @@ def value_outside_enum(document: Document) -> Iterator[Finding]:
     yield from _in_replies(document)
 
 
-def _in_lists(document: Document) -> Iterator[Finding]:
+def _in_lists(document: Document) -> Findings:
     """Find elements that a condition looks for in a list and that the schema of the list does not
     allow.
     """
@@ -132,7 +131,7 @@ def _in_lists(document: Document) -> Iterator[Finding]:
                 )
 
 
-def _in_replies(document: Document) -> Iterator[Finding]:
+def _in_replies(document: Document) -> Findings:
     """Find texts with which a fixed reply compares a key that has listed values."""
     known = reasoning(document)
     for state in document.states.values() if document.keys is not None else ():
@@ -171,7 +170,7 @@ def _hint(speller: Speller, mismatch: Mismatch) -> str:
 
 
 @lint_rule("C212", "warning")
-def case_mismatch(document: Document) -> Iterator[Finding]:
+def case_mismatch(document: Document) -> Findings:
     """A key is compared with a listed value in other letter case.
 
     Why it is bad:
@@ -203,7 +202,7 @@ def case_mismatch(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("C216", "warning")
-def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
+def unknown_state_in_condition(document: Document) -> Findings:
     """A condition compares `_current_state` or `_previous_state` with a value that it never has.
 
     Why it is bad:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import conditions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
 
 @lint_rule("C218", "warning")
-def empty_condition(document: Document) -> Iterator[Finding]:
+def empty_condition(document: Document) -> Findings:
     """A condition is empty: it has neither keys nor logic, and no words by which a model could judge.
 
     Why it is bad:
@@ -41,7 +38,7 @@ def empty_condition(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("C219", "warning")
-def unjudged_words(document: Document) -> Iterator[Finding]:
+def unjudged_words(document: Document) -> Findings:
     """A condition in words is in a state that decides, or on an automatic transition, which no model judges.
 
     Why it is bad:

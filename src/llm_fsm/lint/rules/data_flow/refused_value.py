@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm._json import step
@@ -17,14 +16,14 @@ from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import Assigned, assignments_of, compiled_rules
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.mismatches import type_word
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 
 @lint_rule("K317", "warning")
-def mapping_never_fits(document: Document) -> Iterator[Finding]:
+def mapping_never_fits(document: Document) -> Findings:
     """An `output` or `input` maps a value to a key that never accepts its type, its values or its `x-source`.
 
     Why it is bad:
@@ -55,7 +54,7 @@ def mapping_never_fits(document: Document) -> Iterator[Finding]:
             yield from _owned(document, inner, document.states[name])
 
 
-def _sources(document: Document, placed: Placed, source: str) -> Iterator[Finding]:
+def _sources(document: Document, placed: Placed, source: str) -> Findings:
     for key, pointer in mapped(placed):
         owner = document.source_of(key)
         if key in (document.keys or {}) and owner not in ("model", source):
@@ -68,7 +67,7 @@ def _sources(document: Document, placed: Placed, source: str) -> Iterator[Findin
             )
 
 
-def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
+def _answers(known: Reasoning, state: Placed) -> Findings:
     for key, brought in answers(state).items():
         if key in (known.document.keys or {}):
             yield from _compared(
@@ -76,7 +75,7 @@ def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
             )
 
 
-def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding]:
+def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Findings:
     for option, taker, giver in (("input", there, here), ("output", here, there)):
         for key, source_key in state.at(option).value.items():
             if isinstance(source_key, str) and taker.keys.schema(key) is not None:
@@ -86,7 +85,7 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding
                 )
 
 
-def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Finding]:
+def _owned(document: Document, inner: Document, state: Placed) -> Findings:
     """Find keys that the model may not write, and that the called definition takes from its
     model.
     """
@@ -106,7 +105,7 @@ def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Findi
             )
 
 
-def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Iterator[Finding]:
+def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Findings:
     brought = brought & SET
     taken = taken & SET
     if brought.empty or taken.empty or not (brought & taken).empty:
@@ -120,7 +119,7 @@ def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Ite
 
 
 @lint_rule("K320", "warning")
-def bad_set(document: Document) -> Iterator[Finding]:
+def bad_set(document: Document) -> Findings:
     """`set` gives a key a value that is always refused.
 
     Why it is bad:

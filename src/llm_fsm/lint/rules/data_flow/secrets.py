@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, data_flow
 from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 Text = tuple[str, str]
 """Pointer and text."""
 
 
 @lint_rule("K311", "warning")
-def secret_in_prompt(document: Document) -> Iterator[Finding]:
+def secret_in_prompt(document: Document) -> Findings:
     """A text of the prompt names a secret key as a placeholder.
 
     Why it is bad:
@@ -49,7 +48,7 @@ def secret_in_prompt(document: Document) -> Iterator[Finding]:
     yield from _scopes(flow)
 
 
-def _scopes(flow: DataFlow) -> Iterator[Finding]:
+def _scopes(flow: DataFlow) -> Findings:
     for state in flow.document.states.values():
         for pointer, name in state.at("context_scope").texts("read"):
             if flow.is_secret(name):
@@ -78,7 +77,7 @@ def _texts(document: Document) -> Iterator[Text]:
 
 
 @lint_rule("K312", "error", blocks=False)
-def secret_in_reply(document: Document) -> Iterator[Finding]:
+def secret_in_reply(document: Document) -> Findings:
     """A fixed reply shows a secret key.
 
     Why it is bad:
@@ -144,7 +143,7 @@ _SHOWN = 8
 
 
 @lint_rule("W412", "warning")
-def secret_literal(document: Document) -> Iterator[Finding]:
+def secret_literal(document: Document) -> Findings:
     """The file contains a key or token of a service.
 
     Why it is bad:

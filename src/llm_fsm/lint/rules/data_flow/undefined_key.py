@@ -10,14 +10,14 @@ from typing import NamedTuple
 from llm_fsm._json import object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.errors import Finding, Level
+from llm_fsm.errors import Level
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
-from llm_fsm.lint.rule import LintRule, lint_rule
+from llm_fsm.lint.rule import Findings, LintRule, lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 
 _NEAR = 0.8
@@ -26,7 +26,7 @@ _READING = frozenset({"var", "missing", "has_context", "context_length"})
 
 
 @lint_rule("C213", "warning")
-def unknown_condition_key(document: Document) -> Iterator[Finding]:
+def unknown_condition_key(document: Document) -> Findings:
     """A condition, or a rule under `set`, reads a key that is not declared.
 
     Why it is bad:
@@ -58,7 +58,7 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
             yield unknown_condition_key.finding(fault[0], pointer=read.pointer, hint=hint)
 
 
-def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Iterator[Finding]:
+def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Findings:
     """Find the fault of a name that a condition, or a rule under `set`, reads."""
     yield from _told(unknown_condition_key, _fault(flow, name, f"this {what}"), pointer)
     yield from _refused(flow, name, pointer)
@@ -89,7 +89,7 @@ def _fault(flow: DataFlow, name: str, reader: str) -> _Fault | None:
     return None if found is None else _Fault(*found)
 
 
-def _told(rule: LintRule, fault: _Fault | None, pointer: str) -> Iterator[Finding]:
+def _told(rule: LintRule, fault: _Fault | None, pointer: str) -> Findings:
     if fault is not None:
         yield rule.finding(fault.message, pointer=pointer, hint=fault.hint, level=fault.level)
 
@@ -129,7 +129,7 @@ def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
         yield condition.pointer + "/logic", name
 
 
-def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
+def _refused(flow: DataFlow, name: str, pointer: str) -> Findings:
     """Find a key in `_refusals` that no reply can write, so that nothing is ever refused."""
     root, _, key = name.partition(".")
     keys = flow.document.keys
@@ -164,7 +164,7 @@ def _close(name: str, known: Iterable[str]) -> str | None:
 
 
 @lint_rule("K302", "warning")
-def undeclared_key(document: Document) -> Iterator[Finding]:
+def undeclared_key(document: Document) -> Findings:
     """A state collects a key that `context_schema` does not declare.
 
     Why it is bad:
@@ -189,7 +189,7 @@ def undeclared_key(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("K308", "warning")
-def unknown_key_in_reply(document: Document) -> Iterator[Finding]:
+def unknown_key_in_reply(document: Document) -> Findings:
     """A fixed reply names a key that `context_schema` does not declare.
 
     Why it is bad:
@@ -224,7 +224,7 @@ _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 
 
 @lint_rule("K309", "warning")
-def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
+def unknown_key_in_mapping(document: Document) -> Findings:
     """A mapping, a `context_scope`, `set` or `clear` names an undeclared key, or a path that finds nothing.
 
     Why it is bad:
@@ -250,7 +250,7 @@ def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
             yield from _told(unknown_key_in_mapping, _fault(flow, name, "this"), pointer)
 
 
-def _paths(document: Document) -> Iterator[Finding]:
+def _paths(document: Document) -> Findings:
     """Find paths in other notations, which never find anything."""
     waits = (state for name, state in document.states.items() if kind_of(document, name) == "wait")
     for placed in (*document.root.members("tools"), *waits):
@@ -265,7 +265,7 @@ def _paths(document: Document) -> Iterator[Finding]:
                 )
 
 
-def _answers(document: Document) -> Iterator[Finding]:
+def _answers(document: Document) -> Findings:
     """Find members of an answer that its schema does not have."""
     for state in document.states.values():
         members = object_at(state.at("answer_schema").value, "properties")

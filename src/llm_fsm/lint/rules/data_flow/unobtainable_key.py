@@ -11,14 +11,14 @@ from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.graph import Arc, global_arcs, kind_of, own_arcs, path_to, reached_states
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.outcomes import variable
 
 _OTHERS = ("host", "tool", "answer")
 
 
 @lint_rule("K303", "warning")
-def unwritable_key(document: Document) -> Iterator[Finding]:
+def unwritable_key(document: Document) -> Findings:
     """A state collects a key that the model cannot write, because of its `x-source`.
 
     Why it is bad:
@@ -50,7 +50,7 @@ _PRODUCERS = {"tool": "tool's output", "answer": "wait state's output"}
 
 
 @lint_rule("K310", "error", blocks=False)
-def unobtainable_key(document: Document) -> Iterator[Finding]:
+def unobtainable_key(document: Document) -> Findings:
     """A transition demands a key that only a tool or a person's answer may set, and none does.
 
     Why it is bad:
@@ -116,7 +116,7 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fin
 
 
 @lint_rule("K315", "info")
-def never_asked_for(document: Document) -> Iterator[Finding]:
+def never_asked_for(document: Document) -> Findings:
     """A transition demands a key that no earlier state collects.
 
     Why it is bad:
@@ -162,7 +162,7 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("K319", "warning")
-def asked_for_later(document: Document) -> Iterator[Finding]:
+def asked_for_later(document: Document) -> Findings:
     """A condition tests a key that only later states ask for.
 
     Why it is bad:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of, path_to, reached_states
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
 
 
 @lint_rule("K314", "info")
-def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
+def reply_key_may_be_missing(document: Document) -> Findings:
     """A fixed reply shows a key that some path to it does not demand.
 
     Why it is bad:
@@ -57,7 +56,7 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("K305", "warning")
-def used_before_set(document: Document) -> Iterator[Finding]:
+def used_before_set(document: Document) -> Findings:
     """A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
 
     Why it is bad:
@@ -136,7 +135,7 @@ def _deciding(flow: DataFlow, name: str, state: Placed) -> Iterator[Use]:
 
 
 @lint_rule("K313", "info")
-def scope_hides_required(document: Document) -> Iterator[Finding]:
+def scope_hides_required(document: Document) -> Findings:
     """A `context_scope` hides a key that the same state collects or decides by.
 
     Why it is bad:
@@ -177,7 +176,7 @@ def scope_hides_required(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("K321", "warning")
-def stale_reply(document: Document) -> Iterator[Finding]:
+def stale_reply(document: Document) -> Findings:
     """A fixed reply shows a key of the program beside keys that the user can correct there.
 
     Why it is bad:

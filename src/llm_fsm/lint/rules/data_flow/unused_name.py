@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from llm_fsm._json import step
 from llm_fsm._text import listed, nearest
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import texts
 from llm_fsm.lint.graph import reached_states
 from llm_fsm.lint.logics import assignments_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("K306", "info")
-def collected_never_read(document: Document) -> Iterator[Finding]:
+def collected_never_read(document: Document) -> Findings:
     """A state collects a key that nothing in the file reads.
 
     Why it is bad:
@@ -46,7 +43,7 @@ def collected_never_read(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("K307", "info", at_key=True)
-def set_never_used(document: Document) -> Iterator[Finding]:
+def set_never_used(document: Document) -> Findings:
     """An output mapping or `set` writes a key that nothing in the file reads.
 
     Why it is bad:
@@ -75,7 +72,7 @@ def set_never_used(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("K316", "info", at_key=True, needs_form=True)
-def unused_key(document: Document) -> Iterator[Finding]:
+def unused_key(document: Document) -> Findings:
     """A declared key appears nowhere else in the file.
 
     Why it is bad:
@@ -120,7 +117,7 @@ _GUESSED = 20
 
 
 @lint_rule("T503", "warning", at_key=True)
-def unused_tool(document: Document) -> Iterator[Finding]:
+def unused_tool(document: Document) -> Findings:
     """A tool is declared, and no state uses it.
 
     Why it is bad:
@@ -145,7 +142,7 @@ def unused_tool(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T504", "warning", at_key=True)
-def tool_never_reachable(document: Document) -> Iterator[Finding]:
+def tool_never_reachable(document: Document) -> Findings:
     """A tool is used only in states that no conversation reaches.
 
     Why it is bad:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm._json import step
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.graph import arcs_from, kind_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("S127", "warning")
-def bad_choice(document: Document) -> Iterator[Finding]:
+def bad_choice(document: Document) -> Findings:
     """A choice has no label, or its value is neither a value of a collected key nor a target.
 
     Why it is bad:

@@ -11,10 +11,9 @@ from llm_fsm._json import step
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.definition.names import KEY_PATTERN, VALID
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json, quoted
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _ALLOWED = (
     "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
@@ -34,7 +33,7 @@ def _names(document: Document) -> Iterator[tuple[str, str]]:
 
 
 @lint_rule("K301", "error", blocks=False)
-def bad_key(document: Document) -> Iterator[Finding]:
+def bad_key(document: Document) -> Findings:
     """A context key has a name that can never be stored, or that some providers refuse.
 
     Why it is bad:
@@ -70,7 +69,7 @@ _TARGET = "target_state"
 
 
 @lint_rule("S113", "warning", at_key=True)
-def reserved_name(document: Document) -> Iterator[Finding]:
+def reserved_name(document: Document) -> Findings:
     """A state or context key has a reserved name.
 
     Why it is bad:
@@ -103,7 +102,7 @@ SOURCES = ("model", "host", "tool", "answer")
 
 
 @lint_rule("S116", "error")
-def bad_key_setting(document: Document) -> Iterator[Finding]:
+def bad_key_setting(document: Document) -> Findings:
     """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it cannot have.
 
     Why it is bad:
@@ -142,7 +141,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
         yield from _value_rules(document.keys or {}, schema.get(VALID), f"{place}/{VALID}")
 
 
-def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Iterator[Finding]:
+def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Findings:
     """Find entries of `x-from` that the key cannot be made of."""
     names = keys[key].get("x-from")
     if names is None:
@@ -170,7 +169,7 @@ def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Ite
 _PROOFS = ("quote", "digits")
 
 
-def _said(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _said(schema: Mapping[str, Any], place: str) -> Findings:
     """Find an `x-said` that is no kind of proof, or that is at a key that no reply writes."""
     kind = schema.get("x-said")
     if kind is None:
@@ -194,9 +193,7 @@ def _said(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
 _RULE_KEYS = ("logic", "description")
 
 
-def _value_rules(
-    keys: Mapping[str, Mapping[str, Any]], items: object, place: str
-) -> Iterator[Finding]:
+def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: str) -> Findings:
     """Find entries of `x-valid` that are no rule over declared keys."""
     if items is None:
         return
@@ -231,7 +228,7 @@ def _value_rules(
         yield from _logic(keys, item["logic"], at + "/logic")
 
 
-def _logic(keys: Mapping[str, Mapping[str, Any]], logic: object, place: str) -> Iterator[Finding]:
+def _logic(keys: Mapping[str, Mapping[str, Any]], logic: object, place: str) -> Findings:
     """Find faults in the logic of a rule, and names that are not declared."""
     faults = collect_faults(logic)
     for fault in faults:
@@ -270,7 +267,7 @@ def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
     return found
 
 
-def _labels(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _labels(schema: Mapping[str, Any], place: str) -> Findings:
     """Find labels that are no text, and labels of values that the key does not have."""
     labels = schema.get("x-labels")
     values = schema.get("enum")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 from llm_fsm._json import step
 from llm_fsm._text import nearest
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.reply_trials import reply_trials
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import failure_words, replies
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("S123", "error", blocks=False)
-def reply_fails(document: Document) -> Iterator[Finding]:
+def reply_fails(document: Document) -> Findings:
     """Rendering a fixed reply fails, always or with some values of its keys.
 
     Why it is bad:
@@ -47,7 +45,7 @@ def reply_fails(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("S124", "warning")
-def empty_reply(document: Document) -> Iterator[Finding]:
+def empty_reply(document: Document) -> Findings:
     """A fixed reply is always empty, with any values of its keys.
 
     Why it is bad:
@@ -78,7 +76,7 @@ _TOOL_KEYS = ("registered", "mcp", "tool")
 
 
 @lint_rule("S126", "warning")
-def blank_text(document: Document) -> Iterator[Finding]:
+def blank_text(document: Document) -> Findings:
     """A name or a text is blank.
 
     Why it is bad:
@@ -110,7 +108,7 @@ def blank_text(document: Document) -> Iterator[Finding]:
             yield from _blank(tool, key, "name it")
 
 
-def _blank(placed: Placed, key: str, hint: str) -> Iterator[Finding]:
+def _blank(placed: Placed, key: str, hint: str) -> Findings:
     value = placed.value.get(key)
     if isinstance(value, str) and not value.strip():
         yield blank_text.finding(
@@ -123,7 +121,7 @@ _ANSWERERS = frozenset({"assistant", "bot", "agent"})
 
 
 @lint_rule("W407", "warning", at_key=True)
-def example_dialogue_roles(document: Document) -> Iterator[Finding]:
+def example_dialogue_roles(document: Document) -> Findings:
     """A message of an example dialogue has another role than `user` or `system`.
 
     Why it is bad:
@@ -155,7 +153,7 @@ _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 
 @lint_rule("W411", "warning")
-def reply_is_data(document: Document) -> Iterator[Finding]:
+def reply_is_data(document: Document) -> Findings:
     r"""A fixed reply is JSON instead of text.
 
     Why it is bad:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from unicodedata import normalize
 
 from llm_fsm._json import step
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.logics import conditions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
 _LOOK_ALIKE = str.maketrans("авеӏіјкмнорсԁѕтухһԛԝαινορτυχγκ", "abeiijkmhopcdstyxhqwaivoptuxyk")
@@ -48,7 +47,7 @@ def _keys(document: Document) -> list[tuple[str, str]]:
 
 
 @lint_rule("S112", "warning", at_key=True)
-def confusable_ids(document: Document) -> Iterator[Finding]:
+def confusable_ids(document: Document) -> Findings:
     """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
 
     Why it is bad:
@@ -96,7 +95,7 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 
 @lint_rule("S125", "warning")
-def hidden_characters(document: Document) -> Iterator[Finding]:
+def hidden_characters(document: Document) -> Findings:
     """A text has invisible characters: control characters, direction marks, or blanks without width.
 
     Why it is bad:

@@ -6,19 +6,18 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import conditions_of, transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _COMPARED = 50
 _DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 
 @lint_rule("F117", "warning")
-def repeated_transition(document: Document) -> Iterator[Finding]:
+def repeated_transition(document: Document) -> Findings:
     """A state has the same transition twice, with equal target, conditions and words.
 
     Why it is bad:
@@ -60,7 +59,7 @@ def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lint_rule("S114", "error")
-def duplicate_name(document: Document) -> Iterator[Finding]:
+def duplicate_name(document: Document) -> Findings:
     """Two key results of a state have the same name.
 
     Why it is bad:
@@ -100,7 +99,7 @@ def _lists(document: Document) -> Iterator[tuple[Placed, str]]:
 
 
 @lint_rule("S115", "warning")
-def repeated_entry(document: Document) -> Iterator[Finding]:
+def repeated_entry(document: Document) -> Findings:
     """A list has the same name twice, or a transition has the same condition twice.
 
     Why it is bad:
@@ -123,7 +122,7 @@ def repeated_entry(document: Document) -> Iterator[Finding]:
     yield from _conditions(document)
 
 
-def _conditions(document: Document) -> Iterator[Finding]:
+def _conditions(document: Document) -> Findings:
     """Find equal conditions in one transition."""
     for _, transition in transitions_of(document):
         conditions = transition.value.get("conditions")
@@ -145,7 +144,7 @@ def _conditions(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T514", "warning")
-def duplicate_label(document: Document) -> Iterator[Finding]:
+def duplicate_label(document: Document) -> Findings:
     """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
     Why it is bad:

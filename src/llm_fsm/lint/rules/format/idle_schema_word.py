@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import Any
@@ -11,12 +11,11 @@ from llm_fsm._json import step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, looks_like_key
 from llm_fsm.lint.facts.schema_parts import SchemaPart, schema_parts
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.turn.recognize import recogniser
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
@@ -97,7 +96,7 @@ _IDLE_AT_ROOT = (
 
 
 @lint_rule("S122", "warning")
-def idle_schema_word(document: Document) -> Iterator[Finding]:
+def idle_schema_word(document: Document) -> Findings:
     """A keyword in a schema does nothing: it is misspelt, in the wrong place, or for another type.
 
     Why it is bad:
@@ -122,7 +121,7 @@ def idle_schema_word(document: Document) -> Iterator[Finding]:
         yield from _fast(document, part)
 
 
-def _fast(document: Document, part: SchemaPart) -> Iterator[Finding]:
+def _fast(document: Document, part: SchemaPart) -> Findings:
     """Find `x-fast` in states in which every message needs the model."""
     if part.schema.get("x-fast") is not True:
         return
@@ -150,7 +149,7 @@ def _fast(document: Document, part: SchemaPart) -> Iterator[Finding]:
     yield idle_schema_word.finding(message, pointer=part.pointer + "/x-fast", hint=hint)
 
 
-def _at_root(part: SchemaPart) -> Iterator[Finding]:
+def _at_root(part: SchemaPart) -> Findings:
     """Find rules about several keys, because each key is checked by itself."""
     if part.pointer != "/context_schema":
         return
@@ -164,7 +163,7 @@ def _at_root(part: SchemaPart) -> Iterator[Finding]:
             )
 
 
-def _unknown(part: SchemaPart, word: str, value: Any) -> Iterator[Finding]:
+def _unknown(part: SchemaPart, word: str, value: Any) -> Findings:
     place = part.pointer + step(word)
     if (
         part.pointer == "/context_schema"
@@ -191,7 +190,7 @@ def _like(word: str, known: tuple[str, ...] | list[str]) -> str | None:
     return meant
 
 
-def _of_other_types(part: SchemaPart) -> Iterator[Finding]:
+def _of_other_types(part: SchemaPart) -> Findings:
     """Find bounds of numbers in a schema of texts, and the like."""
     types = types_of(part.schema)
     known = {"number" if name == "integer" else name for name in types}
@@ -207,7 +206,7 @@ def _of_other_types(part: SchemaPart) -> Iterator[Finding]:
                 )
 
 
-def _format(part: SchemaPart) -> Iterator[Finding]:
+def _format(part: SchemaPart) -> Findings:
     value = part.schema.get("format")
     if not isinstance(value, str) or value in _FORMATS:
         return
@@ -222,7 +221,7 @@ def _format(part: SchemaPart) -> Iterator[Finding]:
     )
 
 
-def _required(part: SchemaPart) -> Iterator[Finding]:
+def _required(part: SchemaPart) -> Findings:
     names = part.schema.get("required")
     members = part.schema.get("properties")
     if (

@@ -10,14 +10,13 @@ from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
 from llm_fsm.definition.templates import LANGUAGE, template_fault
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("S109", "error")
-def bad_context_schema(document: Document) -> Iterator[Finding]:
+def bad_context_schema(document: Document) -> Findings:
     """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
 
     Why it is bad:
@@ -50,7 +49,7 @@ def bad_context_schema(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("S111", "error")
-def bad_answer_schema(document: Document) -> Iterator[Finding]:
+def bad_answer_schema(document: Document) -> Findings:
     """The `answer_schema` of a state is not a JSON Schema.
 
     Why it is bad:
@@ -184,7 +183,7 @@ def _plainly_sound(schema: Mapping[str, Any]) -> bool:
 
 
 @lint_rule("S110", "error")
-def bad_template(document: Document) -> Iterator[Finding]:
+def bad_template(document: Document) -> Findings:
     """A fixed reply is not in the language of replies, or a delimiter, quote, bracket or block is not closed.
 
     Why it is bad:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("F109", "error", at_key=True, blocks=False)
-def decide_without_transitions(document: Document) -> Iterator[Finding]:
+def decide_without_transitions(document: Document) -> Findings:
     """A state of kind `decide` has no transitions.
 
     Why it is bad:
@@ -35,7 +34,7 @@ def decide_without_transitions(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T512", "error", at_key=True)
-def subflow_without_flow(document: Document) -> Iterator[Finding]:
+def subflow_without_flow(document: Document) -> Findings:
     """A state of kind `subflow` does not name the definition that it calls.
 
     Why it is bad:
@@ -67,7 +66,7 @@ def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
 
 
 @lint_rule("S108", "error", at_key=True)
-def bad_tool(document: Document) -> Iterator[Finding]:
+def bad_tool(document: Document) -> Findings:
     """A tool is bound to nothing, to two things, or to an MCP server without the name of a tool.
 
     Why it is bad:

@@ -11,7 +11,7 @@ from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.value_sets import domain
 
 _BOUNDS = (
@@ -32,7 +32,7 @@ _LETTER = re.compile(r"[dDwWsSbB](?!\w)")
 
 
 @lint_rule("S120", "error", blocks=False)
-def impossible_schema(document: Document) -> Iterator[Finding]:
+def impossible_schema(document: Document) -> Findings:
     """A schema accepts no value at all: its bounds cross, its list of values is empty, or its keywords contradict.
 
     Why it is bad:
@@ -140,7 +140,7 @@ _MOST = 50
 
 
 @lint_rule("S121", "warning")
-def refused_by_schema(document: Document) -> Iterator[Finding]:
+def refused_by_schema(document: Document) -> Findings:
     """A `default`, an example or a listed value is refused by its own schema, or is listed twice.
 
     Why it is bad:
@@ -186,7 +186,7 @@ def _named(place: str) -> str:
     return names[place.partition("/")[0]]
 
 
-def _twice(part: SchemaPart, listed: list[Any]) -> Iterator[Finding]:
+def _twice(part: SchemaPart, listed: list[Any]) -> Findings:
     seen: set[str] = set()
     plain: dict[str, str] = {}
     for index, value in enumerate(listed):

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import get_args
 
 from llm_fsm._text import listed
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.names import Kind
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, unsure
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of, own_arcs
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("F110", "warning", at_key=True)
-def final_with_transitions(document: Document) -> Iterator[Finding]:
+def final_with_transitions(document: Document) -> Findings:
     """A state of kind `final` has transitions.
 
     Why it is bad:
@@ -42,7 +41,7 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F112", "warning", at_key=True)
-def return_without_effect(document: Document) -> Iterator[Finding]:
+def return_without_effect(document: Document) -> Findings:
     """`return` does nothing: it is on a transition of a state, or its target never returns.
 
     Why it is bad:
@@ -66,7 +65,7 @@ def return_without_effect(document: Document) -> Iterator[Finding]:
     yield from _endless(document)
 
 
-def _endless(document: Document) -> Iterator[Finding]:
+def _endless(document: Document) -> Findings:
     """Find digressions from which no path leads to a state without transitions."""
     last = ends(document)
     graph: dict[str, list[str]] = {name: [] for name in document.states}
@@ -95,7 +94,7 @@ def _endless(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F116", "warning", at_key=True)
-def collects_at_the_end(document: Document) -> Iterator[Finding]:
+def collects_at_the_end(document: Document) -> Findings:
     """A state that ends the conversation has keys to collect.
 
     Why it is bad:
@@ -125,7 +124,7 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T510", "warning", at_key=True)
-def on_timeout_without_timeout(document: Document) -> Iterator[Finding]:
+def on_timeout_without_timeout(document: Document) -> Findings:
     """A state has `on_timeout`, but no `timeout`.
 
     Why it is bad:
@@ -178,7 +177,7 @@ _LABELLED = ("task", "subflow", "wait")
 
 
 @lint_rule("T513", "warning", at_key=True)
-def setting_without_effect(document: Document) -> Iterator[Finding]:
+def setting_without_effect(document: Document) -> Findings:
     """A state has a key that works only in states of another kind.
 
     Why it is bad:
@@ -225,7 +224,7 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T515", "warning")
-def remind_after_timeout(document: Document) -> Iterator[Finding]:
+def remind_after_timeout(document: Document) -> Findings:
     """A reminder of a state is due after its time-out.
 
     Why it is bad:

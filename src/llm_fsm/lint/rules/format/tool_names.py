@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from llm_fsm._json import step
 from llm_fsm.definition.names import MEMORY_TOOLS, REPLY_TOOL
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.rules.format.characters import seen_as
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -21,7 +20,7 @@ _LONGEST = 64
 
 
 @lint_rule("S128", "error", at_key=True, blocks=False)
-def bad_tool_name(document: Document) -> Iterator[Finding]:
+def bad_tool_name(document: Document) -> Findings:
     """A tool has a name that providers refuse.
 
     Why it is bad:
@@ -55,7 +54,7 @@ def bad_tool_name(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("S129", "error", blocks=False)
-def taken_tool_name(document: Document) -> Iterator[Finding]:
+def taken_tool_name(document: Document) -> Findings:
     """A tool has the name of a built-in one.
 
     Why it is bad:
@@ -86,7 +85,7 @@ def taken_tool_name(document: Document) -> Iterator[Finding]:
             )
 
 
-def _in_memory(listed: Iterable[tuple[str, str]], taken: Mapping[str, str]) -> Iterator[Finding]:
+def _in_memory(listed: Iterable[tuple[str, str]], taken: Mapping[str, str]) -> Findings:
     for pointer, name in listed:
         built_in = taken.get(seen_as(name))
         if built_in is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import permutations
 
 from llm_fsm._json import object_at
 from llm_fsm._text import listed
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.acts import (
     ActGuard,
@@ -26,7 +24,7 @@ from llm_fsm.lint.facts.data_flow import data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import digressions_of, kind_of, own_arcs, pattern_states, reached_states
 from llm_fsm.lint.logics import compiled_rules, transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _MOST_STATES = 400
 """The time for guards grows with the square of the states. A machine that large is made by a
@@ -35,7 +33,7 @@ program.
 
 
 @lint_rule("F120", "error", blocks=False)
-def act_without_yes(document: Document) -> Iterator[Finding]:
+def act_without_yes(document: Document) -> Findings:
     """An act can be reached without a yes and without an approval.
 
     Why it is bad:
@@ -66,7 +64,7 @@ def act_without_yes(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F121", "warning")
-def guard_before_change(document: Document) -> Iterator[Finding]:
+def guard_before_change(document: Document) -> Findings:
     """A condition that must hold for the end or the act can be got around by a correction.
 
     Why it is bad:
@@ -117,7 +115,7 @@ def _is_no_yes(document: Document, step: ActStep) -> bool:
     return not confirmed_by(document, step)
 
 
-def _around(document: Document, goal: str, *, acts: bool) -> Iterator[Finding]:
+def _around(document: Document, goal: str, *, acts: bool) -> Findings:
     """Find the guards that must hold for a state, and that a correction gets around; each key once."""
     start = document.initial
     if start is None or goal not in reached_states(document):
@@ -178,7 +176,7 @@ def _only_chooses(document: Document, guard: ActGuard) -> bool:
 
 
 @lint_rule("F122", "error", at_key=True, blocks=False)
-def yes_without_effect(document: Document) -> Iterator[Finding]:
+def yes_without_effect(document: Document) -> Findings:
     """`agrees` or `confirms` does nothing in its place, or names a key that is not declared.
 
     Why it is bad:
@@ -229,7 +227,7 @@ def yes_without_effect(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F123", "warning")
-def confirmed_not_shown(document: Document) -> Iterator[Finding]:
+def confirmed_not_shown(document: Document) -> Findings:
     """A fixed reply does not show a value that its state `confirms`.
 
     Why it is bad:
@@ -258,7 +256,7 @@ def confirmed_not_shown(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F124", "warning")
-def second_act(document: Document) -> Iterator[Finding]:
+def second_act(document: Document) -> Findings:
     """A second act stands behind one yes, without a new read-back.
 
     Why it is bad:
@@ -291,7 +289,7 @@ def second_act(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F125", "info")
-def confirmed_not_demanded(document: Document) -> Iterator[Finding]:
+def confirmed_not_demanded(document: Document) -> Findings:
     """A state `confirms` a key, and nothing on the way there demands that it is known.
 
     Why it is bad:

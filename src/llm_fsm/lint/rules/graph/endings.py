@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from llm_fsm._text import listed
 from llm_fsm.definition.graph import components, reachable, shortest_round
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, graph_without_returns, unsure
 from llm_fsm.lint.facts.suggestions import quoted
@@ -19,11 +16,11 @@ from llm_fsm.lint.graph import (
     path_to,
     reached_states,
 )
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("F107", "info", at_key=True)
-def no_final_state(document: Document) -> Iterator[Finding]:
+def no_final_state(document: Document) -> Findings:
     """No state of the machine ends a conversation.
 
     Why it is bad:
@@ -46,7 +43,7 @@ def no_final_state(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F104", "warning")
-def no_way_to_an_end(document: Document) -> Iterator[Finding]:
+def no_way_to_an_end(document: Document) -> Findings:
     """The machine has states that end a conversation, and none of them can be reached from the initial state.
 
     Why it is bad:
@@ -75,7 +72,7 @@ def no_way_to_an_end(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F105", "warning", at_key=True)
-def trap(document: Document) -> Iterator[Finding]:
+def trap(document: Document) -> Findings:
     """A group of states leads only to each other, while other conversations of the machine can end.
 
     Why it is bad:
@@ -114,7 +111,7 @@ def trap(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F106", "warning", at_key=True)
-def self_only_state(document: Document) -> Iterator[Finding]:
+def self_only_state(document: Document) -> Findings:
     """Every transition of a state leads back to the state itself.
 
     Why it is bad:

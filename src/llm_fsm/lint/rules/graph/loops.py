@@ -9,12 +9,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import components
-from llm_fsm.errors import Finding, Level
+from llm_fsm.errors import Level
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.graph import first_reached, graph_of, kind_of, path_to, reached_states
 from llm_fsm.lint.logics import assigned_keys, transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
@@ -34,7 +34,7 @@ def _forced(document: Document, name: str) -> str | None:
 
 
 @lint_rule("F108", "warning", at_key=True)
-def auto_loop(document: Document) -> Iterator[Finding]:
+def auto_loop(document: Document) -> Findings:
     """A loop of states runs without asking anybody, and nothing can end it.
 
     Why it is bad:
@@ -54,7 +54,7 @@ def auto_loop(document: Document) -> Iterator[Finding]:
         yield from _for_some(reasoning(document))
 
 
-def _for_some(known: Reasoning) -> Iterator[Finding]:
+def _for_some(known: Reasoning) -> Findings:
     """Find loops of deciding states that read only keys which no program changes."""
     document = known.document
     graph = {
@@ -138,7 +138,7 @@ class _Way(NamedTuple):
     refused: list[GuardCases]
 
 
-def _always(document: Document) -> Iterator[Finding]:
+def _always(document: Document) -> Findings:
     """Find loops in which each state takes its first transition in any case."""
     forced: dict[str, tuple[str, ...]] = {}
     for name in document.states:
@@ -163,7 +163,7 @@ def _always(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T516", "warning")
-def retry_loop(document: Document) -> Iterator[Finding]:
+def retry_loop(document: Document) -> Findings:
     """A task without attempts left leads back to itself.
 
     Why it is bad:
@@ -191,7 +191,7 @@ def retry_loop(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F111", "info")
-def self_transition(document: Document) -> Iterator[Finding]:
+def self_transition(document: Document) -> Findings:
     """A transition leads from a state to itself.
 
     Why it is bad:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm._json import steps
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 def _targets(document: Document) -> Iterator[tuple[str, object]]:
@@ -26,7 +25,7 @@ def _targets(document: Document) -> Iterator[tuple[str, object]]:
 
 
 @lint_rule("F101", "error")
-def unknown_target(document: Document) -> Iterator[Finding]:
+def unknown_target(document: Document) -> Findings:
     """A transition, `on_timeout`, `on_exhausted` or `on_function_error` names a state that does not exist.
 
     Why it is bad:
@@ -49,7 +48,7 @@ def unknown_target(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F102", "error")
-def unknown_initial_state(document: Document) -> Iterator[Finding]:
+def unknown_initial_state(document: Document) -> Findings:
     """`initial_state` names a state that does not exist.
 
     Why it is bad:
@@ -71,7 +70,7 @@ def unknown_initial_state(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T501", "error")
-def unknown_tool(document: Document) -> Iterator[Finding]:
+def unknown_tool(document: Document) -> Findings:
     """A state uses a tool that is not declared under `tools`.
 
     Why it is bad:
@@ -97,7 +96,7 @@ def unknown_tool(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("T502", "warning")
-def unknown_state(document: Document) -> Iterator[Finding]:
+def unknown_state(document: Document) -> Findings:
     """The `scope` of a tool names a state that does not exist.
 
     Why it is bad:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 from llm_fsm._text import listed, nearest
 from llm_fsm.definition.graph import reachable, reversed_graph, shortest_path
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.paths import routes
 from llm_fsm.lint.facts.suggestions import quoted, route
@@ -22,12 +20,12 @@ from llm_fsm.lint.graph import (
     path_to,
     reached_states,
 )
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.solver import read_names, reasoning
 
 
 @lint_rule("C214", "warning")
-def unreachable_by_guards(document: Document) -> Iterator[Finding]:
+def unreachable_by_guards(document: Document) -> Findings:
     """A state can be reached only through transitions that are never taken.
 
     Why it is bad:
@@ -75,7 +73,7 @@ _MOST_VALUES = 4
 
 
 @lint_rule("C220", "warning")
-def closed_on_every_way(document: Document) -> Iterator[Finding]:
+def closed_on_every_way(document: Document) -> Findings:
     """A transition is never taken, because the conditions on every path to its state exclude its own.
 
     Why it is bad:
@@ -143,7 +141,7 @@ def _misspelt(document: Document) -> set[str | None]:
 
 
 @lint_rule("F103", "warning", at_key=True)
-def unreachable_state(document: Document) -> Iterator[Finding]:
+def unreachable_state(document: Document) -> Findings:
     """No path from the initial state leads to a state.
 
     Why it is bad:
@@ -180,7 +178,7 @@ def unreachable_state(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("F115", "warning")
-def unreachable_global(document: Document) -> Iterator[Finding]:
+def unreachable_global(document: Document) -> Findings:
     """A global transition is offered by no state that a conversation can be in.
 
     Why it is bad:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 
 from llm_fsm._text import listed
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import has_words
@@ -19,7 +18,7 @@ from llm_fsm.lint.graph import (
     own_arcs_from,
 )
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 def _tested(arc: Arc) -> bool:
@@ -50,7 +49,7 @@ def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> GlobalTransitio
 
 
 @lint_rule("W403", "warning")
-def identical_descriptions(document: Document) -> Iterator[Finding]:
+def identical_descriptions(document: Document) -> Findings:
     """Two transitions of a state to different targets have the same description.
 
     Why it is bad:
@@ -103,7 +102,7 @@ _OTHER = (
 
 
 @lint_rule("W413", "warning")
-def copied_purpose(document: Document) -> Iterator[Finding]:
+def copied_purpose(document: Document) -> Findings:
     """Two `converse` states have the same purpose. If other words distinguish them, it is a note.
 
     Why it is bad:
@@ -142,7 +141,7 @@ def _same(one: Placed, other: Placed) -> bool:
 
 
 @lint_rule("W401", "warning", at_key=True)
-def missing_purpose(document: Document) -> Iterator[Finding]:
+def missing_purpose(document: Document) -> Findings:
     """A state that the model serves has neither a purpose nor instructions.
 
     Why it is bad:
@@ -180,7 +179,7 @@ def _says_when(placed: Placed) -> bool:
 
 
 @lint_rule("W402", "warning")
-def missing_description(document: Document) -> Iterator[Finding]:
+def missing_description(document: Document) -> Findings:
     """The model has to choose between transitions, and one of them does not say when to take it.
 
     Why it is bad:

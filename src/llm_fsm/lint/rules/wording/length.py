@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.prompt_budget import BUDGET, FRAME, budget_of, shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _CHARS = 600
 
 
 @lint_rule("W408", "info")
-def overlong_description(document: Document) -> Iterator[Finding]:
+def overlong_description(document: Document) -> Findings:
     """The description of a transition or condition is longer than 600 characters.
 
     Why it is bad:
@@ -46,7 +43,7 @@ def overlong_description(document: Document) -> Iterator[Finding]:
 
 
 @lint_rule("W406", "warning", at_key=True)
-def prompt_over_budget(document: Document) -> Iterator[Finding]:
+def prompt_over_budget(document: Document) -> Findings:
     """The prompt of a state, before history and context, takes more tokens than its budget.
 
     Why it is bad:

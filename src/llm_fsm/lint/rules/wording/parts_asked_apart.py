@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from llm_fsm._text import listed
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 
 @lint_rule("K318", "warning", at_key=True)
-def parts_asked_apart(document: Document) -> Iterator[Finding]:
+def parts_asked_apart(document: Document) -> Findings:
     """A state asks for some parts of an object whose schema accepts it only with all of them.
 
     Why it is bad:

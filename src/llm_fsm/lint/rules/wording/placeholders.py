@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import failure_words, replies, texts
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 _PLACEHOLDER = re.compile(r"\{\{[^{}\n]{1,80}\}\}|\{%[^{}\n]{1,80}%\}")
 
 
 @lint_rule("W405", "info")
-def template_in_words(document: Document) -> Iterator[Finding]:
+def template_in_words(document: Document) -> Findings:
     """A text for the model has a placeholder, which is only filled in fixed replies.
 
     Why it is bad:
@@ -50,7 +48,7 @@ _KNOWN = re.compile(
 
 
 @lint_rule("W410", "warning")
-def unfilled_placeholder(document: Document) -> Iterator[Finding]:
+def unfilled_placeholder(document: Document) -> Findings:
     """A fixed text has a placeholder in another notation than `{{ name }}`.
 
     Why it is bad:
@@ -138,7 +136,7 @@ _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 
 
 @lint_rule("W409", "warning")
-def unfinished_words(document: Document) -> Iterator[Finding]:
+def unfinished_words(document: Document) -> Findings:
     """A text is a note of its author to write it later.
 
     Why it is bad:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import Slips, quoted
 from llm_fsm.lint.facts.texts import known_names, near_names, texts
-from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rule import Findings, lint_rule
 
 # Names in back-quotes or braces, and words with an underscore, which look like names.
 _NAME = re.compile(
@@ -28,7 +26,7 @@ _SETTING = re.compile(
 
 
 @lint_rule("W404", "warning")
-def unknown_name_in_words(document: Document) -> Iterator[Finding]:
+def unknown_name_in_words(document: Document) -> Findings:
     """A text for the model names a key, state or tool that does not exist, but a similar one does.
 
     Why it is bad:
@@ -88,7 +86,7 @@ _TOOL = re.compile(
 
 
 @lint_rule("W414", "warning")
-def unknown_place_in_words(document: Document) -> Iterator[Finding]:
+def unknown_place_in_words(document: Document) -> Findings:
     """A text names a state or a tool that does not exist, in back-quotes or with an underscore.
 
     Why it is bad:
