@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,15 @@ from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.json_source import LineStarts, SourceError, lines_of, scan
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.check import check_edited
-from llm_fsm.documents.draw.extract import guards
+from llm_fsm.documents.draw.extract import (
+    UNKNOWN,
+    Details,
+    DrawnState,
+    Edge,
+    Picture,
+    picture_of,
+    with_unknown,
+)
 from llm_fsm.documents.files import stem_of
 from llm_fsm.editor.folder import Folder, beside_in
 from llm_fsm.editor.models import (
@@ -28,14 +36,11 @@ from llm_fsm.editor.models import (
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.fix.fixes import fix
-from llm_fsm.lint.graph import kind_of, pattern_states
 from llm_fsm.testing.scenarios.loader import suite_of
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.workflow.schema import validate_workflow_json
 
 _RANK = {"error": 0, "warning": 1, "info": 2}
-_STAYS = frozenset({"raise", "continue"})
-"""Values of `on_exhausted` that name no state."""
 _MAX_FIXED = 200_000
 """Characters of a text whose corrections are tried: each one checks the text again."""
 
@@ -97,7 +102,11 @@ def check_written(
     if kind == "workflow":
         rows = list(_of_workflow(value, text, offsets))
         return CheckedText(
-            kind=kind, is_json=True, findings=rows, graph=workflow_graph(value, rows), value=value
+            kind=kind,
+            is_json=True,
+            findings=rows,
+            graph=_graph(workflow_picture(value), rows),
+            value=value,
         )
     found = check_edited(text, file=folder.place(path)) if findings else []
     rows = [_row(one, offsets) for one in found]
@@ -219,30 +228,29 @@ def definition_graph(
         return Graph()
     upgraded = upgrade(written, partial(rewrite, stem=stem_of(path)))
     document = Document(Placed("", upgraded.document))
+    graph = _graph(picture_of(document, Details()), rows, upgraded.origin)
+    graph.patterns = [name for _, name in document.root.texts("patterns")]
+    for node in graph.nodes:
+        node.flow = beside_in(path, node.flow) if node.flow else None
+        node.flow_exists = node.flow is not None and folder.exists(node.flow)
+    return graph
+
+
+def _graph(
+    picture: Picture,
+    rows: Iterable[FindingRow],
+    origin: Callable[[str], str] = lambda pointer: pointer,
+) -> Graph:
+    """Return a picture as the canvas shows it, with the pointers of the text and worst findings."""
+    graph = Graph.model_validate(picture, from_attributes=True)
     worst = worst_levels(rows)
-    nodes = [
-        _node(document, name, placed, path, folder) for name, placed in document.states.items()
-    ]
-    edges: list[GraphEdge] = []
-    for name, placed in document.states.items():
-        edges += _edges(name, placed)
-    edges += [_edge(None, placed) for placed in document.root.items("global_transitions")]
-    edges += _pattern_edges(document)
-    known = {node.id for node in nodes}
-    missing = dict.fromkeys(edge.target for edge in edges if edge.target not in known)
-    nodes += [GraphNode(id=name, kind="unknown", pointer="") for name in missing]
-    drawn: list[GraphNode | GraphEdge] = [*nodes, *edges]
+    for node in graph.nodes:
+        node.initial = node.id == graph.initial and node.kind != UNKNOWN
+    drawn: list[GraphNode | GraphEdge] = [*graph.nodes, *graph.edges]
     for part in drawn:
-        part.pointer = upgraded.origin(part.pointer)
+        part.pointer = origin(part.pointer)
         part.level = worst.get(part.pointer) if part.pointer else None
-    patterns = [name for _, name in document.root.texts("patterns")]
-    return Graph(
-        name=document.root.text("name"),
-        initial=document.initial,
-        nodes=nodes,
-        edges=edges,
-        patterns=patterns,
-    )
+    return graph
 
 
 def worst_levels(rows: Iterable[FindingRow]) -> dict[str, Any]:
@@ -255,131 +263,44 @@ def worst_levels(rows: Iterable[FindingRow]) -> dict[str, Any]:
     return worst
 
 
-def _node(document: Document, name: str, placed: Placed, path: str, folder: Folder) -> GraphNode:
-    flow = placed.value.get("flow")
-    called = beside_in(path, flow) if isinstance(flow, str) else None
-    return GraphNode(
-        id=name,
-        kind=kind_of(document, name),
-        pointer=placed.pointer,
-        initial=name == document.initial,
-        purpose=placed.text("purpose") or placed.text("description"),
-        reply=placed.text("reply"),
-        keys=_texts(placed, "required_context_keys"),
-        tools=_texts(placed, "tools"),
-        key_results=[one.text("name") for one in placed.items("key_results")],
-        flow=called,
-        flow_exists=called is not None and folder.exists(called),
-    )
-
-
-def _texts(placed: Placed, key: str) -> list[str]:
-    return [text for _, text in placed.texts(key)]
-
-
-def _edges(name: str, placed: Placed) -> Iterator[GraphEdge]:
-    for transition in placed.items("transitions"):
-        yield _edge(name, transition)
-    if isinstance(timeout := placed.value.get("on_timeout"), str):
-        pointer = f"{placed.pointer}/on_timeout"
-        yield GraphEdge(
-            id=pointer,
-            source=name,
-            target=timeout,
-            pointer=pointer,
-            label="time-out",
-            how="timeout",
-        )
-    exhausted = placed.value.get("on_exhausted")
-    if isinstance(exhausted, str) and exhausted not in _STAYS:
-        pointer = f"{placed.pointer}/on_exhausted"
-        label = "after all retries"
-        yield GraphEdge(
-            id=pointer, source=name, target=exhausted, pointer=pointer, label=label, how="exhausted"
-        )
-
-
-def _edge(source: str | None, placed: Placed) -> GraphEdge:
-    written = placed.value
-    target, priority, on = written.get("target_state"), written.get("priority"), written.get("on")
-    label = placed.text("description")
-    if not label and isinstance(on, str):
-        label = on
-    return GraphEdge(
-        id=placed.pointer,
-        source=source,
-        target=target if isinstance(target, str) else "?",
-        pointer=placed.pointer,
-        label=label,
-        words=" and ".join(guards(placed)),
-        how="auto" if written.get("auto") is True else "picked",
-        returns=written.get("return") is True,
-        agrees=written.get("agrees") is True,
-        priority=priority
-        if isinstance(priority, int | float) and not isinstance(priority, bool)
-        else None,
-    )
-
-
-def _pattern_edges(document: Document) -> Iterator[GraphEdge]:
-    for number, name in enumerate(pattern_states(document)):
-        pointer = f"/patterns/{number}"
-        yield GraphEdge(
-            id=f"pattern:{name}",
-            source=None,
-            target=name,
-            pointer=pointer,
-            label=name,
-            pattern=name,
-        )
-
-
 # -- workflows of version 2.0
 
 
-def workflow_graph(value: Mapping[str, Any], rows: Iterable[FindingRow]) -> Graph:
+def workflow_picture(value: Mapping[str, Any]) -> Picture:
     """Return the states and branches of a workflow of version 2.0, with any faults."""
-    worst = worst_levels(rows)
-    states = object_at(value, "states")
-    nodes = [_workflow_node(name, row, worst) for name, row in states.items()]
-    edges = list(_branches(object_at(value, "transitions")))
-    known = {node.id for node in nodes}
-    missing = dict.fromkeys(edge.target for edge in edges if edge.target not in known)
-    nodes += [GraphNode(id=name, kind="unknown", pointer="") for name in missing]
-    initial = next((node.id for node in nodes if node.initial), None)
+    states = {
+        name: Placed("/states" + step(name), row if isinstance(row, dict) else {})
+        for name, row in object_at(value, "states").items()
+    }
+    edges = tuple(_branches(object_at(value, "transitions")))
+    initial = [name for name, state in states.items() if state.value.get("is_initial") is True]
     objective = value.get("objective")
-    return Graph(
+    return Picture(
         name=objective if isinstance(objective, str) else "",
-        initial=initial,
-        nodes=nodes,
+        initial=initial[0] if initial else None,
+        nodes=with_unknown((_workflow_node(*item) for item in states.items()), edges),
         edges=edges,
     )
 
 
-def _workflow_node(name: str, row: object, worst: Mapping[str, Any]) -> GraphNode:
-    state = Placed("/states" + step(name), row if isinstance(row, dict) else {})
-    pointer = state.pointer
-    return GraphNode(
+def _workflow_node(name: str, state: Placed) -> DrawnState:
+    return DrawnState(
         id=name,
         kind="final" if state.value.get("is_final") is True else "task",
-        pointer=pointer,
-        initial=state.value.get("is_initial") is True,
+        pointer=state.pointer,
         purpose=state.text("objective"),
-        tools=_texts(state, "tools"),
-        key_results=[one.text("name") for one in state.items("key_results")],
-        level=worst.get(pointer),
+        tools=tuple(text for _, text in state.texts("tools")),
+        key_results=tuple(one.text("name") for one in state.items("key_results")),
     )
 
 
-def _branches(transitions: Mapping[str, Any]) -> Iterator[GraphEdge]:
+def _branches(transitions: Mapping[str, Any]) -> Iterator[Edge]:
     for source, way in transitions.items():
         pointer = "/transitions" + step(source)
         if isinstance(way, str):
-            yield GraphEdge(id=pointer, source=source, target=way, pointer=pointer, how="auto")
+            yield Edge(source=source, target=way, pointer=pointer, how="auto")
         elif isinstance(way, dict):
             for label, target in way.items():
                 place = pointer + step(label)
                 if isinstance(target, str) and not (label == "route" and len(way) == 1):
-                    yield GraphEdge(
-                        id=place, source=source, target=target, pointer=place, label=label
-                    )
+                    yield Edge(source=source, target=target, pointer=place, label=label)

@@ -12,13 +12,13 @@ from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents.draw.dot import dot
-from llm_fsm.documents.draw.extract import Details, DrawnState, Edge, Picture, extract, one_line
+from llm_fsm.documents.draw.extract import Details, Picture, extract, tidied
 from llm_fsm.documents.draw.graphviz import GraphvizError, image
 from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.files import stem_of
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.procedure import procedure
-from llm_fsm.editor.checked import kind_of_value, workflow_faults, workflow_graph
+from llm_fsm.editor.checked import kind_of_value, workflow_faults, workflow_picture
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.models import ExportBody, Exported, ExportForm
 from llm_fsm.server.problems import Problem
@@ -85,28 +85,8 @@ def _python(value: Any, path: str) -> str:
 
 def _picture(value: Any, path: str) -> Picture:
     if kind_of_value(value, path) == "workflow":
-        return _workflow_picture(value)
+        return tidied(workflow_picture(value), Details())
     return extract(upgrade(value, partial(rewrite, stem=stem_of(path))).document, Details())
-
-
-def _workflow_picture(value: Any) -> Picture:
-    graph = workflow_graph(value, [])
-    return Picture(
-        name=one_line(graph.name),
-        initial=graph.initial,
-        nodes=tuple(
-            DrawnState(id=one_line(node.id) or "?", kind=node.kind, label=one_line(node.purpose))
-            for node in graph.nodes
-        ),
-        edges=tuple(
-            Edge(
-                source=one_line(edge.source or ""),
-                target=one_line(edge.target),
-                label=one_line(edge.label),
-            )
-            for edge in graph.edges
-        ),
-    )
 
 
 def _image(picture: Picture, form: str) -> bytes:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from llm_fsm.documents.draw.extract import EVERYWHERE
 
 FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
 """A conversation's definition, a workflow of version 2.0, conversation tests, positions, or another
@@ -28,6 +30,10 @@ def _beginning(text: str) -> str:
 
 PictureWords = Annotated[str, AfterValidator(_beginning)]
 """A text as pictures show it: its beginning."""
+
+
+def _waiting(source: str) -> str | None:
+    return None if source == EVERYWHERE else source
 
 
 class _Shape(BaseModel):
@@ -126,7 +132,7 @@ class GraphEdge(_Shape):
 
     id: str
     """Its pointer, and for time-outs and the like the name of the option."""
-    source: str | None
+    source: Annotated[str | None, BeforeValidator(_waiting)]
     target: str
     pointer: str
     label: PictureWords = ""

@@ -114,11 +114,7 @@ def _said(edge: Edge) -> str:
     recognised.
     """
     label = html.escape(edge.label, quote=False).replace("[", "&#91;").replace("]", "&#93;")
-    guards = (
-        html.escape(" && ".join(edge.guards), quote=False)
-        .replace("[", "&#91;")
-        .replace("]", "&#93;")
-    )
+    guards = html.escape(edge.words, quote=False).replace("[", "&#91;").replace("]", "&#93;")
     if guards:
         return f"{label} [{guards}]"
     return label

@@ -16,7 +16,7 @@ from llm_fsm.conditions import infix
 from llm_fsm.conditions.words import in_words, known
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document, Placed
-from llm_fsm.lint.graph import kind_of, pattern_states
+from llm_fsm.lint.graph import kind_of
 
 Mark = Level | Literal["covered", "missed"]
 """The mark of a node or an edge: the level of its worst finding, or its coverage by tests."""
@@ -33,6 +33,11 @@ UNKNOWN = "unknown"
 """The kind of a node that is only the target of a transition."""
 EVERYWHERE = "*"
 """The source of an edge that every waiting state offers."""
+_BY_ITSELF = (
+    ("on_timeout", "timeout", "time-out"),
+    ("on_exhausted", "exhausted", "after all retries"),
+)
+"""Options of a state that lead to another one, with the kind and the label of their edges."""
 _RANK: Mapping[Level, int] = {"error": 0, "warning": 1, "info": 2}
 _BLANK = re.compile(r"\s+")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -52,17 +57,27 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnState:
-    """A state. `label` is its purpose, `reply` its fixed text, and `level` its mark."""
+    """A state. `purpose` may be its description, `reply` is its fixed text, and `level` its mark."""
 
     id: str
     kind: str
-    label: str = ""
+    purpose: str = ""
     reply: str = ""
     keys: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    key_results: tuple[str, ...] = ()
+    flow: str = ""
     pointer: str = ""
     lit: bool = False
     level: Mark | None = None
+
+    @property
+    def label(self) -> str:
+        """The purpose, and the definition that a sub-flow calls."""
+        if self.kind != "subflow":
+            return self.purpose
+        called = f"calls {self.flow}"
+        return f"{self.purpose} ({called})" if self.purpose else called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +86,7 @@ class Edge:
 
     `guards` are its conditions: one text in words, or one expression and then the ones in words.
     `how`: `picked` by the model, `auto`, or `timeout` and `exhausted`. `source` of a global one is
-    EVERYWHERE.
+    EVERYWHERE. `pattern` is the repair pattern that makes the move.
     """
 
     source: str
@@ -79,16 +94,30 @@ class Edge:
     label: str = ""
     guards: tuple[str, ...] = ()
     how: str = "picked"
+    returns: bool = False
+    agrees: bool = False
+    priority: float | None = None
+    pattern: str | None = None
     pointer: str = ""
     lit: bool = False
     level: Mark | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of the edge in its picture."""
+        return self.pointer if self.pattern is None else f"pattern:{self.pattern}"
+
+    @property
+    def words(self) -> str:
+        """All guards in one line."""
+        return " && ".join(self.guards)
 
     @property
     def text(self) -> str:
         """Label and guards in one line: `the name is known [name != null]`."""
         guards = ""
         if self.guards:
-            guards = f"[{' && '.join(self.guards)}]"
+            guards = f"[{self.words}]"
         return " ".join(part for part in (self.label, guards) if part)
 
     @property
@@ -118,35 +147,79 @@ class Picture:
 
 
 def extract(written: Mapping[str, Any], details: Details | None = None) -> Picture:
-    """Return the picture of a document in today's form, with any faults."""
+    """Return the picture of a document in today's form, with any faults, as texts of one line."""
     shown = details or Details()
-    document = Document(Placed("", written))
-    nodes = {
-        _id(name): _node(document, name, placed, shown) for name, placed in document.states.items()
-    }
+    return tidied(picture_of(Document(Placed("", written)), shown), shown)
+
+
+def picture_of(document: Document, shown: Details) -> Picture:
+    """Return the picture of a document with all keys and tools, and with texts as they are written."""
     edges: list[Edge] = []
     for name, placed in document.states.items():
         edges += _edges(name, placed, shown)
     for placed in document.root.items("global_transitions"):
         edges.append(_edge(EVERYWHERE, placed, shown))
     edges += _of_patterns(document)
-    for edge in edges:
-        nodes.setdefault(edge.target, DrawnState(id=edge.target, kind=UNKNOWN))
     return Picture(
-        name=one_line(document.root.text("name")),
-        initial=None if document.initial is None else _id(document.initial),
-        nodes=tuple(nodes.values()),
+        name=document.root.text("name"),
+        initial=document.initial,
+        nodes=with_unknown(
+            (_node(document, name, placed) for name, placed in document.states.items()), edges
+        ),
         edges=tuple(edges),
     )
 
 
+def with_unknown(nodes: Iterable[DrawnState], edges: Iterable[Edge]) -> tuple[DrawnState, ...]:
+    """Return the nodes of a picture, also for targets that do not exist."""
+    found = {node.id: node for node in nodes}
+    for edge in edges:
+        found.setdefault(edge.target, DrawnState(id=edge.target, kind=UNKNOWN))
+    return tuple(found.values())
+
+
 def _of_patterns(document: Document) -> Iterator[Edge]:
     """Yield the edges to the states that replace repair patterns."""
-    names = list(pattern_states(document))
-    if "cancel" in (document.root.value.get("patterns") or ()) and "cancel" not in names:
-        names += ["cancelled"] if "cancelled" in document.states else []
-    for name in names:
-        yield Edge(source=EVERYWHERE, target=_id(name), label="repair pattern", pointer="/patterns")
+    for pointer, name in document.root.texts("patterns"):
+        target = name
+        if name == "cancel" and name not in document.states:
+            target = "cancelled"
+        if target in document.states:
+            yield Edge(source=EVERYWHERE, target=target, label=name, pointer=pointer, pattern=name)
+
+
+def tidied(picture: Picture, shown: Details) -> Picture:
+    """Return the picture with texts of one line and without details that are not wanted."""
+    nodes = [_tidy_node(node, shown) for node in picture.nodes]
+    return Picture(
+        name=one_line(picture.name),
+        initial=None if picture.initial is None else _id(picture.initial),
+        nodes=tuple({node.id: node for node in nodes}.values()),
+        edges=tuple(map(_tidy_edge, picture.edges)),
+    )
+
+
+def _tidy_node(node: DrawnState, shown: Details) -> DrawnState:
+    return replace(
+        node,
+        id=_id(node.id),
+        purpose=one_line(node.purpose),
+        reply=one_line(node.reply),
+        keys=tuple(map(one_line, node.keys)) if shown.keys else (),
+        tools=tuple(map(one_line, node.tools)) if shown.tools else (),
+        flow=one_line(node.flow),
+    )
+
+
+def _tidy_edge(edge: Edge) -> Edge:
+    label = edge.label
+    if edge.pattern is not None:
+        label = "repair pattern"
+    elif edge.how in ("timeout", "exhausted"):
+        label = edge.how
+    elif edge.returns and edge.everywhere:
+        label += " (comes back)"
+    return replace(edge, source=_id(edge.source), target=_id(edge.target), label=one_line(label))
 
 
 def one_line(text: str) -> str:
@@ -161,58 +234,53 @@ def _id(name: str) -> str:
     return one_line(name) or "?"
 
 
-def _node(document: Document, name: str, placed: Placed, shown: Details) -> DrawnState:
-    label = placed.text("purpose") or placed.text("description")
-    if kind_of(document, name) == "subflow":
-        label = (
-            f"{label} (calls {placed.text('flow')})" if label else f"calls {placed.text('flow')}"
-        )
+def _node(document: Document, name: str, placed: Placed) -> DrawnState:
     return DrawnState(
-        id=_id(name),
+        id=name,
         kind=kind_of(document, name),
-        label=one_line(label),
-        reply=one_line(placed.text("reply")),
-        keys=_names(placed, "required_context_keys") if shown.keys else (),
-        tools=_names(placed, "tools") if shown.tools else (),
+        purpose=placed.text("purpose") or placed.text("description"),
+        reply=placed.text("reply"),
+        keys=_names(placed, "required_context_keys"),
+        tools=_names(placed, "tools"),
+        key_results=tuple(one.text("name") for one in placed.items("key_results")),
+        flow=placed.text("flow"),
         pointer=placed.pointer,
     )
 
 
 def _names(placed: Placed, key: str) -> tuple[str, ...]:
-    return tuple(one_line(text) for _, text in placed.texts(key))
+    return tuple(text for _, text in placed.texts(key))
 
 
 def _edges(name: str, placed: Placed, shown: Details) -> Iterator[Edge]:
     for transition in placed.items("transitions"):
         yield _edge(name, transition, shown)
-    for key, how in (("on_timeout", "timeout"), ("on_exhausted", "exhausted")):
+    for key, how, label in _BY_ITSELF:
         target = placed.value.get(key)
         if isinstance(target, str) and not (
             key == "on_exhausted" and target in ("raise", "continue")
         ):
             yield Edge(
-                source=_id(name),
-                target=_id(target),
-                label=how,
-                how=how,
-                pointer=f"{placed.pointer}/{key}",
+                source=name, target=target, label=label, how=how, pointer=f"{placed.pointer}/{key}"
             )
 
 
 def _edge(source: str, placed: Placed, shown: Details) -> Edge:
-    target = placed.value.get("target_state")
+    written = placed.value
+    target, priority, on = written.get("target_state"), written.get("priority"), written.get("on")
     label = placed.text("description")
-    on = placed.value.get("on")
     if not label and isinstance(on, str):
         label = on
-    if placed.value.get("return") is True and source == EVERYWHERE:
-        label = f"{label} (comes back)".strip()
+    is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
     return Edge(
-        source=_id(source),
-        target=_id(target) if isinstance(target, str) else "?",
-        label=one_line(label),
+        source=source,
+        target=target if isinstance(target, str) else "?",
+        label=label,
         guards=_guards(placed, shown) if shown.conditions else (),
-        how="auto" if placed.value.get("auto") is True else "picked",
+        how="auto" if written.get("auto") is True else "picked",
+        returns=written.get("return") is True,
+        agrees=written.get("agrees") is True,
+        priority=priority if is_number else None,
         pointer=placed.pointer,
     )
 
@@ -233,7 +301,7 @@ def guards(transition: Placed) -> Iterator[str]:
             yield words
             continue
         if keys := _names(condition, "requires_context_keys"):
-            yield known(keys)
+            yield one_line(known(keys))
         if (logic := condition.value.get("logic")) is not None:
             yield one_line(in_words(logic))
 

@@ -128,7 +128,7 @@ def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
     words = _said(edge)
     guards = ""
     if edge.guards:
-        guards = f"[{label(' && '.join(edge.guards))}]"
+        guards = f"[{label(edge.words)}]"
     text = " ".join(part for part in (words, guards) if part)
     shown = f"{SIGNS[edge.level]}{lit}{auto}{text}".rstrip()
     return f"    {source} --> {ids[edge.target]}" + (f" : {shown}" if shown else "")
