@@ -6,21 +6,32 @@ count. Orders are those of the mapping, so results are the same each time.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
+Node = TypeVar("Node", bound=Hashable)
 Graph = Mapping[str, Sequence[str]]
+
+
+def explored(
+    starts: Iterable[Node], after: Callable[[Node], Iterable[Node]]
+) -> dict[Node, Node | None]:
+    """Return for each node that `starts` reach the one before it on a path of fewest edges; None
+    for `starts`. `after` returns the nodes that follow one.
+    """
+    before: dict[Node, Node | None] = dict.fromkeys(starts)
+    queue = list(before)
+    for node in queue:  # it grows
+        for target in after(node):
+            if target not in before:
+                before[target] = node
+                queue.append(target)
+    return before
 
 
 def reachable(graph: Graph, starts: Iterable[str]) -> set[str]:
     """Return every node on a path from one of `starts`, including these."""
-    seen = set(starts)
-    queue = list(seen)
-    while queue:
-        fresh = {target for target in graph.get(queue.pop(), ()) if target not in seen}
-        seen |= fresh
-        queue += fresh
-    return seen
+    return set(explored(starts, lambda node: graph.get(node, ())))
 
 
 def reversed_graph(graph: Graph) -> dict[str, list[str]]:
@@ -43,21 +54,13 @@ def search_tree(graph: Graph, start: str) -> dict[str, str | None]:
     """Return for each node that `start` reaches the one before it on a path of fewest edges; None
     for `start`.
     """
-    before: dict[str, str | None] = {start: None}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        for target in graph.get(node, ()):
-            if target not in before:
-                before[target] = node
-                queue.append(target)
-    return before
+    return explored([start], lambda node: graph.get(node, ()))
 
 
-def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
+def path_in(tree: Mapping[Node, Node | None], goal: Node) -> tuple[Node, ...]:
     """Return the path of a search tree from its root to a node; () for a node outside it."""
-    path: list[str] = []
-    node: str | None = goal if goal in tree else None
+    path: list[Node] = []
+    node = goal if goal in tree else None
     while node is not None:
         path.append(node)
         node = tree[node]

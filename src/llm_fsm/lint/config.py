@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from llm_fsm._text import nearest
+from llm_fsm._text import suggestion
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.registry import matches, names_a_rule, near_rule
 
@@ -114,12 +114,7 @@ def parse(text: str) -> LintConfig | None:
     known = {one.name.replace("_", "-"): one.name for one in fields(LintConfig)}
     for name in table:
         if name not in known:
-            meant = nearest(name, known)
-            hint = (
-                f"the settings are {', '.join(known)}"
-                if meant is None
-                else f"did you mean {meant!r}?"
-            )
+            hint = suggestion(name, known, "the settings are")
             raise ConfigError(f"{_PLACE} has no setting {name!r}; {hint}")
     values: dict[str, Any] = {
         known[name]: _READERS[name](name, value) for name, value in table.items()

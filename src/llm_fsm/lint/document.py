@@ -183,12 +183,11 @@ class Document:
         return value if isinstance(value, str) else "model"
 
 
-def texts_of_states(document: Document, key: str) -> set[str]:
-    """Return the texts in the lists at `key` of all states."""
-    texts: set[str] = set()
-    for state in document.states.values():
-        texts.update(text for _, text in state.texts(key))
-    return texts
+def texts_of_states(document: Document, key: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (state id, pointer, text) for the texts in the lists at `key` of all states."""
+    for name, state in document.states.items():
+        for pointer, text in state.texts(key):
+            yield name, pointer, text
 
 
 def once(make: Callable[[Document], T]) -> Callable[[Document], T]:

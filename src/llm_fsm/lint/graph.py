@@ -88,6 +88,13 @@ def _kind(state: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else "converse"
 
 
+def states_of_kind(document: Document, kind: str) -> Iterator[tuple[str, Placed]]:
+    """Yield (state id, state object) for the states of this effective kind."""
+    for name, state in document.states.items():
+        if kind_of(document, name) == kind:
+            yield name, state
+
+
 def offers_globals(document: Document, state: str) -> bool:
     """Return true if global transitions can be taken in a state, except for those that lead to
     it.

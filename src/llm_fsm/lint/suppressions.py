@@ -15,10 +15,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm._json import places_of, step
-from llm_fsm._text import nearest
 from llm_fsm.definition.codes import finding
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import near_hint, quoted
 from llm_fsm.lint.registry import matches, names_a_rule, near_rule
 
 _PLACE = "/x-lint"
@@ -157,11 +156,6 @@ def _entry(item: object, pointer: str) -> Suppression | None:
 
 
 def _unknown_setting(name: str) -> Finding:
-    meant = nearest(name, _SETTINGS)
-    hint = (
-        f"the settings are {', '.join(_SETTINGS)}"
-        if meant is None
-        else f"did you mean {quoted(meant)}?"
-    )
+    hint = near_hint(name, _SETTINGS) or f"the settings are {', '.join(_SETTINGS)}"
     message = f'"x-lint" has no setting {quoted(name)}'
     return finding("unknown-rule", message, pointer=_PLACE + step(name), hint=hint)

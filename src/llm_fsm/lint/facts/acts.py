@@ -7,16 +7,17 @@ that asks a person itself.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import object_at
+from llm_fsm.definition.graph import explored, path_in
 from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import root_of
 from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, pattern_targets
 from llm_fsm.lint.logics import compiled_rules
+from llm_fsm.lint.solver.outcomes import operators_in
 
 _PRESENCE = frozenset(
     {"var", "has_context", "exists", "missing", "missing_some", "!", "!!", "and", "or"}
@@ -107,39 +108,29 @@ def unagreed_path(document: Document, act: ActingPlace) -> tuple[str, ...]:
     Returns:
         The ids of its states; () if every path has a yes or an approval.
     """
-    start = document.initial
-    if start is None:
-        return ()
-    first = (start, _after_state(document, start, None))
-    came: dict[tuple[str, frozenset[str] | None], tuple[str, frozenset[str] | None] | None] = {
-        first: None
-    }
-    waiting = deque([first])
-    while waiting:
-        here = waiting.popleft()
+    path = path_in(_agreed_in(document), (act.state, None))
+    return tuple(state for state, _ in path)
+
+
+Agreed = frozenset[str] | None
+"""The keys agreed to; None without a yes."""
+
+
+@once
+def _agreed_in(document: Document) -> Mapping[tuple[str, Agreed], tuple[str, Agreed] | None]:
+    """Each state with what can be agreed to there, and the step before on a shortest path."""
+
+    def after(here: tuple[str, Agreed]) -> Iterator[tuple[str, Agreed]]:
         state, agreed = here
-        if state == act.state and agreed is None:
-            return _way(came, here)
         for step in steps_from(document)[state]:
-            after = _after_step(document, state, step, agreed)
-            following = (step.target, _after_state(document, step.target, after))
-            if following not in came:
-                came[following] = here
-                waiting.append(following)
-    return ()
+            then = _after_step(document, state, step, agreed)
+            yield step.target, _after_state(document, step.target, then)
+
+    start = document.initial
+    return {} if start is None else explored([(start, _after_state(document, start, None))], after)
 
 
-def _way(came: dict[Any, Any], place: Any) -> tuple[str, ...]:
-    path: list[str] = []
-    while place is not None:
-        path.append(place[0])
-        place = came[place]
-    return tuple(reversed(path))
-
-
-def _after_step(
-    document: Document, state: str, step: ActStep, agreed: frozenset[str] | None
-) -> frozenset[str] | None:
+def _after_step(document: Document, state: str, step: ActStep, agreed: Agreed) -> Agreed:
     """Return the keys agreed to after a step; None without a yes. An answer of a person allows
     anything.
     """
@@ -153,9 +144,7 @@ def _after_step(
     return agreed
 
 
-def _after_state(
-    document: Document, state: str, agreed: frozenset[str] | None
-) -> frozenset[str] | None:
+def _after_state(document: Document, state: str, agreed: Agreed) -> Agreed:
     """Return the keys agreed to in a state that was entered: those that it sets or asks for are
     open again.
     """
@@ -212,22 +201,11 @@ def _only_asks_if_known(logic: Any) -> bool:
     """Return true for a rule that asks if something is known, or was declined: `phone is known or
     declined is true`.
     """
-    operators = _operators(logic)
+    operators = set(operators_in(logic))
     asks = operators - {"var", "and", "or"}
     return operators <= _PRESENCE or (
         operators <= _PRESENCE | {"==", "==="} and bool(asks & _PRESENCE)
     )
-
-
-def _operators(logic: Any) -> set[str]:
-    if isinstance(logic, list):
-        return set().union(*(_operators(item) for item in logic))
-    if not isinstance(logic, dict):
-        return set()
-    found = set(logic)
-    for inner in logic.values():
-        found |= _operators(inner)
-    return found
 
 
 def _is_writable(document: Document, key: str) -> bool:
@@ -242,28 +220,13 @@ def _is_writable(document: Document, key: str) -> bool:
     return schema.get("x-source", "model") == "model" and not schema.get("x-valid")
 
 
-def states_within(document: Document, start: str, allows: Allows) -> set[str]:
-    """Return the states that allowed steps reach."""
-    found = {start}
-    waiting = [start]
-    while waiting:
-        for step in steps_from(document)[waiting.pop()]:
-            if step.target not in found and allows(step):
-                found.add(step.target)
-                waiting.append(step.target)
-    return found
+def states_within(document: Document, start: str, allows: Allows) -> dict[str, str | None]:
+    """Return the states that allowed steps reach, each with the one before it."""
+    return explored(
+        [start], lambda name: [step.target for step in steps_from(document)[name] if allows(step)]
+    )
 
 
 def path_within(document: Document, start: str, goal: str, allows: Allows) -> tuple[str, ...]:
     """Return a shortest path of allowed steps; () if there is none."""
-    came: dict[Any, Any] = {(start,): None}
-    waiting = deque([(start,)])
-    while waiting:
-        here = waiting.popleft()
-        if here[0] == goal:
-            return _way(came, here)
-        for step in steps_from(document)[here[0]]:
-            if (step.target,) not in came and allows(step):
-                came[step.target,] = here
-                waiting.append((step.target,))
-    return ()
+    return path_in(states_within(document, start, allows), goal)

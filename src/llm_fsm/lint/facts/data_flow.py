@@ -9,14 +9,14 @@ are not considered.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
-from llm_fsm.definition.graph import gathered, path_in, reachable, search_tree
-from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed, once
+from llm_fsm.definition.graph import explored, gathered, path_in, reachable
+from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed, once, texts_of_states
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 from llm_fsm.lint.graph import (
     Arc,
@@ -97,11 +97,9 @@ class DataFlow:
     def collected(self) -> Mapping[str, list[tuple[str, str]]]:
         """Key to the (state, pointer) that collect it."""
         found: dict[str, list[tuple[str, str]]] = {}
-        for name, state in self.document.states.items():
-            for pointer, key in state.texts("required_context_keys"):
-                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append(
-                    (name, pointer)
-                )
+        for name, pointer, key in texts_of_states(self.document, "required_context_keys"):
+            own = key if self.declared(key) == key else root_of(key)
+            found.setdefault(own, []).append((name, pointer))
         return found
 
     @cached_property
@@ -214,7 +212,8 @@ class DataFlow:
             if arc.target in self.document.states and key not in self.demands(arc)
         }
         starts.update(target for target, _ in self.asides(state))
-        return not self.setters(key).isdisjoint(reachable(_Without(self, key), starts - {state}))
+        reached = explored(starts - {state}, self._without_key(key))
+        return not self.setters(key).isdisjoint(reached)
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
@@ -358,7 +357,7 @@ class DataFlow:
         """
         initial = self.document.initial
         if key not in self._trees and initial is not None and len(self._trees) < _TREES:
-            self._trees[key] = search_tree(_Without(self, key), initial)
+            self._trees[key] = explored([initial], self._without_key(key))
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
@@ -372,7 +371,18 @@ class DataFlow:
         if initial is None or state in asking or initial in asking or len(self._unasked) >= _TREES:
             return ()
         self._unasked.append(None)
-        return path_in(search_tree(_Without(self, key, asking), initial), state)
+        return path_in(explored([initial], self._without_key(key, asking)), state)
+
+    def _without_key(self, key: str, closed: Container[str] = ()) -> Callable[[str], Sequence[str]]:
+        """Return the ways from a state that neither demand or set a key nor enter a `closed`
+        state.
+        """
+
+        def after(state: str) -> Sequence[str]:
+            found = (target for target, gained in self.ways_from[state] if key not in gained)
+            return [target for target in found if target not in closed]
+
+        return after
 
     # -- readers of a key
 
@@ -413,27 +423,6 @@ class DataFlow:
             found.update(_strings(state.value.get("example_dialogue")))
         found.update(_strings(self.document.root.value.get("properties")))
         return frozenset(found) | frozenset(root_of(name) for name in found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Without(Mapping[str, Sequence[str]]):
-    """The graph, node by node, of ways that neither demand or set a key nor enter a `closed`
-    state.
-    """
-
-    flow: DataFlow
-    key: str
-    closed: frozenset[str] = frozenset()
-
-    def __getitem__(self, state: str) -> Sequence[str]:
-        found = (target for target, gained in self.flow.ways_from[state] if self.key not in gained)
-        return [target for target in found if target not in self.closed]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.flow.document.states)
-
-    def __len__(self) -> int:
-        return len(self.flow.document.states)
 
 
 def _bits(

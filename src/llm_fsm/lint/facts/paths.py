@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import NamedTuple
 
-from llm_fsm.definition.graph import reversed_graph
+from llm_fsm.definition.graph import explored, reversed_graph
 from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.graph import (
@@ -99,16 +99,13 @@ class Routes:
     @cached_property
     def alive(self) -> frozenset[str]:
         """The states that some path reaches, with returning digressions."""
-        steps = self.travelled.steps
-        seen: set[str] = set()
-        queue = [] if self.flow.document.initial is None else [self.flow.document.initial]
-        while queue:
-            stop = queue.pop()
-            if stop not in seen:
-                seen.add(stop)
-                queue.extend({step.target for step in steps.get(stop, ())} - seen)
-                queue.extend(self.asides.get(state_of(stop), ()))
-        return frozenset(map(state_of, seen))
+
+        def after(stop: str) -> list[str]:
+            steps = self.travelled.steps.get(stop, ())
+            return [step.target for step in steps] + self.asides.get(state_of(stop), [])
+
+        initial = self.flow.document.initial
+        return frozenset(map(state_of, explored([] if initial is None else [initial], after)))
 
     def closed(self) -> Iterator[Arc]:
         """Yield own arcs of reached states that may be open by themselves, but on no path to their

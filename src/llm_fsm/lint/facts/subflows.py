@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from llm_fsm._json import object_at
 from llm_fsm._text import nearest
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.graph import states_of_kind
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
@@ -87,13 +87,9 @@ def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[
 def called(document: Document) -> Mapping[str, Document]:
     """Return the id of each subflow state to the definition in the file that it names."""
     found: dict[str, Document] = {}
-    for name, state in document.states.items():
+    for name, state in states_of_kind(document, "subflow"):
         flow = state.value.get("flow")
-        if (
-            document.read_flow is None
-            or not isinstance(flow, str)
-            or kind_of(document, name) != "subflow"
-        ):
+        if document.read_flow is None or not isinstance(flow, str):
             continue
         if not is_path(flow) or is_absolute(flow):
             continue

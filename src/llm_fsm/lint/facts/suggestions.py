@@ -37,6 +37,12 @@ def route(path: Iterable[str]) -> str:
     return " → ".join(names)
 
 
+def near_hint(name: str, known: Iterable[str]) -> str | None:
+    """Return `did you mean "greet"?` for the most similar known name; None if none is close."""
+    meant = nearest(name, known)
+    return None if meant is None else f"did you mean {quoted(meant)}?"
+
+
 class Speller:
     """Suggestions for unknown names of one file, within a time budget."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import object_at, step
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
 from llm_fsm.lint.facts.suggestions import Slips
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 
@@ -116,8 +116,8 @@ def known_names(document: Document) -> Mapping[str, str]:
         names.update((value, "value") for value in values if isinstance(value, str))
         names.update((field, "field") for field in object_at(schema, "properties"))
         names[key] = "key"
-    for state in document.states.values():
-        names.update((key, "key") for _, key in state.texts("required_context_keys"))
+    for _, _, key in texts_of_states(document, "required_context_keys"):
+        names[key] = "key"
     for condition in conditions_of(document):
         names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
     for rule in compiled_rules(document).values():

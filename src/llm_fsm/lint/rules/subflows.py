@@ -20,7 +20,7 @@ from llm_fsm.lint.facts.subflows import (
     side,
 )
 from llm_fsm.lint.facts.suggestions import quoted, route
-from llm_fsm.lint.graph import kind_of, path_to, reached_states
+from llm_fsm.lint.graph import path_to, reached_states, states_of_kind
 from llm_fsm.lint.rule import Findings, lint_rule
 
 
@@ -96,12 +96,8 @@ def _way_back(
 
 def _calls(document: Document) -> list[tuple[str, str]]:
     """Return (state id, called name) for every subflow."""
-    named = ((name, state.value.get("flow")) for name, state in document.states.items())
-    return [
-        (name, flow)
-        for name, flow in named
-        if isinstance(flow, str) and kind_of(document, name) == "subflow"
-    ]
+    named = [(name, state.value.get("flow")) for name, state in states_of_kind(document, "subflow")]
+    return [(name, flow) for name, flow in named if isinstance(flow, str)]
 
 
 def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:

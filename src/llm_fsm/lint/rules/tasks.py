@@ -5,10 +5,10 @@ from __future__ import annotations
 from llm_fsm._text import listed
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.graph import components, shortest_round
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document, Placed, texts_of_states
 from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.facts.suggestions import quoted, route
-from llm_fsm.lint.graph import Arc, arcs_from, kind_of
+from llm_fsm.lint.graph import Arc, arcs_from, kind_of, states_of_kind
 from llm_fsm.lint.logics import compiled_rules
 from llm_fsm.lint.rule import Findings, lint_rule
 
@@ -179,9 +179,8 @@ def task_without_results(document: Document) -> Findings:
     Add `key_results` that the output must meet.
     """
     # A registered function checks its own output.
-    for name, state in document.states.items():
-        works = kind_of(document, name) == "task" and state.value.get("execute") is None
-        if works and not state.value.get("key_results"):
+    for name, state in states_of_kind(document, "task"):
+        if state.value.get("execute") is None and not state.value.get("key_results"):
             yield task_without_results.finding(
                 f"task {quoted(name)} has no key results: any output counts as done",
                 pointer=state.pointer,
@@ -209,13 +208,9 @@ def retry_without_idempotence(document: Document) -> Findings:
         for tool in document.root.members("tools")
         if tool.value.get("at_most_once") is True
     }
-    for state_id, state in document.states.items():
+    for state_id, state in states_of_kind(document, "task"):
         retries = state.value.get("max_retries", 3)
-        if (
-            kind_of(document, state_id) != "task"
-            or retries in (0, None)
-            or not state.value.get("key_results")
-        ):
+        if retries in (0, None) or not state.value.get("key_results"):
             continue
         for pointer, name in state.texts("tools"):
             if name in once:
@@ -247,15 +242,13 @@ def tool_out_of_scope(document: Document) -> Findings:
         for tool in document.root.members("tools")
         if isinstance(tool.value.get("scope"), list)
     }
-    for state_id, state in document.states.items():
-        for pointer, name in state.texts("tools"):
-            if name in scopes and state_id not in scopes[name]:
-                yield tool_out_of_scope.finding(
-                    f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which"
-                    " lists it",
-                    pointer=pointer,
-                    hint=f'add {quoted(state_id)} to the "scope" of the tool',
-                )
+    for state_id, pointer, name in texts_of_states(document, "tools"):
+        if name in scopes and state_id not in scopes[name]:
+            yield tool_out_of_scope.finding(
+                f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which lists it",
+                pointer=pointer,
+                hint=f'add {quoted(state_id)} to the "scope" of the tool',
+            )
 
 
 def _openable(document: Document, arc: Arc) -> bool:
@@ -287,9 +280,7 @@ def wait_without_way_out(document: Document) -> Findings:
     Fix:
     Add a transition, or `timeout` and `on_timeout`.
     """
-    for name, state in document.states.items():
-        if kind_of(document, name) != "wait":
-            continue
+    for name, state in states_of_kind(document, "wait"):
         timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
         if not timed and not any(_openable(document, arc) for arc in arcs_from(document)[name]):
             yield wait_without_way_out.finding(

@@ -16,7 +16,7 @@ from llm_fsm.conditions.operators import CLOCKS, COMPARISONS, EQUALITIES, ORDERI
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, quoted
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_state_in_condition
@@ -272,7 +272,7 @@ def _hint(document: Document, rule: Any) -> str | None:
 def _forgotten(document: Document, rule: Any) -> str | None:
     """Return a text of the rule that is the name of a key."""
     found = operation(rule)
-    keys = texts_of_states(document, "required_context_keys")
+    keys = {key for _, _, key in texts_of_states(document, "required_context_keys")}
     keys |= set(document.keys or ()) | SYSTEM_NAMES
     texts = [rule] if found is None else found[1]
     return next((text for text in texts if isinstance(text, str) and text in keys), None)
@@ -448,11 +448,9 @@ def left_at_once(document: Document) -> Findings:
     Let the transition demand the collected keys: `"conditions": [{"requires_context_keys": ["name"]}]`.
     """
     known = reasoning(document)
-    for name, state in document.states.items():
+    for name, state in states_of_kind(document, "converse"):
         wanted = [key for _, key in state.texts("required_context_keys")]
-        if kind_of(document, name) != "converse" or not wanted:
-            continue
-        for arc in known.decided[name]:
+        for arc in known.decided[name] if wanted else ():
             guard = known.guard(arc.placed)
             if guard is not None and guard.always and not arc.is_global:
                 yield left_at_once.finding(

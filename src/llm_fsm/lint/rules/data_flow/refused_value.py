@@ -14,7 +14,7 @@ from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.schema_parts import answers, refusal, schema_parts
 from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.facts.suggestions import as_json, quoted
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import Assigned, assignments_of, compiled_rules
 from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.solver.mismatches import type_word
@@ -42,10 +42,9 @@ def mapping_never_fits(document: Document) -> Findings:
     if document.keys is None:
         return
     known = reasoning(document)
-    for name, state in document.states.items():
-        if kind_of(document, name) == "wait":
-            yield from _sources(document, state, "answer")
-            yield from _answers(known, state)
+    for _, state in states_of_kind(document, "wait"):
+        yield from _sources(document, state, "answer")
+        yield from _answers(known, state)
     for tool in document.root.members("tools"):
         yield from _sources(document, tool, "tool")
     for name, inner in called(document).items():

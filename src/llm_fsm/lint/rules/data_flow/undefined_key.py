@@ -11,11 +11,11 @@ from llm_fsm._json import object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Level
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
 from llm_fsm.lint.rule import Findings, LintRule, lint_rule
 from llm_fsm.lint.solver.comparisons import parts
@@ -182,10 +182,9 @@ def undeclared_key(document: Document) -> Findings:
     if document.keys is None:
         return
     flow = data_flow(document)
-    for state in document.states.values():
-        for pointer, name in state.texts("required_context_keys"):
-            if re.fullmatch(KEY_PATTERN, name) is not None:
-                yield from _told(undeclared_key, _fault(flow, name, "this state"), pointer)
+    for _, pointer, name in texts_of_states(document, "required_context_keys"):
+        if re.fullmatch(KEY_PATTERN, name) is not None:
+            yield from _told(undeclared_key, _fault(flow, name, "this state"), pointer)
 
 
 @lint_rule("K308", "warning")
@@ -252,7 +251,7 @@ def unknown_key_in_mapping(document: Document) -> Findings:
 
 def _paths(document: Document) -> Findings:
     """Find paths in other notations, which never find anything."""
-    waits = (state for name, state in document.states.items() if kind_of(document, name) == "wait")
+    waits = (state for _, state in states_of_kind(document, "wait"))
     for placed in (*document.root.members("tools"), *waits):
         for key, path in placed.at("output").value.items():
             if isinstance(path, str) and _FOREIGN.search(path):

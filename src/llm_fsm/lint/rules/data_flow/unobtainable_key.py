@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document, once
+from llm_fsm.lint.document import Document, once, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
@@ -33,17 +33,14 @@ def unwritable_key(document: Document) -> Findings:
     Take the key out of `required_context_keys`, or let the model write it.
     """
     keys = document.keys or {}
-    for state in document.states.values():
-        for pointer, name in state.texts("required_context_keys"):
-            declared = name if name in keys else name.split(".", 1)[0]
-            source = document.source_of(declared)
-            if source in _OTHERS:
-                yield unwritable_key.finding(
-                    f'{quoted(name)} cannot be collected from the user: its "x-source" is'
-                    f' "{source}"',
-                    pointer=pointer,
-                    hint="take it out, or let the model write it",
-                )
+    for _, pointer, name in texts_of_states(document, "required_context_keys"):
+        source = document.source_of(name if name in keys else root_of(name))
+        if source in _OTHERS:
+            yield unwritable_key.finding(
+                f'{quoted(name)} cannot be collected from the user: its "x-source" is "{source}"',
+                pointer=pointer,
+                hint="take it out, or let the model write it",
+            )
 
 
 _PRODUCERS = {"tool": "tool's output", "answer": "wait state's output"}

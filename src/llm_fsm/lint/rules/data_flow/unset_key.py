@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import kind_of, path_to, reached_states
+from llm_fsm.lint.graph import kind_of, path_to, reached_states, states_of_kind
 from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
 
@@ -120,9 +120,8 @@ def _uses(flow: DataFlow) -> Iterator[Use]:
             mapped(state)
         ):  # else the state asks for it, unless it is known
             yield use
-    for name, state in states.items():
-        if kind_of(flow.document, name) == "decide":
-            yield from _deciding(flow, name, state)
+    for name, state in states_of_kind(flow.document, "decide"):
+        yield from _deciding(flow, name, state)
 
 
 def _deciding(flow: DataFlow, name: str, state: Placed) -> Iterator[Use]:

@@ -129,7 +129,7 @@ def unused_tool(document: Document) -> Findings:
     Fix:
     List it in the states that need it, or remove it.
     """
-    used = texts_of_states(document, "tools")
+    used = {name for _, _, name in texts_of_states(document, "tools")}
     declared = [tool.name for tool in document.root.members("tools")]
     misspelt = {nearest(name, declared) for name in sorted(used.difference(declared))[:_GUESSED]}
     for tool in document.root.members("tools"):
@@ -156,9 +156,8 @@ def tool_never_reachable(document: Document) -> Findings:
     Lead a transition to one of the states.
     """
     users: dict[str, list[str]] = {}
-    for state_id, state in document.states.items():
-        for _, name in state.texts("tools"):
-            users.setdefault(name, []).append(state_id)
+    for state_id, _, name in texts_of_states(document, "tools"):
+        users.setdefault(name, []).append(state_id)
     for tool in document.root.members("tools"):
         states = users.get(tool.name)
         if states and not reached_states(document).intersection(states):

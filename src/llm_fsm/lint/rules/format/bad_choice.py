@@ -8,7 +8,7 @@ from llm_fsm._json import step
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
 from llm_fsm.lint.facts.suggestions import as_json, quoted
-from llm_fsm.lint.graph import arcs_from, kind_of
+from llm_fsm.lint.graph import arcs_from, states_of_kind
 from llm_fsm.lint.rule import Findings, lint_rule
 
 
@@ -28,9 +28,7 @@ def bad_choice(document: Document) -> Findings:
     Fix:
     Write a value that the key accepts, or the id of a state that a transition leads to.
     """
-    for name, state in document.states.items():
-        if kind_of(document, name) != "converse":
-            continue
+    for name, state in states_of_kind(document, "converse"):
         for choice in state.items("choices"):
             if choice.value.get("label") == "":
                 yield bad_choice.finding(

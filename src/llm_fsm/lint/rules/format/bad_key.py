@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm._json import step
-from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
+from llm_fsm.definition.graph import explored
 from llm_fsm.definition.names import KEY_PATTERN, VALID
-from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.suggestions import as_json, quoted
+from llm_fsm.lint.document import Document, Placed, texts_of_states
+from llm_fsm.lint.facts.suggestions import as_json, near_hint, quoted
 from llm_fsm.lint.rule import Findings, lint_rule
 
 _ALLOWED = (
@@ -23,10 +23,9 @@ _ALLOWED = (
 def _names(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (pointer, name) for every key that is collected or declared."""
     declared = document.keys or {}
-    for state in document.states.values():
-        for pointer, name in state.texts("required_context_keys"):
-            if name.startswith("_") or not declared.keys() & {name, name.partition(".")[0]}:
-                yield pointer, name
+    for _, pointer, name in texts_of_states(document, "required_context_keys"):
+        if name.startswith("_") or _declared(declared, name) is None:
+            yield pointer, name
     for key in declared:
         if key.startswith("_") or document.source_of(key) == "model":
             yield "/context_schema/properties" + step(key), key
@@ -123,11 +122,10 @@ def bad_key_setting(document: Document) -> Findings:
         source = schema.get("x-source")
         if source is not None and source not in SOURCES:
             shown = source if isinstance(source, str) else as_json(source, 40)
-            meant = nearest(shown, SOURCES)
             yield bad_key_setting.finding(
                 f'"x-source": expected one of {", ".join(SOURCES)}, found {quoted(shown)}',
                 pointer=place + "/x-source",
-                hint=None if meant is None else f'did you mean "{meant}"?',
+                hint=near_hint(shown, SOURCES),
             )
         for name in ("x-secret", "x-fast"):
             value = schema.get(name)
@@ -154,11 +152,10 @@ def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Fin
         return
     for number, name in enumerate(names):
         if (own := _declared(keys, name)) is None:
-            meant = nearest(name, keys)
             yield bad_key_setting.finding(
                 f'"x-from" names {quoted(name)}, which is not declared',
                 pointer=f"{place}/{number}",
-                hint=None if meant is None else f'did you mean "{meant}"?',
+                hint=near_hint(name, keys),
             )
         elif key in _all_made_of(keys, own):
             yield bad_key_setting.finding(
@@ -176,11 +173,10 @@ def _said(schema: Mapping[str, Any], place: str) -> Findings:
         return
     if kind not in _PROOFS:
         shown = kind if isinstance(kind, str) else as_json(kind, 40)
-        meant = nearest(shown, _PROOFS)
         yield bad_key_setting.finding(
             f'"x-said": expected one of {", ".join(_PROOFS)}, found {quoted(shown)}',
             pointer=place,
-            hint=None if meant is None else f'did you mean "{meant}"?',
+            hint=near_hint(shown, _PROOFS),
         )
     source = schema.get("x-source")
     if source not in (None, "model"):
@@ -211,11 +207,10 @@ def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: st
             continue
         for name in item:
             if name not in _RULE_KEYS:
-                meant = nearest(name, _RULE_KEYS)
                 yield bad_key_setting.finding(
                     f'unknown key {quoted(name)} in "{VALID}"',
                     pointer=at + step(name),
-                    hint=None if meant is None else f'did you mean "{meant}"?',
+                    hint=near_hint(name, _RULE_KEYS),
                 )
         description = item.get("description")
         if not isinstance(description, str) or not description.strip():
@@ -238,11 +233,10 @@ def _logic(keys: Mapping[str, Mapping[str, Any]], logic: object, place: str) -> 
     for name in sorted(compile_rule(logic).reads):
         if name.startswith("_") or _declared(keys, name) is not None:
             continue
-        meant = nearest(name, keys)
         yield bad_key_setting.finding(
             f'"{VALID}" reads {quoted(name)}, which is not declared',
             pointer=place,
-            hint=None if meant is None else f'did you mean "{meant}"?',
+            hint=near_hint(name, keys),
         )
 
 
@@ -252,19 +246,14 @@ def _declared(keys: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
 
 def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
     """Return a key, and all keys that it is made of, directly or through others."""
-    found = set[str]()
-    open_ = [key]
-    while open_:
-        if (name := open_.pop()) not in found:
-            found.add(name)
-            names = keys[name].get("x-from")
-            own = (
-                (_declared(keys, item) for item in names if isinstance(item, str))
-                if isinstance(names, list)
-                else ()
-            )
-            open_ += [item for item in own if item is not None]
-    return found
+
+    def parts(name: str) -> Iterator[str]:
+        for _, item in Placed("", keys[name]).texts("x-from"):
+            own = _declared(keys, item)
+            if own is not None:
+                yield own
+
+    return set(explored([key], parts))
 
 
 def _labels(schema: Mapping[str, Any], place: str) -> Findings:
@@ -291,9 +280,8 @@ def _labels(schema: Mapping[str, Any], place: str) -> Findings:
                 f"the label of {quoted(name)} is no text", pointer=place + step(name)
             )
         elif known and name not in known:
-            meant = nearest(name, known)
             yield bad_key_setting.finding(
                 f"{quoted(name)} has a label and is no value of the key",
                 pointer=place + step(name),
-                hint=None if meant is None else f'did you mean "{meant}"?',
+                hint=near_hint(name, known),
             )

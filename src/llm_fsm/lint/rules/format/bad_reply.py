@@ -6,10 +6,9 @@ import json
 import re
 
 from llm_fsm._json import step
-from llm_fsm._text import nearest
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.reply_trials import reply_trials
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import near_hint, quoted
 from llm_fsm.lint.facts.texts import failure_words, replies
 from llm_fsm.lint.rule import Findings, lint_rule
 
@@ -138,13 +137,11 @@ def example_dialogue_roles(document: Document) -> Findings:
             for role in message.value:
                 if role in _ROLES:
                     continue
-                meant = "system" if role in _ANSWERERS else nearest(role, _ROLES)
+                wrong = "system" if role in _ANSWERERS else role
                 yield example_dialogue_roles.finding(
                     f"{quoted(role)} takes no part in a dialogue",
                     pointer=message.pointer + step(role),
-                    hint='the two are "user" and "system"'
-                    if meant is None
-                    else f'did you mean "{meant}"?',
+                    hint=near_hint(wrong, _ROLES) or 'the two are "user" and "system"',
                     level="info" if role in _ANSWERERS else "warning",
                 )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from unicodedata import normalize
 
 from llm_fsm._json import step
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.logics import conditions_of
@@ -37,9 +37,8 @@ def _keys(document: Document) -> list[tuple[str, str]]:
     first place.
     """
     places = {key: "/context_schema/properties" + step(key) for key in document.keys or ()}
-    for state in document.states.values():
-        for pointer, key in state.texts("required_context_keys"):
-            places.setdefault(key, pointer)
+    for _, pointer, key in texts_of_states(document, "required_context_keys"):
+        places.setdefault(key, pointer)
     for condition in conditions_of(document):
         for pointer, key in condition.texts("requires_context_keys"):
             places.setdefault(key, pointer)

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import conditions_of, transitions_of
 from llm_fsm.lint.rule import Findings, lint_rule
 
@@ -159,9 +159,7 @@ def duplicate_label(document: Document) -> Findings:
     Fix:
     Give each its own label, and one the label `default`.
     """
-    for name, state in document.states.items():
-        if kind_of(document, name) != "task":
-            continue
+    for name, state in states_of_kind(document, "task"):
         seen: set[str] = set()
         plain: list[str] = []
         caught = False

@@ -13,8 +13,8 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.lint.document import Document, looks_like_key
 from llm_fsm.lint.facts.schema_parts import SchemaPart, schema_parts
-from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.facts.suggestions import near_hint, quoted
+from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.rule import Findings, lint_rule
 from llm_fsm.turn.recognize import recogniser
 
@@ -128,9 +128,8 @@ def _fast(document: Document, part: SchemaPart) -> Findings:
     *owner, key = steps(part.pointer) or ("",)
     asking = [
         state
-        for name, state in document.states.items()
-        if kind_of(document, name) == "converse"
-        and key in (text for _, text in state.texts("required_context_keys"))
+        for _, state in states_of_kind(document, "converse")
+        if key in (text for _, text in state.texts("required_context_keys"))
     ]
     schema = simplified(part.schema, part.definitions)
     if (
@@ -210,14 +209,12 @@ def _format(part: SchemaPart) -> Findings:
     value = part.schema.get("format")
     if not isinstance(value, str) or value in _FORMATS:
         return
-    meant = nearest(value.casefold().replace("_", "-"), _FORMATS)
+    hint = near_hint(value.casefold().replace("_", "-"), _FORMATS)
     yield idle_schema_word.finding(
         f"the format {quoted(value)} is unknown, so values of {part.name} are not checked for it",
         pointer=part.pointer + "/format",
-        hint='write a "pattern" to have it checked'
-        if meant is None
-        else f'did you mean "{meant}"?',
-        level="info" if meant is None else None,
+        hint=hint or 'write a "pattern" to have it checked',
+        level=None if hint else "info",
     )
 
 
@@ -232,9 +229,8 @@ def _required(part: SchemaPart) -> Findings:
         return
     for index, name in enumerate(names):
         if isinstance(name, str) and name not in members:
-            meant = nearest(name, members)
             yield idle_schema_word.finding(
                 f'"required" names {quoted(name)}, which {part.name} does not declare',
                 pointer=f"{part.pointer}/required/{index}",
-                hint=None if meant is None else f"did you mean {quoted(meant)}?",
+                hint=near_hint(name, members),
             )

@@ -11,7 +11,7 @@ from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
 from llm_fsm.definition.templates import LANGUAGE, template_fault
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.suggestions import as_json
+from llm_fsm.lint.facts.suggestions import as_json, near_hint
 from llm_fsm.lint.rule import Findings, lint_rule
 
 
@@ -98,8 +98,8 @@ def schema_faults(
             )
         elif error.pointer.endswith("/type"):
             message = f"not a JSON Schema: {as_json(value, 80)} is no type"
-            meant = nearest(value, _TYPES) if isinstance(value, str) else None
-            hint = f'did you mean "{meant}"?' if meant else f"types are {', '.join(_TYPES)}"
+            near = near_hint(value, _TYPES) if isinstance(value, str) else None
+            hint = near or f"types are {', '.join(_TYPES)}"
         elif (outer := _plain_shape(error.pointer, value)) is not None:
             message, hint = outer
         yield place + error.pointer, message, hint

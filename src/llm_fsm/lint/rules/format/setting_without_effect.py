@@ -11,7 +11,7 @@ from llm_fsm.definition.names import Kind
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, unsure
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import kind_of, own_arcs
+from llm_fsm.lint.graph import kind_of, own_arcs, states_of_kind
 from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import Findings, lint_rule
 
@@ -108,9 +108,9 @@ def collects_at_the_end(document: Document) -> Findings:
     Fix:
     Add the transitions, or collect the keys before.
     """
-    for name, state in document.states.items():
+    for name, state in states_of_kind(document, "final"):
         keys = [quoted(key) for _, key in state.texts("required_context_keys")]
-        if keys and kind_of(document, name) == "final":
+        if keys:
             stated = state.value.get("kind") == "final"
             why = "" if stated else ": it has no transitions"
             yield collects_at_the_end.finding(

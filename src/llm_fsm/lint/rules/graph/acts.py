@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import permutations
 
@@ -103,11 +104,11 @@ def guard_before_change(document: Document) -> Findings:
                 return
 
 
-def _without_yes(document: Document) -> set[str]:
+def _without_yes(document: Document) -> Iterable[str]:
     """Return the states that a "no" reaches, too: where a yes is asked for, only it leads to an act."""
     says_yes = any(is_yes(arc.placed.value) for arc in own_arcs(document))
     if document.initial is None or not says_yes:
-        return set()
+        return ()
     return states_within(document, document.initial, partial(_is_no_yes, document))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm._json import steps
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import Findings, lint_rule
@@ -85,14 +85,13 @@ def unknown_tool(document: Document) -> Findings:
     Correct the name, or declare the tool.
     """
     known = frozenset(document.root.at("tools").value)
-    for state_id, state in document.states.items():
-        for pointer, name in state.texts("tools"):
-            if name not in known:
-                yield unknown_tool.finding(
-                    f"state {quoted(state_id)} uses the unknown tool {quoted(name)}",
-                    pointer=pointer,
-                    hint=document.speller.hint(name, known, 'tools under "tools"'),
-                )
+    for state_id, pointer, name in texts_of_states(document, "tools"):
+        if name not in known:
+            yield unknown_tool.finding(
+                f"state {quoted(state_id)} uses the unknown tool {quoted(name)}",
+                pointer=pointer,
+                hint=document.speller.hint(name, known, 'tools under "tools"'),
+            )
 
 
 @lint_rule("T502", "warning")

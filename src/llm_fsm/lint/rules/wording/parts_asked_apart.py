@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from llm_fsm._text import listed
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.rule import Findings, lint_rule
 
 
@@ -42,10 +42,9 @@ def parts_asked_apart(document: Document) -> Findings:
     if not objects:
         return
     asked: list[tuple[str, str, set[str]]] = []
-    for name, state in document.states.items():
-        if kind_of(document, name) == "converse":
-            wanted = {text for _, text in state.texts("required_context_keys")}
-            asked.append((name, state.pointer, wanted))
+    for name, state in states_of_kind(document, "converse"):
+        wanted = {text for _, text in state.texts("required_context_keys")}
+        asked.append((name, state.pointer, wanted))
     for key, schema in objects.items():
         declared = any(other.startswith(f"{key}.") for other in keys)
         if declared or any(not _lacking(schema, key, wanted) for _, _, wanted in asked):
