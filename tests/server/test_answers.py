@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from llm_fsm import AsyncMachine, ModelError
+from llm_fsm.cli.commands.mcp import mcp
 from llm_fsm.cli.fleet import Brought, Fleet
 from llm_fsm.server import create_app
 from llm_fsm.server.encoding import from_header, in_header
@@ -172,6 +173,11 @@ def write(path: Any, name: str, version: str) -> None:
     path.write_text(json.dumps({**GREETER, "name": name, "version": version}), encoding="utf-8")
 
 
+def fleet_of(*paths: str) -> Fleet:
+    given = mcp.make_context("mcp", [*paths, "--model", "offline"]).params
+    return Fleet(Brought(**given), MemoryStore())
+
+
 def loaded(fleet: Fleet) -> list[tuple[str, str | None]]:
     return [(machine.definition.name, machine.definition.version) for machine in fleet.changed()]
 
@@ -184,7 +190,7 @@ def test_a_file_that_is_away_for_a_moment_is_loaded_when_it_is_back(
     write(file, "a", "1")
     write(other, "b", "1")
     paths = (str(file), str(other)) if named == "file" else (str(tmp_path),)
-    fleet = Fleet(Brought(paths=paths, model="offline"), MemoryStore())
+    fleet = fleet_of(*paths)
     assert len(fleet.machines()) == 2
     file.unlink()
     write(other, "b", "2.0")
@@ -199,7 +205,7 @@ def test_a_second_file_of_a_taken_name_is_refused(
 ) -> None:
     file, other = tmp_path / "a.json", tmp_path / "b.json"
     write(file, "a", "1")
-    fleet = Fleet(Brought(paths=(str(tmp_path),), model="offline"), MemoryStore())
+    fleet = fleet_of(str(tmp_path))
     fleet.machines()
     write(other, "a", "2.0")
     assert loaded(fleet) == []

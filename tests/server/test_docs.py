@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from doc_tables import rows
+from llm_fsm.cli.commands.serve import serve
 from llm_fsm.server import Limits, create_app
 from llm_fsm.server.problems import KINDS
 from llm_fsm.telemetry import names
@@ -64,11 +65,7 @@ def test_the_image_is_not_root_has_a_health_check_and_brings_what_the_build_need
 def test_compose_names_what_the_command_takes() -> None:
     compose: Any = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     server = compose["services"]["server"]
-    options = set(
-        re.findall(
-            r"--[\w-]+", (ROOT / "src/llm_fsm/cli/commands/serve.py").read_text(encoding="utf-8")
-        )
-    )
+    options = {name for parameter in serve.params for name in parameter.opts}
     given = [argument.partition("=")[0] for argument in server["command"][1:]]
     assert {argument for argument in given if argument.startswith("-")} <= options
     mounted = [volume.split(":")[1] for volume in server["volumes"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from llm_fsm.cli.terminal import console
 from llm_fsm.tools.failures import LOGGER
@@ -48,3 +49,18 @@ def show_failures(*, verbose: bool, write: Callable[[str], None] = _write) -> Ca
         logger.propagate = passed_on
 
     return end
+
+
+def reporting(verbose: int) -> ExitStack:
+    """Show failures of the host from now on, and with -v also logs. Closing the stack ends it.
+
+    Args:
+        verbose: How often -v was given.
+    """
+    stack = ExitStack()
+    stack.callback(show_failures(verbose=verbose > 0))
+    if verbose:
+        from llm_fsm.engine.logging import enable_logging
+
+        stack.callback(enable_logging("DEBUG" if verbose > 1 else "INFO"))
+    return stack

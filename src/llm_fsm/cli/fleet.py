@@ -5,14 +5,16 @@ brings.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import turn_time
+from llm_fsm.cli.machine import machine_of
+from llm_fsm.cli.machine_options import MachineOptions
+from llm_fsm.cli.options import argument, option
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import NoDefinitionError, definition_paths, definitions
@@ -25,19 +27,44 @@ from llm_fsm.llm.registry import resolve
 from llm_fsm.stores.base import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
-    """Options that several commands share: PATHs, a model, Python files with tools, MCP servers."""
+@dataclass(frozen=True, kw_only=True)
+class Brought(MachineOptions):
+    """Options of commands that work with several machines: PATHs, and what the host brings."""
 
-    paths: tuple[str, ...] = ()
-    model: str | None = None
-    base_url: str | None = None
-    timeout: float | None = None
-    tools: tuple[str, ...] = ()
-    mcp: str | None = None
-    sinks: tuple[str, ...] = ()
-    webhooks: tuple[str, ...] = ()
-    webhook_secret_file: str | None = None
+    paths: tuple[str, ...] = argument("paths", metavar="[PATH]...", nargs=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkOptions:
+    """The receivers of events."""
+
+    webhooks: tuple[str, ...] = option(
+        "--webhook",
+        "webhooks",
+        metavar="URL",
+        multiple=True,
+        help="Post every event here, signed and in order.",
+    )
+    webhook_secret_file: str | None = option(
+        "--webhook-secret-file",
+        metavar="FILE",
+        help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).",
+    )
+    sinks: tuple[str, ...] = option(
+        "--sink",
+        "sinks",
+        metavar="FILE",
+        multiple=True,
+        help="A Python file with SINKS, which get every event.",
+    )
+
+    def all_sinks(self) -> list[Sink]:
+        """Return all sinks. Raises Failure, and ConfigurationError for a wrong address or secret."""
+        secret = os.environ.get("LLM_FSM_WEBHOOK_SECRET")
+        if self.webhook_secret_file is not None:
+            secret = host.text_of(Path(self.webhook_secret_file)).strip()
+        found = host.sinks_in(self.sinks)
+        return [*found, *(sink(url, secret=secret) for url in self.webhooks)]
 
 
 @dataclass
@@ -46,6 +73,7 @@ class Fleet:
 
     brought: Brought
     store: Store
+    sinks: Sequence[Sink] = ()
     _stamps: dict[Path, tuple[int, int]] = field(default_factory=dict)
     _names: dict[str, Path] = field(default_factory=dict)
     """The file of each name."""
@@ -53,7 +81,6 @@ class Fleet:
     def __post_init__(self) -> None:
         self._host = host.host_of(self.brought.tools)
         self._servers = host.servers_of(self.brought.mcp)
-        self._sinks = [*host.sinks_in(self.brought.sinks), *_webhooks(self.brought)]
 
     def machines(self) -> list[AsyncMachine]:
         """All of them. Raises Failure, DefinitionError and ConfigurationError.
@@ -145,36 +172,22 @@ class Fleet:
         lacking = host.lacking(definition, path, self._host, self._servers)
         if lacking is not None:
             raise Failure(lacking)
-        machine = AsyncMachine(
+        return machine_of(
             definition,
+            path,
+            self._host,
+            self._servers,
+            self.brought.timeout,
             model=self._model(definition),
             store=self.store,
-            tools=self._host.tools,
-            handlers=self._host.handlers,
-            mcp=self._servers,
-            sinks=self._sinks,
-            file=path,
-            **turn_time(self.brought.timeout),
+            sinks=self.sinks,
         )
-        for name, function in self._host.functions.items():
-            machine.function(function, name=name)
-        return machine
 
     def _model(self, definition: Definition) -> LLM:
         name = self.brought.model
         if name is None and not os.environ.get("LLM_FSM_MODEL"):
             name = definition.model.name
         return resolve(name, base_url=self.brought.base_url, environ=os.environ)
-
-
-def _webhooks(brought: Brought) -> list[Sink]:
-    """Return a sink for each address. Raises Failure, and ConfigurationError for a wrong address or
-    secret.
-    """
-    secret = os.environ.get("LLM_FSM_WEBHOOK_SECRET")
-    if brought.webhook_secret_file is not None:
-        secret = host.text_of(Path(brought.webhook_secret_file)).strip()
-    return [sink(url, secret=secret) for url in brought.webhooks]
 
 
 def _is_pattern(given: str) -> bool:

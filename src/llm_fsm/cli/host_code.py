@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.definition import json_source as source
@@ -27,6 +27,7 @@ from llm_fsm.turn.tool_policy import AvailableTools
 
 MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000
+Equipment: TypeAlias = tuple[HostTools, dict[str, Any]]
 
 
 def host_of(files: Iterable[str]) -> HostTools:
@@ -77,7 +78,7 @@ def channels_in(files: Iterable[str]) -> dict[str, Callable[..., Any]]:
 
 def equipment(
     definition: Definition, path: Path, tools: Iterable[str], mcp: str | None
-) -> tuple[HostTools, dict[str, Any]]:
+) -> Equipment:
     """Return what `--tools` and `--mcp` bring: functions, and servers by alias.
 
     Raises:

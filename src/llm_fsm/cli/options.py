@@ -1,14 +1,22 @@
-"""Options that several commands share."""
+"""Options of commands: on the fields of a class, or as decorators for a command that has few.
+
+A class of options is a frozen dataclass whose fields are made by `option` and `argument`. `command`
+gives them to the command, and calls its function with an object of the class. The help shows the
+fields of the class itself first, and then those of its bases.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from typing import Any, TypeAlias, TypedDict
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function: TypeAlias = Callable[..., Any]
+_CLICK = "click"
+"""The key under which a field has its decorator."""
 
 
 @dataclass(slots=True)
@@ -22,12 +30,15 @@ def _more(context: click.Context, _: click.Parameter, value: int) -> None:
     context.ensure_object(GlobalOptions).verbose += value
 
 
-def verbose_option(function: F) -> F:
-    """`-v`; the group's and the command's are counted together."""
-    text = "Say more about what happens; twice: even more."
-    return click.option(
-        "-v", "--verbose", count=True, expose_value=False, callback=_more, help=text
-    )(function)
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    expose_value=False,
+    callback=_more,
+    help="Say more about what happens; twice: even more.",
+)
+"""The group's and the command's are counted together."""
 
 
 def example(*commands: str) -> str:
@@ -41,32 +52,78 @@ def example(*commands: str) -> str:
     )
 
 
-def model_option(function: F) -> F:
-    """`-m`, `--model M`: which model answers."""
-    text = "offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL."
-    return click.option("-m", "--model", metavar="M", help=text)(function)
+def taken(decorator: Function) -> Any:
+    """Return a field that the option or argument of a decorator of click fills."""
+    return field(metadata={_CLICK: decorator})
 
 
-def base_url_option(function: F) -> F:
-    """`--base-url URL`: an OpenAI-compatible server."""
-    text = "An OpenAI-compatible server; its key is LLM_FSM_API_KEY."
-    return click.option("--base-url", metavar="URL", help=text)(function)
+def option(*names: str, **settings: Any) -> Any:
+    """Return a field that an option fills. Names and settings are those of `click.option`."""
+    return taken(click.option(*names, **settings))
 
 
-def reply_option(function: F) -> F:
-    """`--reply schema|prompt`: whether the form of a reply is forced."""
-    text = "Force the form of replies by a schema, or ask for it in the prompt alone."
-    kind = click.Choice(["schema", "prompt"])
-    return click.option("--reply", type=kind, default="schema", show_default=True, help=text)(
-        function
-    )
+def argument(name: str, **settings: Any) -> Any:
+    """Return a field that an argument fills. The settings are those of `click.argument`."""
+    return taken(click.argument(name, **settings))
 
 
-def timeout_option(function: F) -> F:
-    """`--timeout SECONDS`: the time of a turn."""
-    text = "Seconds for a turn, from the last sign of life of a reply that arrives; 0: no limit.  [default: 120]"
-    kind = click.FloatRange(min=0)
-    return click.option("--timeout", metavar="SECONDS", type=kind, help=text)(function)
+def command(
+    *examples: str, options: type | None = None, **settings: Any
+) -> Callable[[Function], click.Command]:
+    """Make a command of a function that may return an exit code.
+
+    Args:
+        examples: Commands to copy, for the end of the help.
+        options: A class of options. The function is called with the context and an object of it.
+        settings: Those of `click.command`.
+    """
+
+    def made(function: Function) -> click.Command:
+        run = verbose_option(function)
+        if options is not None:
+            run = _filled(run, options)
+        decorate: Callable[[Function], click.Command]
+        decorate = click.command(epilog=example(*examples), **settings)
+        return decorate(run)
+
+    return made
+
+
+def _filled(function: Function, options: Any) -> Function:
+    @click.pass_context
+    @wraps(function)
+    def run(ctx: click.Context, /, **given: Any) -> Any:
+        return function(ctx, options(**given))
+
+    own_first = sorted(fields(options), key=lambda one: one.name not in options.__annotations__)
+    for one in reversed(own_first):  # as decorators are applied, the lowest first
+        if one.metadata:
+            run = one.metadata[_CLICK](run)
+    return run
+
+
+base_url_option = click.option(
+    "--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY."
+)
+timeout_option = click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="Seconds for a turn, from the last sign of life of a reply that arrives; 0: no limit.  [default: 120]",
+)
+tools_option = click.option(
+    "--tools",
+    metavar="FILE.py",
+    type=click.Path(),  # splits the variable as PATH is split
+    multiple=True,
+    envvar="LLM_FSM_TOOLS",
+    help="Run this Python file for its TOOLS, FUNCTIONS and HANDLERS; else LLM_FSM_TOOLS.",
+)
+db_option = click.option(
+    "--db",
+    metavar="URL",
+    help="Where conversations are kept, e.g. sqlite:///bots.db or memory; else LLM_FSM_STORE, or LLM_FSM_STORE_FILE.",
+)
 
 
 class TurnTime(TypedDict, total=False):
@@ -80,37 +137,3 @@ def turn_time(timeout: float | None) -> TurnTime:
     own time.
     """
     return {} if timeout is None else {"timeout": timeout or None}
-
-
-def context_option(function: F) -> F:
-    """`-c`, `--context JSON`: what is known from the start."""
-    text = "What is known from the start, as a JSON object."
-    return click.option("-c", "--context", metavar="JSON", help=text)(function)
-
-
-def tools_option(function: F) -> F:
-    """`--tools FILE.py`: Python files with tools, functions and handlers."""
-    text = "Run this Python file for its TOOLS, FUNCTIONS and HANDLERS; else LLM_FSM_TOOLS."
-    path = click.Path()  # splits the variable as PATH is split
-    return click.option(
-        "--tools", metavar="FILE.py", type=path, multiple=True, envvar="LLM_FSM_TOOLS", help=text
-    )(function)
-
-
-def mcp_option(function: F) -> F:
-    """`--mcp FILE`: the MCP servers that bring tools."""
-    text = 'JSON file of MCP servers: {"alias": {"command": […]}}.'
-    return click.option("--mcp", metavar="FILE", help=text)(function)
-
-
-def db_option(function: F) -> F:
-    """`--db URL`: where conversations are kept."""
-    text = "Where conversations are kept, e.g. sqlite:///bots.db or memory; else LLM_FSM_STORE, or LLM_FSM_STORE_FILE."
-    return click.option("--db", metavar="URL", help=text)(function)
-
-
-def stored_option(resume: str | None, *, last: bool) -> str | None:
-    """Return the option that names a stored conversation; None if neither is given."""
-    if resume is not None:
-        return "--resume"
-    return "--last" if last else None

@@ -21,7 +21,7 @@ from loguru import logger
 
 import warm_parent
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, command, desk
-from llm_fsm.cli.commands.chat import ChatOptions, context_of, resume_command
+from llm_fsm.cli.commands.chat import ChatOptions, chat, resume_command
 from llm_fsm.engine.observers import is_observed
 
 __all__ = ["desk"]
@@ -545,12 +545,7 @@ def test_warnings_of_the_file_are_counted_on_standard_error(desk: Desk) -> None:
 
 
 def wanted(**changes: object) -> ChatOptions:
-    values = dict.fromkeys(
-        ("file", "model", "base_url", "reply", "db", "context", "id", "resume", "save_test")
-    )
-    return ChatOptions(
-        **{**values, "terminal": False, "last": False, "show_prompt": False, **changes}
-    )  # type: ignore[arg-type]
+    return ChatOptions(**{**chat.make_context("chat", []).params, **changes})
 
 
 @pytest.mark.parametrize(
@@ -585,7 +580,8 @@ def test_a_disk_that_is_full_is_exit_4_and_nothing_is_lost(desk: Desk) -> None:
 
 
 def test_the_context_may_have_comments() -> None:
-    assert context_of('{"a": 1, /* so */ "b": [null],}') == {"a": 1, "b": [None]}
+    given = chat.make_context("chat", ["--context", '{"a": 1, /* so */ "b": [null],}'])
+    assert given.params["context"] == {"a": 1, "b": [None]}
 
 
 def test_chat_fires_what_is_due_of_other_conversations(desk: Desk) -> None:

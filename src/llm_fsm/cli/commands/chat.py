@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,22 +21,10 @@ from llm_fsm.cli import pipe as lines
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
-from llm_fsm.cli.failures import show_failures
-from llm_fsm.cli.options import (
-    GlobalOptions,
-    base_url_option,
-    context_option,
-    db_option,
-    example,
-    mcp_option,
-    model_option,
-    reply_option,
-    stored_option,
-    timeout_option,
-    tools_option,
-    turn_time,
-    verbose_option,
-)
+from llm_fsm.cli.failures import reporting
+from llm_fsm.cli.machine import machine_of
+from llm_fsm.cli.machine_options import OneMachineOptions, stored_option
+from llm_fsm.cli.options import command, option
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.stores import (
     check_follows,
@@ -49,7 +37,6 @@ from llm_fsm.cli.stores import (
 )
 from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal.prompts import PromptPrinter
-from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
@@ -65,84 +52,49 @@ from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.memory import MemoryStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOptions:
-    """The chat that the command line asks for."""
+@dataclass(frozen=True, kw_only=True)
+class ChatOptions(OneMachineOptions):
+    """The chat that the command line asks for. `terminal`: a person sits at both ends."""
 
-    file: str | None
-    model: str | None
-    base_url: str | None
-    reply: str
-    timeout: float | None = None
-    db: str | None
-    context: Mapping[str, Any] | None
-    id: str | None
-    resume: str | None
-    last: bool
-    terminal: bool
-    show_prompt: bool
-    save_test: str | None
-    tools: tuple[str, ...] = ()
-    mcp: str | None = None
-
-
-@click.command(
-    epilog=example(
-        "llm-fsm chat",
-        "llm-fsm chat order --model offline",
-        "llm-fsm chat flow.json -m openai/gpt-4o-mini --last",
+    reply: str = option(
+        "--reply",
+        type=click.Choice(["schema", "prompt"]),
+        default="schema",
+        show_default=True,
+        help="Force the form of replies by a schema, or ask for it in the prompt alone.",
     )
+    id: str | None = option("--id", metavar="ID", help="The id of the new conversation.")
+    resume: str | None = option(
+        "--resume", metavar="ID", help="Resume a stored conversation; a prefix of the id is enough."
+    )
+    last: bool = option(
+        "--last",
+        is_flag=True,
+        help="Resume the last conversation; with FILE, the last one of that definition.",
+    )
+    save_test: str | None = option(
+        "--save-test",
+        metavar="FILE",
+        help="At the end, write the conversation as a test: FILE.test.json.",
+    )
+    plain: bool = option(
+        "--plain", is_flag=True, help="Plain lines, as through a pipe, also on a terminal."
+    )
+    show_prompt: bool = option(
+        "--show-prompt",
+        is_flag=True,
+        help="Show what the model reads, with the size of each section.",
+    )
+    terminal: bool = False
+
+
+@command(
+    "llm-fsm chat",
+    "llm-fsm chat order --model offline",
+    "llm-fsm chat flow.json -m openai/gpt-4o-mini --last",
+    options=ChatOptions,
 )
-@click.argument("file", required=False)
-@click.option("--fsm", metavar="FILE", help="The same as FILE.")
-@model_option
-@base_url_option
-@reply_option
-@timeout_option
-@db_option
-@context_option
-@click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
-@click.option(
-    "--resume", metavar="ID", help="Resume a stored conversation; a prefix of the id is enough."
-)
-@click.option(
-    "--last",
-    is_flag=True,
-    help="Resume the last conversation; with FILE, the last one of that definition.",
-)
-@tools_option
-@mcp_option
-@click.option(
-    "--save-test",
-    metavar="FILE",
-    help="At the end, write the conversation as a test: FILE.test.json.",
-)
-@click.option("--plain", is_flag=True, help="Plain lines, as through a pipe, also on a terminal.")
-@click.option(
-    "--show-prompt", is_flag=True, help="Show what the model reads, with the size of each section."
-)
-@verbose_option
-@click.pass_context
-def chat(
-    ctx: click.Context,
-    *,
-    file: str | None,
-    fsm: str | None,
-    model: str | None,
-    base_url: str | None,
-    reply: str,
-    timeout: float | None,
-    db: str | None,
-    context: str | None,
-    conversation_id: str | None,
-    resume: str | None,
-    last: bool,
-    tools: tuple[str, ...],
-    mcp: str | None,
-    save_test: str | None,
-    plain: bool,
-    show_prompt: bool,
-) -> None:
+def chat(ctx: click.Context, wanted: ChatOptions) -> int:
     """Talk to a machine in the terminal or through a pipe.
 
     FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped
@@ -154,60 +106,23 @@ def chat(
     at fault. 2 usage. 3 model or provider. 4 store. 5 paused: it waits for an answer. 130
     interrupted.
     """
-    if file is not None and fsm is not None:
-        raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
-    stored = stored_option(resume, last=last)
-    if resume is not None and last:
-        raise click.UsageError(
-            "--resume and --last each name a conversation: give one of them", ctx
-        )
-    if conversation_id is not None and stored:
-        raise click.UsageError(
-            f"--id names a new conversation, {stored} a stored one: give one of them", ctx
-        )
-    if context is not None and stored:
-        raise click.UsageError(f"--context belongs to a new conversation, not to {stored}", ctx)
-    fault = None if save_test is None else saved_test.refusal(save_test)
+    if wanted.file is not None and wanted.fsm is not None:
+        ctx.fail("FILE is given twice: as an argument and with --fsm")
+    stored = stored_option(wanted.resume, last=wanted.last)
+    if wanted.resume is not None and wanted.last:
+        ctx.fail("--resume and --last each name a conversation: give one of them")
+    if wanted.id is not None and stored:
+        ctx.fail(f"--id names a new conversation, {stored} a stored one: give one of them")
+    if wanted.context is not None and stored:
+        ctx.fail(f"--context belongs to a new conversation, not to {stored}")
+    fault = None if wanted.save_test is None else saved_test.refusal(wanted.save_test)
     if fault is not None:
-        raise click.UsageError(f"--save-test: {fault}", ctx)
-    if plain:
+        ctx.fail(f"--save-test: {fault}")
+    if wanted.plain:
         os.environ["TERM"] = "dumb"
-    wanted = ChatOptions(
-        file=file if file is not None else fsm,
-        model=model,
-        base_url=base_url,
-        reply=reply,
-        timeout=timeout,
-        db=db,
-        context=None if context is None else context_of(context),
-        id=conversation_id,
-        resume=resume,
-        last=last,
-        terminal=is_terminal(),
-        show_prompt=show_prompt,
-        save_test=save_test,
-        tools=tools,
-        mcp=mcp,
-    )
-    verbose = ctx.ensure_object(GlobalOptions).verbose
-    ctx.call_on_close(show_failures(verbose=verbose > 0))
-    if verbose:
-        level = "DEBUG" if verbose > 1 else "INFO"
-        from llm_fsm.engine.logging import enable_logging
-
-        ctx.call_on_close(enable_logging(level))
-    ctx.exit(_run(wanted, ctx))
-
-
-def context_of(text: str) -> Mapping[str, Any]:
-    """The object of `--context`. Raises UsageError that says where it is no JSON."""
-    try:
-        value = source.parse(text, limit=1_000_000)
-    except source.SourceError as error:
-        raise click.UsageError(f"--context is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise click.UsageError('--context is one JSON object such as {"tier": "gold"}')
-    return value
+    file = wanted.fsm if wanted.file is None else wanted.file
+    ctx.with_resource(reporting(ctx.obj.verbose))
+    return _run(replace(wanted, file=file, terminal=is_terminal()), ctx)
 
 
 def is_terminal() -> bool:
@@ -234,7 +149,15 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
             raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
         llm = _model(wanted, definition)
         runner.run(_prepare_resumed(wanted, store, definition, llm))
-        machine = _machine(wanted, definition, store, path, llm)
+        machine = machine_of(
+            definition,
+            path,
+            *host.equipment(definition, path, wanted.tools, wanted.mcp),
+            wanted.timeout,
+            model=PromptPrinter(llm) if wanted.show_prompt else llm,
+            store=store,
+            reply=wanted.reply,
+        )
         stack.callback(lambda: runner.run(machine.close()))
         if machine.program.waits:
             # what fails stays due, and is said when its conversation is resumed
@@ -260,8 +183,7 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
             if code == exits.OK and talk.ended and talk.session().outcome == "exhausted":
                 code = exits.AT_FAULT
         except (KeyboardInterrupt, LLMFSMError) as error:
-            verbose = ctx.ensure_object(GlobalOptions).verbose > 0
-            code = exits.end(error, verbose=verbose)
+            code = exits.end(error, verbose=ctx.obj.verbose > 0)
             # deleted by another program meanwhile
             if again and not isinstance(error, ConversationNotFound):
                 console.note(f"to go on: {again}", to_copy=True)
@@ -353,27 +275,6 @@ async def _listed(store: Store, conversation_id: str) -> Listed:
     return found
 
 
-def _machine(
-    wanted: ChatOptions, definition: Definition, store: Store, path: Path, llm: LLM
-) -> AsyncMachine:
-    """The machine with what the host brings. Raises Failure, ConfigurationError."""
-    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
-    machine = AsyncMachine(
-        definition,
-        model=PromptPrinter(llm) if wanted.show_prompt else llm,
-        store=store,
-        tools=brought.tools,
-        handlers=brought.handlers,
-        mcp=servers,
-        file=path,
-        reply=wanted.reply,
-        **turn_time(wanted.timeout),
-    )
-    for name, function in brought.functions.items():
-        machine.function(function, name=name)
-    return machine
-
-
 def _model(wanted: ChatOptions, definition: Definition) -> LLM:
     """Return the model of --model, LLM_FSM_MODEL or the definition, else `offline` to try a
     machine.
@@ -451,23 +352,9 @@ def _is_kept(machine: AsyncMachine, runner: asyncio.Runner, conversation_id: str
 
 def resume_command(wanted: ChatOptions, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
-    parts = [console.program(), "chat", file, "--resume", conversation_id]
-    base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
-    timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
-    options = [
-        ("--db", wanted.db),
-        ("--model", wanted.model),
-        ("--base-url", base_url),
-        ("--reply", "prompt" if wanted.reply == "prompt" else None),
-        ("--timeout", timeout),
-    ]
-    for name, value in (
-        *options,
-        *(("--tools", name) for name in wanted.tools),
-        ("--mcp", wanted.mcp),
-    ):
-        if value is not None:
-            parts += [name, value]
+    parts = [console.program(), "chat", file, "--resume", conversation_id, *wanted.again()]
+    if wanted.reply == "prompt":
+        parts += ("--reply", "prompt")
     return shlex.join(parts)
 
 

@@ -11,42 +11,12 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet
-from llm_fsm.cli.options import (
-    GlobalOptions,
-    base_url_option,
-    db_option,
-    example,
-    mcp_option,
-    model_option,
-    timeout_option,
-    tools_option,
-    verbose_option,
-)
+from llm_fsm.cli.options import command
 from llm_fsm.cli.stores import open_store
 
 
-@click.command(epilog=example("llm-fsm mcp order --model openai/gpt-4o-mini"))
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
-@db_option
-@model_option
-@base_url_option
-@timeout_option
-@tools_option
-@mcp_option
-@verbose_option
-@click.pass_context
-def mcp(
-    ctx: click.Context,
-    /,
-    *,
-    paths: tuple[str, ...],
-    db: str | None,
-    model: str | None,
-    base_url: str | None,
-    timeout: float | None,
-    tools: tuple[str, ...],
-    mcp: str | None,
-) -> None:
+@command("llm-fsm mcp order --model openai/gpt-4o-mini", options=Brought)
+def mcp(ctx: click.Context, wanted: Brought) -> None:
     """Serve definitions to an assistant over MCP, on standard input and output.
 
     PATH is a definition file, a folder of them, or the name of a shipped definition. Without it all
@@ -62,13 +32,8 @@ def mcp(
             f"this needs {', '.join(missing)}: pip install 'llm-fsm-runtime[mcp,server]'",
             exits.USAGE,
         )
-    brought = Brought(
-        paths=paths, model=model, base_url=base_url, timeout=timeout, tools=tools, mcp=mcp
-    )
-    verbose = ctx.ensure_object(GlobalOptions).verbose > 0
-    ctx.call_on_close(show_failures(verbose=verbose))
-    asyncio.run(_serve(Fleet(brought, open_store(db))))
-    ctx.exit(exits.OK)
+    ctx.call_on_close(show_failures(verbose=ctx.obj.verbose > 0))
+    asyncio.run(_serve(Fleet(wanted, open_store(wanted.db))))
 
 
 async def _serve(fleet: Fleet) -> None:

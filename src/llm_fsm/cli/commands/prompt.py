@@ -15,8 +15,8 @@ import click
 from llm_fsm._text import estimate
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
-from llm_fsm.cli.commands.chat import context_of
-from llm_fsm.cli.options import context_option, example, verbose_option
+from llm_fsm.cli.machine_options import context_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import definition_paths
@@ -80,7 +80,7 @@ def prompt(
     *,
     file: str,
     state: str | None,
-    context: str | None,
+    context: Mapping[str, Any] | None,
     history: str | None,
     message: str,
     tools: tuple[str, ...],
@@ -101,10 +101,9 @@ def prompt(
     path = choice.located(file, definition_paths())
     program = _program(path)
     states = _states(program, state)
-    known = {} if context is None else context_of(context)
     window = () if history is None else _exchanges(history)
     kit = _kit(program, tools, mcp)
-    said = _PromptContent(context=known, window=window, message=message)
+    said = _PromptContent(context=context or {}, window=window, message=message)
     requests = [_request(program, name, said, HostCapabilities(tools=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
     if not requests:

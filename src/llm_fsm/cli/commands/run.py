@@ -19,22 +19,10 @@ from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.batch import BatchFiles, play_batch, unnamed_place
 from llm_fsm.cli.chat_session import Talk
-from llm_fsm.cli.commands.chat import context_of
-from llm_fsm.cli.failures import show_failures
-from llm_fsm.cli.options import (
-    GlobalOptions,
-    base_url_option,
-    context_option,
-    db_option,
-    example,
-    mcp_option,
-    model_option,
-    stored_option,
-    timeout_option,
-    tools_option,
-    turn_time,
-    verbose_option,
-)
+from llm_fsm.cli.failures import reporting
+from llm_fsm.cli.machine import machine_of
+from llm_fsm.cli.machine_options import OneMachineOptions, stored_option
+from llm_fsm.cli.options import argument, command, option, taken
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.stores import (
     check_follows,
@@ -51,7 +39,6 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.batch import LIMIT
 from llm_fsm.engine.conversation import Turn
-from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import TurnAborted, TurnSaved, observe
 from llm_fsm.errors import (
@@ -74,27 +61,66 @@ _FORGETS = "memory"
 """The store that is gone with the command: nothing can be gone on with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+def _answer(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+    return NOTHING if text is None else host.json_of(text, "--answer")
+
+
+def _background(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+    return None if text is None else host.object_of(text, "--background")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(OneMachineOptions):
     """The run that the command line asks for. `answer`: NOTHING where none is given."""
 
-    file: str
-    input: Any
-    model: str | None
-    base_url: str | None
-    timeout: float | None = None
-    db: str | None
-    context: Mapping[str, Any] | None
-    background: Mapping[str, Any] | None
-    id: str | None
-    resume: str | None
-    last: bool
-    answer: Any
-    tools: tuple[str, ...]
-    mcp: str | None
-    summaries: bool
-    json: bool
-    verbose: bool
+    file: str = argument("file", required=False)
+    input: Any = option(
+        "--input", metavar="TEXT", help="The input: a text, JSON, @FILE, or - for standard input."
+    )
+    background: Mapping[str, Any] | None = option(
+        "--background",
+        metavar="JSON",
+        callback=_background,
+        help="What the work is for: vision_mission, goals, todo_list, custom_fields.",
+    )
+    id: str | None = option("--id", metavar="ID", help="The id of the new run, or of the batch.")
+    resume: str | None = option(
+        "--resume",
+        metavar="ID",
+        help="Go on with a run that was parked or waits; its id, or how it begins.",
+    )
+    last: bool = option("--last", is_flag=True, help="Resume the last run of FILE.")
+    answer: Any = option(
+        "--answer",
+        metavar="JSON",
+        callback=_answer,
+        help="With --resume or --last: the answer that the run waits for.",
+    )
+    batch: str | None = option(
+        "--batch", metavar="INPUTS.jsonl", help='Play each line: {"input": …} or {"messages": […]}.'
+    )
+    results: str | None = option(
+        "-o", "results", metavar="RESULTS.jsonl", help="With --batch: the file for the results."
+    )
+    limit: int | None = option(
+        "--limit",
+        metavar="N",
+        type=click.IntRange(1, 1000),
+        help="With --batch: lines at a time.  [default: 8]",
+    )
+    temporal: str | None = taken(temporal_option)
+    no_summaries: bool = option(
+        "--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says."
+    )
+    json: bool = option(
+        "--json", is_flag=True, help="One event a line as JSON, also on a terminal."
+    )
+    verbose: bool = False
+
+    def again(self) -> list[str]:
+        """Return the options with which a run, or a batch, goes on."""
+        options = super().again()
+        return ["--no-summaries", *options] if self.no_summaries else options
 
 
 @dataclass(slots=True, kw_only=True)
@@ -210,89 +236,12 @@ class RunSession:
         """The command that goes on with this run. An address with a password is left out."""
         wanted = self.wanted
         parts = [console.program(), command, wanted.file, "--resume", self.id]
-        options = _again_options(wanted if command == "run" else replace(wanted, summaries=True))
+        options = wanted.again() if command == "run" else super(RunOptions, wanted).again()
         return shlex.join([*parts, *options])
 
 
-@click.command(epilog=example('llm-fsm run flow.json --input "a text" --tools tools.py'))
-@click.argument("file", required=False)
-@click.option("--fsm", metavar="FILE", help="The same as FILE.")
-@click.option(
-    "--input",
-    "given",
-    metavar="TEXT",
-    help="The input: a text, JSON, @FILE, or - for standard input.",
-)
-@context_option
-@click.option(
-    "--background",
-    metavar="JSON",
-    help="What the work is for: vision_mission, goals, todo_list, custom_fields.",
-)
-@model_option
-@base_url_option
-@timeout_option
-@db_option
-@click.option(
-    "--id", "conversation_id", metavar="ID", help="The id of the new run, or of the batch."
-)
-@click.option(
-    "--resume",
-    metavar="ID",
-    help="Go on with a run that was parked or waits; its id, or how it begins.",
-)
-@click.option("--last", is_flag=True, help="Resume the last run of FILE.")
-@click.option(
-    "--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for."
-)
-@tools_option
-@mcp_option
-@click.option(
-    "--batch", metavar="INPUTS.jsonl", help='Play each line: {"input": …} or {"messages": […]}.'
-)
-@click.option(
-    "-o", "results", metavar="RESULTS.jsonl", help="With --batch: the file for the results."
-)
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 1000),
-    help="With --batch: lines at a time.  [default: 8]",
-)
-@temporal_option
-@click.option(
-    "--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says."
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal."
-)
-@verbose_option
-@click.pass_context
-def run(
-    ctx: click.Context,
-    *,
-    file: str | None,
-    fsm: str | None,
-    given: str | None,
-    context: str | None,
-    background: str | None,
-    model: str | None,
-    base_url: str | None,
-    timeout: float | None,
-    db: str | None,
-    conversation_id: str | None,
-    resume: str | None,
-    last: bool,
-    answer: str | None,
-    tools: tuple[str, ...],
-    mcp: str | None,
-    batch: str | None,
-    results: str | None,
-    limit: int | None,
-    temporal: str | None,
-    no_summaries: bool,
-    as_json: bool,
-) -> None:
+@command('llm-fsm run flow.json --input "a text" --tools tools.py', options=RunOptions)
+def run(ctx: click.Context, wanted: RunOptions) -> int:
     """Run a machine without a user and show what it does.
 
     FILE is a definition file, or the name of a shipped definition. On a terminal you watch its
@@ -306,92 +255,62 @@ def run(
     Exit codes: 0 passed. 1 failed, exhausted or limited, or the definition is at fault. 2 usage. 3
     model, provider or Temporal. 4 store. 5 paused. 130 interrupted.
     """
-    if (file is None) is (fsm is None):
-        raise click.UsageError("name a definition FILE, once", ctx)
-    new = {
-        "--input": given,
-        "--context": context,
-        "--background": background,
-        "--id": conversation_id,
-    }
-    _check_options(ctx, resume, new, answer, last=last)
-    files = _files(ctx, batch, results, limit, conversation_id)
-    if temporal is not None:
+    if (wanted.file is None) is (wanted.fsm is None):
+        ctx.fail("name a definition FILE, once")
+    _check_options(ctx, wanted)
+    files = _files(ctx, wanted)
+    if wanted.temporal is not None:
         if files is None:
-            raise click.UsageError("--temporal belongs to --batch", ctx)
-        if db == _FORGETS:
-            raise click.UsageError("--temporal needs a --db that its workers share", ctx)
+            ctx.fail("--temporal belongs to --batch")
+        if wanted.db == _FORGETS:
+            ctx.fail("--temporal needs a --db that its workers share")
         temporal_module()
-        files = replace(files, temporal=temporal)
     if files is not None:
-        stored = stored_option(resume, last=last)
+        stored = stored_option(wanted.resume, last=wanted.last)
         named = [] if stored is None else [stored]
-        for option, value in (("--input", given), ("--background", background)):
+        for name, value in (("--input", wanted.input), ("--background", wanted.background)):
             if value is not None:
-                named.append(option)
+                named.append(name)
         if named:
-            raise click.UsageError(f"{named[0]} belongs to a single run, not to --batch", ctx)
-    verbose = ctx.ensure_object(GlobalOptions).verbose
-    ctx.call_on_close(show_failures(verbose=verbose > 0))
-    if verbose:
-        level = "DEBUG" if verbose > 1 else "INFO"
-        from llm_fsm.engine.logging import enable_logging
-
-        ctx.call_on_close(enable_logging(level))
-    wanted = RunOptions(
-        file=str(fsm if file is None else file),
-        input=host.input_of(given),
-        model=model,
-        base_url=base_url,
-        timeout=timeout,
-        db=db,
-        context=None if context is None else context_of(context),
-        background=None if background is None else host.object_of(background, "--background"),
-        id=conversation_id,
-        resume=resume,
-        last=last,
-        answer=NOTHING if answer is None else host.json_of(answer, "--answer"),
-        tools=tools,
-        mcp=mcp,
-        summaries=not no_summaries,
-        json=as_json or not console.is_screen(sys.stdout),
-        verbose=verbose > 0,
+            ctx.fail(f"{named[0]} belongs to a single run, not to --batch")
+    ctx.with_resource(reporting(ctx.obj.verbose))
+    wanted = replace(
+        wanted,
+        file=wanted.fsm or wanted.file,
+        input=host.input_of(wanted.input),
+        json=wanted.json or not console.is_screen(sys.stdout),
+        verbose=ctx.obj.verbose > 0,
     )
-    ctx.exit(_run(wanted, files))
+    return _run(wanted, files)
 
 
-def _files(
-    ctx: click.Context, batch: str | None, results: str | None, limit: int | None, name: str | None
-) -> BatchFiles | None:
+def _files(ctx: click.Context, wanted: RunOptions) -> BatchFiles | None:
     """Return the files of a batch; None for a single run. Raises UsageError."""
-    if batch is None:
-        for option, value in (("-o", results), ("--limit", limit)):
+    if wanted.batch is None:
+        for name, value in (("-o", wanted.results), ("--limit", wanted.limit)):
             if value is not None:
-                raise click.UsageError(f"{option} belongs to --batch", ctx)
+                ctx.fail(f"{name} belongs to --batch")
         return None
-    if results is None:
-        raise click.UsageError("--batch needs -o RESULTS.jsonl, the file for the results", ctx)
-    return BatchFiles(inputs=batch, results=results, limit=limit or LIMIT, name=name)
+    if wanted.results is None:
+        ctx.fail("--batch needs -o RESULTS.jsonl, the file for the results")
+    return BatchFiles(
+        inputs=wanted.batch,
+        results=wanted.results,
+        limit=wanted.limit or LIMIT,
+        name=wanted.id,
+        temporal=wanted.temporal,
+    )
 
 
-def _check_options(
-    ctx: click.Context,
-    resume: str | None,
-    new: Mapping[str, str | None],
-    answer: str | None,
-    *,
-    last: bool,
-) -> None:
-    if resume is not None and last:
-        raise click.UsageError("--resume and --last each name a run: give one of them", ctx)
-    stored = stored_option(resume, last=last)
-    for name, value in new.items():
-        if value is not None and stored:
-            raise click.UsageError(f"{name} belongs to a new run, not to {stored}", ctx)
-    if answer is not None and not stored:
-        raise click.UsageError(
-            "--answer goes to a run that waits: name it with --resume or --last", ctx
-        )
+def _check_options(ctx: click.Context, wanted: RunOptions) -> None:
+    if wanted.resume is not None and wanted.last:
+        ctx.fail("--resume and --last each name a run: give one of them")
+    stored = stored_option(wanted.resume, last=wanted.last)
+    for name in ("input", "context", "background", "id"):
+        if stored and getattr(wanted, name) is not None:
+            ctx.fail(f"--{name} belongs to a new run, not to {stored}")
+    if wanted.answer is not NOTHING and not stored:
+        ctx.fail("--answer goes to a run that waits: name it with --resume or --last")
 
 
 def _run(wanted: RunOptions, files: BatchFiles | None) -> int:
@@ -406,13 +325,13 @@ def _run(wanted: RunOptions, files: BatchFiles | None) -> int:
 def _run_batch(wanted: RunOptions, files: BatchFiles) -> int:
     path = choice.located(wanted.file, definition_paths())
     definition = choice.opened(path)
-    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
+    equipment = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
         out = stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
         store = open_store(wanted.db)
         stack.callback(lambda: runner.run(store.close()))
-        machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
+        machine = _machine(wanted, definition, path, equipment, store)
         stack.callback(lambda: runner.run(machine.close()))
         code, counts = play_batch(
             files,
@@ -438,21 +357,7 @@ def _same_batch(wanted: RunOptions, files: BatchFiles) -> str:
         parts += ["--limit", str(files.limit)]
     if wanted.context is not None:
         parts += ["--context", escape.as_json(dict(wanted.context), None)]
-    return shlex.join([*parts, *_again_options(wanted)])
-
-
-def _again_options(wanted: RunOptions) -> list[str]:
-    """Return the options with which a run, or a batch, goes on."""
-    base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
-    timeout = None if wanted.timeout is None else f"{wanted.timeout:g}"
-    options = [("--db", wanted.db), ("--model", wanted.model)]
-    options += [("--base-url", base_url), ("--timeout", timeout)]
-    options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
-    parts: list[str] = []
-    for name, value in options:
-        if value is not None:
-            parts += (name, value)
-    return parts if wanted.summaries else ["--no-summaries", *parts]
+    return shlex.join([*parts, *wanted.again()])
 
 
 def _perform(wanted: RunOptions, out: TextIO | None) -> int:
@@ -462,7 +367,7 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
         raise exits.Failure(
             f"{wanted.file} begins by talking to a user: llm-fsm chat {shlex.quote(wanted.file)}"
         )
-    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
+    equipment = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner())
         store = open_holding(wanted.db, wanted.resume, last=wanted.last)
@@ -471,7 +376,7 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
             wanted = replace(wanted, resume=runner.run(identified(store, wanted.resume)))
         elif wanted.last:
             wanted = replace(wanted, resume=runner.run(latest(store, definition.name)))
-        machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
+        machine = _machine(wanted, definition, path, equipment, store)
         stack.callback(lambda: runner.run(machine.close()))
         if wanted.resume is not None:
             runner.run(check_follows(store, wanted.resume, definition.name, wanted.file))
@@ -492,29 +397,18 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
 
 
 def _machine(
-    wanted: RunOptions,
-    definition: Definition,
-    store: Store,
-    brought: HostTools,
-    *,
-    servers: Mapping[str, Any],
-    path: Path,
+    wanted: RunOptions, definition: Definition, path: Path, equipment: host.Equipment, store: Store
 ) -> AsyncMachine:
-    machine = AsyncMachine(
+    return machine_of(
         definition,
+        path,
+        *equipment,
+        wanted.timeout,
         model=wanted.model,
         base_url=wanted.base_url,
-        **turn_time(wanted.timeout),
         store=store,
-        tools=brought.tools,
-        handlers=brought.handlers,
-        mcp=servers,
-        summaries=wanted.summaries,
-        file=path,
+        summaries=not wanted.no_summaries,
     )
-    for name, function in brought.functions.items():
-        machine.function(function, name=name)
-    return machine
 
 
 def _view(wanted: RunOptions, machine: AsyncMachine, out: TextIO | None) -> report.View:

@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -22,20 +22,10 @@ import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.failures import show_failures
-from llm_fsm.cli.fleet import Brought, Fleet
+from llm_fsm.cli.failures import reporting
+from llm_fsm.cli.fleet import Brought, Fleet, SinkOptions
 from llm_fsm.cli.host_code import channels_in
-from llm_fsm.cli.options import (
-    GlobalOptions,
-    base_url_option,
-    db_option,
-    example,
-    mcp_option,
-    model_option,
-    timeout_option,
-    tools_option,
-    verbose_option,
-)
+from llm_fsm.cli.options import command, option, taken
 from llm_fsm.cli.stores import open_store
 from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console
@@ -51,177 +41,128 @@ _JWT_OPTIONS = ("jwks", "secret_file", "audience", "issuer", "claim")
 _NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeOptions:
-    """The options of the command."""
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(Brought, SinkOptions):
+    """The options of the command. `jwt`: the settings of JSON Web Tokens."""
 
-    brought: Brought
-    host: str
-    port: int
-    db: str | None
-    cors: tuple[str, ...]
-    hosts: tuple[str, ...]
-    token_file: str | None
-    jwt: dict[str, Any] | None
-    workbench: bool
-    rate: int | None
-    max_messages: int
-    max_body: int
-    mounts: tuple[str, ...]
-    reload: bool
-    workers: int
-    otel: bool
-    log: str
-    temporal: str | None = None
-    verbose: int = field(default=0)
+    host: str = option(
+        "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
+    )
+    port: int = option(
+        "--port",
+        default=8000,
+        show_default=True,
+        type=click.IntRange(0, 65535),
+        help="0 takes a free one.",
+    )
+    cors: tuple[str, ...] = option(
+        "--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server."
+    )
+    hosts: tuple[str, ...] = option(
+        "--allow-host",
+        "hosts",
+        metavar="NAME",
+        multiple=True,
+        help="A name by which the server is called.",
+    )
+    token_file: str | None = option(
+        "--token-file", metavar="FILE", help="Who may use the server; --add-token makes it."
+    )
+    add_token: str | None = option(
+        "--add-token",
+        metavar="NAME",
+        help="Make a token, write its hash to --token-file, print it, and end.",
+    )
+    rights: str | None = option(
+        "--rights",
+        metavar="RIGHT,…",
+        help="What the token may do, such as talk,seed; talk without it.",
+    )
+    all_conversations: bool = option(
+        "--all-conversations",
+        is_flag=True,
+        help="Let the token of --add-token see those of others, too.",
+    )
+    expires: str | None = option(
+        "--expires", metavar="DATE", help="When the token of --add-token ends, such as 2027-01-31."
+    )
+    jwt_jwks: str | None = option(
+        "--jwt-jwks", metavar="FILE|URL", help="Take JSON Web Tokens that these public keys verify."
+    )
+    jwt_secret_file: str | None = option(
+        "--jwt-secret-file",
+        metavar="FILE",
+        help="Take JSON Web Tokens that this shared secret verifies.",
+    )
+    jwt_audience: str | None = option(
+        "--jwt-audience",
+        metavar="NAME",
+        help="The audience that they must name; llm-fsm without it.",
+    )
+    jwt_issuer: str | None = option(
+        "--jwt-issuer", metavar="NAME", help="The issuer that they must name."
+    )
+    jwt_claim: tuple[str, ...] = option(
+        "--jwt-claim",
+        metavar="PART=CLAIM",
+        multiple=True,
+        help="The claim that holds the name, rights or own.",
+    )
+    no_auth: bool = option(
+        "--no-auth", is_flag=True, help="Let anybody who can reach the address talk."
+    )
+    workbench: bool = option(
+        "--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP."
+    )
+    rate: int | None = option(
+        "--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token."
+    )
+    max_messages: int = option(
+        "--max-messages",
+        metavar="N",
+        default=10_000,
+        show_default=True,
+        type=click.IntRange(min=1),
+        help="Messages of a transcript in the OpenAI form.",
+    )
+    max_body: int = option(
+        "--max-body",
+        metavar="BYTES",
+        default=1_000_000,
+        show_default=True,
+        type=click.IntRange(min=1),
+        help="Bytes of a request, transcripts included.",
+    )
+    mounts: tuple[str, ...] = option(
+        "--mount",
+        "mounts",
+        metavar="FILE",
+        multiple=True,
+        help="A Python file with the routes of a channel.",
+    )
+    temporal: str | None = taken(temporal_option)
+    reload: bool = option("--reload", is_flag=True, help="Load a file again when it changes.")
+    workers: int = option(
+        "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes."
+    )
+    otel: bool = option(
+        "--otel",
+        is_flag=True,
+        help="Export traces and metrics by OTLP, as the OTEL_… variables say.",
+    )
+    log: str = option(
+        "--log",
+        type=click.Choice(["none", "json"]),
+        default="none",
+        show_default=True,
+        help="What to log.",
+    )
+    jwt: dict[str, Any] | None = None
+    verbose: int = 0
 
 
-@click.command(epilog=example("llm-fsm serve bots --model openai/gpt-4o-mini --port 8000"))
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    default=8000,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="0 takes a free one.",
-)
-@db_option
-@model_option
-@base_url_option
-@timeout_option
-@tools_option
-@mcp_option
-@click.option(
-    "--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server."
-)
-@click.option(
-    "--allow-host",
-    "hosts",
-    metavar="NAME",
-    multiple=True,
-    help="A name by which the server is called.",
-)
-@click.option("--token-file", metavar="FILE", help="Who may use the server; --add-token makes it.")
-@click.option(
-    "--add-token",
-    metavar="NAME",
-    help="Make a token, write its hash to --token-file, print it, and end.",
-)
-@click.option(
-    "--rights", metavar="RIGHT,…", help="What the token may do, such as talk,seed; talk without it."
-)
-@click.option(
-    "--all-conversations",
-    is_flag=True,
-    help="Let the token of --add-token see those of others, too.",
-)
-@click.option(
-    "--expires", metavar="DATE", help="When the token of --add-token ends, such as 2027-01-31."
-)
-@click.option(
-    "--jwt-jwks", metavar="FILE|URL", help="Take JSON Web Tokens that these public keys verify."
-)
-@click.option(
-    "--jwt-secret-file",
-    metavar="FILE",
-    help="Take JSON Web Tokens that this shared secret verifies.",
-)
-@click.option(
-    "--jwt-audience", metavar="NAME", help="The audience that they must name; llm-fsm without it."
-)
-@click.option("--jwt-issuer", metavar="NAME", help="The issuer that they must name.")
-@click.option(
-    "--jwt-claim",
-    metavar="PART=CLAIM",
-    multiple=True,
-    help="The claim that holds the name, rights or own.",
-)
-@click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address talk.")
-@click.option("--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP.")
-@click.option(
-    "--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token."
-)
-@click.option(
-    "--max-messages",
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Messages of a transcript in the OpenAI form.",
-)
-@click.option(
-    "--max-body",
-    metavar="BYTES",
-    default=1_000_000,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Bytes of a request, transcripts included.",
-)
-@click.option(
-    "--webhook",
-    "webhooks",
-    metavar="URL",
-    multiple=True,
-    help="Post every event here, signed and in order.",
-)
-@click.option(
-    "--webhook-secret-file",
-    metavar="FILE",
-    help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).",
-)
-@click.option(
-    "--sink",
-    "sinks",
-    metavar="FILE",
-    multiple=True,
-    help="A Python file with SINKS, which get every event.",
-)
-@click.option(
-    "--mount",
-    "mounts",
-    metavar="FILE",
-    multiple=True,
-    help="A Python file with the routes of a channel.",
-)
-@temporal_option
-@click.option("--reload", is_flag=True, help="Load a file again when it changes.")
-@click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes."
-)
-@click.option(
-    "--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say."
-)
-@click.option(
-    "--log",
-    type=click.Choice(["none", "json"]),
-    default="none",
-    show_default=True,
-    help="What to log.",
-)
-@verbose_option
-@click.pass_context
-def serve(
-    ctx: click.Context,
-    /,
-    *,
-    paths: tuple[str, ...],
-    model: str | None,
-    base_url: str | None,
-    timeout: float | None,
-    tools: tuple[str, ...],
-    mcp: str | None,
-    add_token: str | None,
-    rights: str | None,
-    all_conversations: bool,
-    expires: str | None,
-    no_auth: bool,
-    token_file: str | None,
-    webhooks: tuple[str, ...],
-    webhook_secret_file: str | None,
-    sinks: tuple[str, ...],
-    **options: Any,
-) -> None:
+@command("llm-fsm serve bots --model openai/gpt-4o-mini --port 8000", options=ServeOptions)
+def serve(ctx: click.Context, wanted: ServeOptions) -> int:
     """Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.
 
     PATH is a definition file, a folder of them, or the name of a shipped definition. Without it all
@@ -232,46 +173,22 @@ def serve(
     store. 130 interrupted.
     """
     _check_installed()
-    if add_token is not None:
-        _add_token(ctx, add_token, token_file, rights, expires, own=not all_conversations)
-        return
-    if rights is not None or expires is not None or all_conversations:
-        raise click.UsageError(
-            "--rights, --expires and --all-conversations belong to --add-token NAME", ctx
+    if wanted.add_token is not None:
+        return _add_token(ctx, wanted.add_token, wanted)
+    if wanted.rights is not None or wanted.expires is not None or wanted.all_conversations:
+        ctx.fail("--rights, --expires and --all-conversations belong to --add-token NAME")
+    jwt = _jwt(ctx, {name: getattr(wanted, f"jwt_{name}") for name in _JWT_OPTIONS})
+    has_tokens = wanted.token_file is not None or jwt is not None
+    if wanted.no_auth and has_tokens:
+        other = "--token-file" if wanted.token_file is not None else "JSON Web Tokens"
+        ctx.fail(f"--no-auth and {other} contradict each other: give one of them")
+    if not has_tokens and not wanted.no_auth and not _is_loopback(wanted.host):
+        ctx.fail(
+            f"{wanted.host} can be reached from elsewhere: give a --token-file, or write --no-auth"
         )
-    jwt = _jwt(ctx, {name: options.pop(f"jwt_{name}") for name in _JWT_OPTIONS})
-    if no_auth and (token_file is not None or jwt is not None):
-        other = "--token-file" if token_file is not None else "JSON Web Tokens"
-        raise click.UsageError(
-            f"--no-auth and {other} contradict each other: give one of them", ctx
-        )
-    if token_file is None and jwt is None and not no_auth and not _is_loopback(options["host"]):
-        raise click.UsageError(
-            f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth",
-            ctx,
-        )
-    wanted = ServeOptions(
-        brought=Brought(
-            paths=paths,
-            model=model,
-            base_url=base_url,
-            timeout=timeout,
-            tools=tools,
-            mcp=mcp,
-            sinks=sinks,
-            webhooks=webhooks,
-            webhook_secret_file=webhook_secret_file,
-        ),
-        token_file=token_file,
-        jwt=jwt,
-        verbose=ctx.ensure_object(GlobalOptions).verbose,
-        **options,
-    )
     if wanted.workers > 1 and wanted.db == "memory":
-        raise click.UsageError(
-            "several --workers share a store: --db memory is each one's own", ctx
-        )
-    ctx.exit(_serve(wanted))
+        ctx.fail("several --workers share a store: --db memory is each one's own")
+    return _serve(replace(wanted, jwt=jwt, verbose=ctx.obj.verbose))
 
 
 def _check_installed() -> None:
@@ -283,27 +200,25 @@ def _check_installed() -> None:
         )
 
 
-def _add_token(
-    ctx: click.Context,
-    name: str,
-    file: str | None,
-    rights: str | None,
-    expires: str | None,
-    *,
-    own: bool,
-) -> None:
+def _add_token(ctx: click.Context, name: str, wanted: ServeOptions) -> int:
+    file = wanted.token_file
     if file is None:
-        raise click.UsageError("--add-token NAME needs --token-file FILE", ctx)
+        ctx.fail("--add-token NAME needs --token-file FILE")
     from llm_fsm.server import tokens
 
     try:
         made = tokens.add_token(
-            file, name, rights=_rights(ctx, rights), own=own, expires=_moment(ctx, expires)
+            file,
+            name,
+            rights=_rights(ctx, wanted.rights),
+            own=not wanted.all_conversations,
+            expires=_moment(ctx, wanted.expires),
         )
     except ConfigurationError as error:
         raise Failure(str(error), exits.USAGE) from error
     console.out(made)
     console.note(f"{file}: the token {name!r} was added; it is shown this once")
+    return exits.OK
 
 
 def _rights(ctx: click.Context, given: str | None) -> frozenset[Right] | None:
@@ -317,7 +232,7 @@ def _rights(ctx: click.Context, given: str | None) -> frozenset[Right] | None:
     if unknown or not names:
         wrong = unknown[0] if unknown else given
         known = ", ".join(sorted(ALL_RIGHTS))
-        raise click.UsageError(f"--rights: {wrong!r} is no right; there are {known}", ctx)
+        ctx.fail(f"--rights: {wrong!r} is no right; there are {known}")
     return frozenset(right for right in ALL_RIGHTS if right in names)
 
 
@@ -340,7 +255,7 @@ def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if given["jwks"] is None and given["secret_file"] is None:
         if any(given.values()):
-            raise click.UsageError("JSON Web Tokens need --jwt-jwks or --jwt-secret-file", ctx)
+            ctx.fail("JSON Web Tokens need --jwt-jwks or --jwt-secret-file")
         return None
     if find_spec("jwt") is None:
         raise Failure("JSON Web Tokens need PyJWT: pip install 'llm-fsm-runtime[jwt]'", exits.USAGE)
@@ -348,7 +263,7 @@ def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
     for pair in given["claim"]:
         part, _, claim = pair.partition("=")
         if not part or not claim:
-            raise click.UsageError("--jwt-claim is PART=CLAIM, such as name=email", ctx)
+            ctx.fail("--jwt-claim is PART=CLAIM, such as name=email")
         claims[part] = claim
     settings = {
         name: value for name, value in given.items() if name != "claim" and value is not None
@@ -424,16 +339,9 @@ def _say(wanted: ServeOptions, listening: socket.socket) -> None:
 
 def application() -> Any:
     """The application of one of several workers."""
-    settings = _with_tuples(json.loads(os.environ[_SETTINGS]))
-    wanted = ServeOptions(**{**settings, "brought": Brought(**_with_tuples(settings["brought"]))})
+    wanted = ServeOptions(**json.loads(os.environ[_SETTINGS]))
     atexit.register(_observing(wanted).close)
     return _application(wanted)
-
-
-def _with_tuples(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
-    }
 
 
 def _observing(wanted: ServeOptions) -> ExitStack:
@@ -444,12 +352,7 @@ def _observing(wanted: ServeOptions) -> ExitStack:
 
         stack.callback(log_json("DEBUG" if wanted.verbose else "INFO"))
     else:
-        stack.callback(show_failures(verbose=wanted.verbose > 0))
-    if wanted.verbose and wanted.log != "json":
-        level = "DEBUG" if wanted.verbose > 1 else "INFO"
-        from llm_fsm.engine.logging import enable_logging
-
-        stack.callback(enable_logging(level))
+        stack.enter_context(reporting(wanted.verbose))
     if wanted.otel:
         from llm_fsm.telemetry import export
 
@@ -498,7 +401,7 @@ def _application(wanted: ServeOptions) -> Any:
         flows = temporal_module()
         store = flows.ForgettingStore(store, wanted.temporal, console.note)
         beside = partial(flows.work, wanted.temporal, told_away=console.note)
-    fleet = Fleet(wanted.brought, store)
+    fleet = Fleet(wanted, store, wanted.all_sinks())
     from llm_fsm.server.logs import log_answer
 
     return server.create_app(

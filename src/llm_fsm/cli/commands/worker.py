@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,18 +13,8 @@ import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.failures import show_failures
-from llm_fsm.cli.fleet import Brought, Fleet
-from llm_fsm.cli.options import (
-    GlobalOptions,
-    base_url_option,
-    db_option,
-    example,
-    mcp_option,
-    model_option,
-    timeout_option,
-    tools_option,
-    verbose_option,
-)
+from llm_fsm.cli.fleet import Brought, Fleet, SinkOptions
+from llm_fsm.cli.options import argument, command, option, taken
 from llm_fsm.cli.stores import open_store
 from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console
@@ -32,70 +23,32 @@ from llm_fsm.engine.upkeep import DRAIN_SECONDS, Upkeep
 from llm_fsm.errors import told
 
 
-@click.command(epilog=example("llm-fsm worker bots --db sqlite:///bots.db --tools tools.py"))
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@db_option
-@model_option
-@base_url_option
-@timeout_option
-@tools_option
-@mcp_option
-@click.option(
-    "--webhook",
-    "webhooks",
-    metavar="URL",
-    multiple=True,
-    help="Post every event here, signed and in order.",
-)
-@click.option(
-    "--webhook-secret-file",
-    metavar="FILE",
-    help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).",
-)
-@click.option(
-    "--sink",
-    "sinks",
-    metavar="FILE",
-    multiple=True,
-    help="A Python file with SINKS, which get every event.",
-)
-@click.option(
-    "--concurrency",
-    metavar="N",
-    default=16,
-    show_default=True,
-    type=click.IntRange(1, 10_000),
-    help="Conversations that are worked on at once.",
-)
-@click.option(
-    "--every",
-    metavar="SECONDS",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(0.05, 3600),
-    help="Seconds between two looks.",
-)
-@temporal_option
-@verbose_option
-@click.pass_context
-def worker(
-    ctx: click.Context,
-    /,
-    *,
-    paths: tuple[str, ...],
-    db: str | None,
-    concurrency: int,
-    every: float,
-    model: str | None,
-    base_url: str | None,
-    timeout: float | None,
-    tools: tuple[str, ...],
-    mcp: str | None,
-    webhooks: tuple[str, ...],
-    webhook_secret_file: str | None,
-    sinks: tuple[str, ...],
-    temporal: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(Brought, SinkOptions):
+    """The machines to work for, and how often."""
+
+    paths: tuple[str, ...] = argument("paths", metavar="PATH...", nargs=-1, required=True)
+    concurrency: int = option(
+        "--concurrency",
+        metavar="N",
+        default=16,
+        show_default=True,
+        type=click.IntRange(1, 10_000),
+        help="Conversations that are worked on at once.",
+    )
+    every: float = option(
+        "--every",
+        metavar="SECONDS",
+        default=1.0,
+        show_default=True,
+        type=click.FloatRange(0.05, 3600),
+        help="Seconds between two looks.",
+    )
+    temporal: str | None = taken(temporal_option)
+
+
+@command("llm-fsm worker bots --db sqlite:///bots.db --tools tools.py", options=WorkerOptions)
+def worker(ctx: click.Context, wanted: WorkerOptions) -> int:
     """Finish turns and fire time-outs of stored conversations, without a server.
 
     PATH is a definition file, a folder of them, or the name of a shipped definition. The worker
@@ -110,29 +63,16 @@ def worker(
     Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4
     store. 130 interrupted.
     """
-    if db == "memory":
-        raise click.UsageError(
-            "nobody else sees --db memory: name the store of the conversations", ctx
-        )
-    brought = Brought(
-        paths=paths,
-        model=model,
-        base_url=base_url,
-        timeout=timeout,
-        tools=tools,
-        mcp=mcp,
-        sinks=sinks,
-        webhooks=webhooks,
-        webhook_secret_file=webhook_secret_file,
-    )
-    verbose = ctx.ensure_object(GlobalOptions).verbose > 0
-    ctx.call_on_close(show_failures(verbose=verbose))
+    if wanted.db == "memory":
+        ctx.fail("nobody else sees --db memory: name the store of the conversations")
+    ctx.call_on_close(show_failures(verbose=ctx.obj.verbose > 0))
     beside = None
-    if temporal is not None:
+    if wanted.temporal is not None:
         flows = temporal_module()
-        asyncio.run(flows.check_namespace(temporal))
-        beside = partial(flows.work, temporal, told_away=console.note)
-    ctx.exit(asyncio.run(_work(Fleet(brought, open_store(db)), every, concurrency, beside)))
+        asyncio.run(flows.check_namespace(wanted.temporal))
+        beside = partial(flows.work, wanted.temporal, told_away=console.note)
+    fleet = Fleet(wanted, open_store(wanted.db), wanted.all_sinks())
+    return asyncio.run(_work(fleet, wanted.every, wanted.concurrency, beside))
 
 
 async def _work(
