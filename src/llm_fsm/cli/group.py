@@ -23,7 +23,7 @@ from click.shell_completion import CompletionItem
 from llm_fsm import __version__
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import installation
-from llm_fsm.cli.options import GlobalOptions, example, verbose_option
+from llm_fsm.cli.options import VERBOSE, GlobalOptions, example
 from llm_fsm.cli.terminal import console
 
 COMMANDS: Mapping[str, str] = {
@@ -133,13 +133,13 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     invoke_without_command=True,
+    params=[VERBOSE],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("llm-fsm new table-booking", "llm-fsm chat table-booking/table-booking.json"),
 )
 @click.version_option(
     __version__, "-V", "--version", prog_name=console.PROGRAM, message="%(prog)s %(version)s"
 )
-@verbose_option
 @click.pass_context
 def group(context: click.Context) -> None:
     """Conversations and workflows as state machines in JSON: the model understands, the machine

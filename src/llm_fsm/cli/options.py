@@ -30,9 +30,8 @@ def _more(context: click.Context, _: click.Parameter, value: int) -> None:
     context.ensure_object(GlobalOptions).verbose += value
 
 
-verbose_option = click.option(
-    "-v",
-    "--verbose",
+VERBOSE = click.Option(
+    ["-v", "--verbose"],
     count=True,
     expose_value=False,
     callback=_more,
@@ -79,12 +78,12 @@ def command(
     """
 
     def made(function: Function) -> click.Command:
-        run = verbose_option(function)
-        if options is not None:
-            run = _filled(run, options)
+        run = function if options is None else _filled(function, options)
         decorate: Callable[[Function], click.Command]
         decorate = click.command(epilog=example(*examples), **settings)
-        return decorate(run)
+        found = decorate(run)
+        found.params.append(VERBOSE)
+        return found
 
     return made
 
@@ -124,6 +123,7 @@ db_option = click.option(
     metavar="URL",
     help="Where conversations are kept, e.g. sqlite:///bots.db or memory; else LLM_FSM_STORE, or LLM_FSM_STORE_FILE.",
 )
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class TurnTime(TypedDict, total=False):

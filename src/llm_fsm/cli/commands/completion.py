@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
 
 SHELLS: dict[str, type[ShellComplete]] = {
@@ -15,9 +15,8 @@ SHELLS: dict[str, type[ShellComplete]] = {
 }
 
 
-@click.command(epilog=example('eval "$(llm-fsm completion bash)"'))
+@command('eval "$(llm-fsm completion bash)"')
 @click.argument("shell", type=click.Choice(list(SHELLS)))
-@verbose_option
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.

@@ -10,7 +10,7 @@ import click
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.convert.chart import ConversionError, Note
@@ -30,7 +30,7 @@ from llm_fsm.documents.convert.registry import convert as converted
 from llm_fsm.documents.discovery import file_of
 
 
-@click.command(epilog=example("llm-fsm convert flow.mmd -o flow.json"))
+@command("llm-fsm convert flow.mmd -o flow.json")
 @click.argument("file")
 @click.option(
     "--from", "given", type=click.Choice(READ_FORMS), help="The form of FILE; by default found out."
@@ -49,17 +49,9 @@ from llm_fsm.documents.discovery import file_of
     show_default=True,
     help="How to tell, on standard error, what was mapped and what was not.",
 )
-@verbose_option
-@click.pass_context
 def convert(
-    context: click.Context,
-    *,
-    file: str,
-    given: str | None,
-    wanted: str | None,
-    output: str | None,
-    report: str,
-) -> None:
+    *, file: str, given: str | None, wanted: str | None, output: str | None, report: str
+) -> int:
     """Read Mermaid, XState and older definitions; write those, DOT and SCXML.
 
     FILE is a definition, the name of a shipped one, a Mermaid state diagram or an XState machine as
@@ -91,7 +83,7 @@ def convert(
         console.err(f"{name}: to mend: {fault.message} ({fault.name} {fault.code})", wrapped=True)
     if output is not None:
         console.note(f"wrote {output}")
-    context.exit(exits.AT_FAULT if faults else exits.OK)
+    return exits.AT_FAULT if faults else exits.OK
 
 
 def _written(found: Converted, form: str) -> str:

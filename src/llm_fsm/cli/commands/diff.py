@@ -11,7 +11,7 @@ import click
 from llm_fsm._text import visible
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
@@ -37,7 +37,7 @@ class Live:
     by_change: tuple[int, ...]
 
 
-@click.command(epilog=example("llm-fsm diff old.json new.json --exit-code"))
+@command("llm-fsm diff old.json new.json --exit-code")
 @click.argument("old")
 @click.argument("new")
 @click.option(
@@ -55,11 +55,7 @@ class Live:
     help="Count the conversations in this store that each touches.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 unless every change is safe.")
-@verbose_option
-@click.pass_context
-def diff(
-    context: click.Context, *, old: str, new: str, form: str, db: str | None, exit_code: bool
-) -> None:
+def diff(*, old: str, new: str, form: str, db: str | None, exit_code: bool) -> int:
     """Say what a change of a definition means, also for running conversations.
 
     Each change from OLD to NEW is safe, needs a map, or strands conversations. With a map, a
@@ -79,7 +75,7 @@ def diff(
     else:
         console.text(FORMS[form](old, new, changes, live))
     unsafe = any(change.impact != "safe" for change in changes)
-    context.exit(exits.AT_FAULT if exit_code and unsafe else exits.OK)
+    return exits.AT_FAULT if exit_code and unsafe else exits.OK
 
 
 def _definition(path: str) -> Definition:

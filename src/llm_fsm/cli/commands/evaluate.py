@@ -17,7 +17,7 @@ import click
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.host_code import host_of
-from llm_fsm.cli.options import base_url_option, example, tools_option
+from llm_fsm.cli.options import base_url_option, command, tools_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.engine.settings import TIMEOUT
@@ -80,11 +80,9 @@ class Wish:
     host: CaseHost
 
 
-@click.command(
-    epilog=example(
-        "llm-fsm evaluate bots --model openai/gpt-4o-mini",
-        "llm-fsm evaluate order.test.json --model ollama/llama3.1 --model openai/gpt-4o-mini --page out.html",
-    )
+@command(
+    "llm-fsm evaluate bots --model openai/gpt-4o-mini",
+    "llm-fsm evaluate order.test.json --model ollama/llama3.1 --model openai/gpt-4o-mini --page out.html",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 @click.option(
@@ -156,7 +154,7 @@ def evaluate(
     threshold: float | None,
     output: str | None,
     page_file: str | None,
-) -> None:
+) -> int:
     """Measure how well a real model plays a definition.
 
     PATH is a file of conversation tests, a dialogue with labels, or a folder of *.test.json files.
@@ -198,7 +196,8 @@ def evaluate(
     if output != "-":
         _show(played, report)
     if threshold is not None and any(one.figures.share.value < threshold for one in played):
-        raise click.exceptions.Exit(exits.AT_FAULT)
+        return exits.AT_FAULT
+    return exits.OK
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ import click
 
 from llm_fsm.cli import templates as starter
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-@click.command(epilog=example("llm-fsm new table-booking", "llm-fsm new my-order --template order"))
+@command("llm-fsm new table-booking", "llm-fsm new my-order --template order")
 @click.argument("name")
 @click.option(
     "--dir",
@@ -30,7 +30,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 @click.option(
     "--template", metavar="NAME", help="Start from this shipped definition, with tests made for it."
 )
-@verbose_option
 def new(name: str, folder: str, template: str | None) -> None:
     """Start a definition with a test and a CI file.
 

@@ -16,7 +16,7 @@ from llm_fsm._text import estimate
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.machine_options import context_option
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import definition_paths
@@ -43,7 +43,7 @@ class _PromptContent:
     message: str
 
 
-@click.command(epilog=example("llm-fsm prompt flow.json --state pay --context '{\"total\": 12}'"))
+@command("llm-fsm prompt flow.json --state pay --context '{\"total\": 12}'")
 @click.argument("file")
 @click.option(
     "--state", metavar="ID", help="The state to show; without it all that talk, by their sizes."
@@ -73,10 +73,7 @@ class _PromptContent:
     show_default=True,
     help="How to print; JSON also has the reply's schema.",
 )
-@verbose_option
-@click.pass_context
 def prompt(
-    ctx: click.Context,
     *,
     file: str,
     state: str | None,
@@ -87,7 +84,7 @@ def prompt(
     mcp: str | None,
     budget: int | None,
     form: str,
-) -> None:
+) -> int:
     """Show what the model reads in a state, and what it takes.
 
     FILE is a definition file, or the name of a shipped definition. A definition that FILE calls is
@@ -126,7 +123,7 @@ def prompt(
         console.error(
             f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}"
         )
-    ctx.exit(exits.AT_FAULT if over else exits.OK)
+    return exits.AT_FAULT if over else exits.OK
 
 
 def _program(path: Path) -> CompiledMachine:

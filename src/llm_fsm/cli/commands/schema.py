@@ -5,17 +5,16 @@ from __future__ import annotations
 import click
 
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.testing.scenarios.schema import suite_schema
 
 
-@click.command(epilog=example("llm-fsm schema > definition.schema.json"))
+@command("llm-fsm schema > definition.schema.json")
 @click.option(
     "--tests", is_flag=True, help="The schema of conversation tests (*.test.json) instead."
 )
-@verbose_option
 def schema(*, tests: bool) -> None:
     """Print the JSON Schema of definition files.
 

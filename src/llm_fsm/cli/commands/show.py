@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import NoReturn
 
 import click
 
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
@@ -72,9 +73,7 @@ class ShowRequest:
     output: str | None
 
 
-@click.command(
-    epilog=example("llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg")
-)
+@command("llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg")
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @click.option(
@@ -106,7 +105,6 @@ class ShowRequest:
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
 @click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
-@verbose_option
 @click.pass_context
 def show(
     context: click.Context,
@@ -124,7 +122,7 @@ def show(
     called: bool,
     output: str | None,
     watch: bool,
-) -> None:
+) -> int:
     """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG. Or tell its procedure in plain
     words.
 
@@ -132,13 +130,9 @@ def show(
     drawn as far as it goes, the errors are told, and the exit code is 1.
     """
     if coverage is not None and findings:
-        raise click.UsageError(
-            "--coverage and --findings mark the same places: give one of them", context
-        )
+        context.fail("--coverage and --findings mark the same places: give one of them")
     if (file is None) == (fsm is None):
-        raise click.UsageError(
-            "one FILE is needed" if file is None else "FILE is given twice", context
-        )
+        context.fail("one FILE is needed" if file is None else "FILE is given twice")
     suffix = os.path.splitext(output)[1].lower() if output else ""
     request = ShowRequest(
         file=file_of(file or fsm or ""),
@@ -152,16 +146,12 @@ def show(
         output=output,
     )
     if called and request.form not in _WITH_CALLED:
-        raise click.UsageError(
-            f"--called draws {', '.join(_WITH_CALLED)}, not {request.form}", context
-        )
+        context.fail(f"--called draws {', '.join(_WITH_CALLED)}, not {request.form}")
     if request.form == "png" and output is None and sys.stdout.isatty():
-        raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
-    if not watch:
-        context.exit(draw(request))
-    if request.file == "-":
-        raise click.UsageError("--watch needs a file, not standard input", context)
-    _watch(request)
+        context.fail("a PNG does not go to a terminal; name a file with -o")
+    if watch and request.file == "-":
+        context.fail("--watch needs a file, not standard input")
+    return _watch(request) if watch else draw(request)
 
 
 def draw(request: ShowRequest) -> int:
@@ -271,7 +261,7 @@ def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
     console.err(*map(str, findings), wrapped=True)
 
 
-def _watch(request: ShowRequest) -> None:
+def _watch(request: ShowRequest) -> NoReturn:
     """Draw now and at each change of the file's time or size; print a fault and go on."""
     seen: tuple[int, int] | None = None
     while True:

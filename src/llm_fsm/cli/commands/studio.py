@@ -15,14 +15,7 @@ import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import (
-    GlobalOptions,
-    base_url_option,
-    db_option,
-    example,
-    tools_option,
-    verbose_option,
-)
+from llm_fsm.cli.options import base_url_option, command, db_option, tools_option
 from llm_fsm.cli.stores import open_existing, open_store
 from llm_fsm.cli.terminal import console
 
@@ -33,9 +26,7 @@ _NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_clien
 LOOPBACK = "127.0.0.1"
 
 
-@click.command(
-    epilog=example("llm-fsm studio", "llm-fsm studio bots/order.json --model openai/gpt-4o-mini")
-)
+@command("llm-fsm studio", "llm-fsm studio bots/order.json --model openai/gpt-4o-mini")
 @click.argument("path", metavar="[FILE or FOLDER]", default=".")
 @click.option(
     "--port",
@@ -58,7 +49,6 @@ LOOPBACK = "127.0.0.1"
 @base_url_option
 @db_option
 @tools_option
-@verbose_option
 @click.pass_context
 def studio(
     ctx: click.Context,
@@ -94,9 +84,7 @@ def studio(
     sys.stdout.flush()  # who started this waits for the line
     if browser:
         webbrowser.open(address)
-    verbose = ctx.ensure_object(GlobalOptions).verbose > 0
-    _serve(made, token, listening, verbose=verbose)
-    ctx.exit(exits.OK)
+    _serve(made, token, listening, verbose=ctx.obj.verbose > 0)
 
 
 def _equipment(base_url: str | None, tools: tuple[str, ...]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functools import partial
 import click
 
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import example, verbose_option
+from llm_fsm.cli.options import command
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.repository import from_root
 from llm_fsm.cli.terminal import console, escape, excerpt
@@ -42,7 +42,7 @@ class ValidateRequest:
     diff: bool = False
 
 
-@click.command(epilog=example("llm-fsm validate bots --fail-on warning"))
+@command("llm-fsm validate bots --fail-on warning")
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
     "--format",
@@ -87,7 +87,6 @@ class ValidateRequest:
     metavar="NAME",
     help="What standard input is called in findings.",
 )
-@verbose_option
 @click.pass_context
 def validate(
     context: click.Context,
@@ -104,7 +103,7 @@ def validate(
     explain: str | None,
     listed: bool,
     stdin_filename: str,
-) -> None:
+) -> int:
     """Check definition files and report everything that is wrong.
 
     PATH is a file, a pattern such as "bots/**/*.json", the name of a shipped definition, or - for
@@ -117,13 +116,11 @@ def validate(
     """
     if explain is not None or listed:
         console.text(_catalogue() if explain is None else _explained(explain))
-        context.exit(exits.OK)
+        return exits.OK
     if not paths:
-        raise click.UsageError("Missing argument 'PATH…'.", context)
+        context.fail("Missing argument 'PATH…'.")
     if fix and "-" in paths and not diff:
-        raise click.UsageError(
-            "--fix cannot write to standard input; --diff shows what it would do.", context
-        )
+        context.fail("--fix cannot write to standard input; --diff shows what it would do.")
     config, root = settings(os.curdir)
     try:
         config = config.over(select=_words(select), ignore=_words(ignore), fail_on=fail_on)
@@ -156,7 +153,7 @@ def validate(
     else:
         _give("", output)
     console.err(summary(len(files), findings))
-    context.exit(code(findings, config))
+    return code(findings, config)
 
 
 def code(findings: Iterable[Finding], config: LintConfig) -> int:

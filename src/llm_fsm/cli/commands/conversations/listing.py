@@ -17,7 +17,7 @@ from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.filters import filter_of, filters
-from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.options import VERBOSE, command, db_option, example, json_option
 from llm_fsm.cli.stores import (
     identified,
     known_id,
@@ -42,7 +42,6 @@ _PAGE = 1000
 _SHORTEST = 8
 """Characters of a long id that are shown at least."""
 LATER = ("migrate", "replay", "stats")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class Conversations(click.Group):
@@ -63,18 +62,14 @@ class Conversations(click.Group):
 @click.group(
     cls=Conversations,
     no_args_is_help=False,
+    params=[VERBOSE],
     epilog=example("llm-fsm conversations list", "llm-fsm conversations show --last"),
 )
-@verbose_option
 def conversations() -> None:
     """List, show, count, replay, copy, move, migrate, check, retry and delete stored conversations."""
 
 
-for command in (export_, import_, fork_, doctor):
-    conversations.add_command(command)
-
-
-@conversations.command("list", epilog=example("llm-fsm conversations list --limit 5"))
+@command("llm-fsm conversations list --limit 5", name="list")
 @db_option
 @json_option
 @filters
@@ -82,7 +77,6 @@ for command in (export_, import_, fork_, doctor):
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most."
 )
 @click.option("--parked", is_flag=True, help="Only turns that are parked or have failed for a day.")
-@verbose_option
 def list_(
     *,
     db: str | None,
@@ -116,7 +110,7 @@ def list_(
     tell_unlisted(left)
 
 
-@conversations.command(epilog=example("llm-fsm conversations show --last"))
+@command("llm-fsm conversations show --last")
 @click.argument("conversation_id", metavar="ID", type=known_id, required=False)
 @click.option("--last", is_flag=True, help="Show the last conversation.")
 @click.option(
@@ -125,7 +119,6 @@ def list_(
 @click.option("--why", is_flag=True, help="Show why each turn went as it did.")
 @db_option
 @json_option
-@verbose_option
 @click.pass_context
 def show(
     ctx: click.Context,
@@ -142,7 +135,7 @@ def show(
     The beginning of an ID will do if no other begins so.
     """
     if (conversation_id is None) is not last:
-        raise click.UsageError("name the ID of a conversation, or give --last", ctx)
+        ctx.fail("name the ID of a conversation, or give --last")
     store = open_holding(db, conversation_id, last=last)
     conversation_id, records, definition = asyncio.run(_records(store, conversation_id))
     secret = frozenset() if definition is None else secret_keys(definition)
@@ -171,10 +164,9 @@ def show(
     console.text("\n\n".join(shown), wrapped=True)
 
 
-@conversations.command(epilog=example("llm-fsm conversations retry k3f9x2mw"))
+@command("llm-fsm conversations retry k3f9x2mw")
 @click.argument("conversation_id", metavar="ID", type=known_id)
 @db_option
-@verbose_option
 def retry(conversation_id: str, db: str | None) -> None:
     """Let a worker take up a turn that is parked or fails.
 
@@ -187,19 +179,16 @@ def retry(conversation_id: str, db: str | None) -> None:
     console.note(f"{conversation_id}: the next worker or server that looks takes the turn up")
 
 
-@conversations.command(
-    epilog=example(
-        "llm-fsm conversations delete k3f9x2mw",
-        "llm-fsm conversations delete --label user=ada",
-        "llm-fsm conversations delete --before 2026-01-01 --yes",
-    )
+@command(
+    "llm-fsm conversations delete k3f9x2mw",
+    "llm-fsm conversations delete --label user=ada",
+    "llm-fsm conversations delete --before 2026-01-01 --yes",
 )
 @click.argument("conversation_id", metavar="[ID]", type=known_id, required=False)
 @filters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @db_option
 @temporal_option
-@verbose_option
 def delete(
     conversation_id: str | None,
     *,
@@ -229,6 +218,10 @@ def delete(
     store = _forgetting(open_holding(db, conversation_id), temporal)
     if not asyncio.run(_delete(store, str(conversation_id), yes=yes)):
         console.note("nothing was deleted")
+
+
+for one in (export_, import_, fork_, doctor, list_, show, retry, delete):
+    conversations.add_command(one)
 
 
 def _forgetting(store: Store, temporal: str | None) -> Store:

@@ -14,7 +14,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
@@ -41,9 +41,7 @@ class MigrationResult:
     damaged: bool = False
 
 
-@click.command(
-    "migrate", epilog=example("llm-fsm conversations migrate flow.json --map map.json --apply")
-)
+@command("llm-fsm conversations migrate flow.json --map map.json --apply", name="migrate")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--map",
@@ -55,10 +53,9 @@ class MigrationResult:
 @click.option(
     "--apply", "applies", is_flag=True, help="Do it; without this option it is only shown."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @db_option
-@verbose_option
-def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: str | None) -> None:
+def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: str | None) -> int:
     """Carry conversations over to a changed FILE, or say how.
 
     It is only done with --apply. What cannot be carried over stays with the definition that it was
@@ -86,8 +83,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
         console.out(*map(_line, went))
     console.note(_summary(went, applies=applies))
     tell_unlisted(left)
-    if any(item.damaged for item in went):
-        raise click.exceptions.Exit(exits.STORE)
+    return exits.STORE if any(item.damaged for item in went) else exits.OK
 
 
 async def _migrated(

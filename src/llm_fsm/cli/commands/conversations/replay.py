@@ -14,7 +14,7 @@ import click
 
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import known_id, meant, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
@@ -33,25 +33,17 @@ from llm_fsm.turn.effects import AskModel
 _TIMEOUT = 120.0
 
 
-@click.command("replay", epilog=example("llm-fsm conversations replay flow.json"))
+@command("llm-fsm conversations replay flow.json", name="replay")
 @click.argument("file", metavar="FILE")
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @click.option(
     "--model", metavar="NAME", help="Ask this model instead of taking the replies on record."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @db_option
-@verbose_option
-@click.pass_context
 def replay(
-    context: click.Context,
-    *,
-    file: str,
-    conversation_ids: Sequence[str],
-    model: str | None,
-    as_json: bool,
-    db: str | None,
-) -> None:
+    *, file: str, conversation_ids: Sequence[str], model: str | None, as_json: bool, db: str | None
+) -> int:
     """Play conversations again on FILE: which go another way?
 
     It is told where each does so first. Messages, replies of the model and results of tools are
@@ -75,7 +67,7 @@ def replay(
         )
     console.note(_summary(found))
     tell_unlisted(left)
-    context.exit(1 if differing else 0)
+    return 1 if differing else 0
 
 
 async def _replayed(

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
@@ -115,7 +115,7 @@ def _day(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).date().isoformat()
 
 
-@click.command(epilog=example("llm-fsm conversations stats --definition order --since 2026-01-31"))
+@command("llm-fsm conversations stats --definition order --since 2026-01-31")
 @db_option
 @click.option("--definition", metavar="NAME", help="Only conversations with this definition.")
 @click.option(
@@ -128,8 +128,7 @@ def _day(moment: float) -> str:
     "--idle", default=24.0, show_default=True, type=click.FloatRange(min=0), metavar="HOURS",
     help="After so many hours of silence a conversation counts as dropped.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbose_option
+@json_option
 def stats(
     *, db: str | None, definition: str | None, since: datetime | None, idle: float, as_json: bool
 ) -> None:

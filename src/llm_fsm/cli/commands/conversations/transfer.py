@@ -13,7 +13,7 @@ import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.filters import filter_of, filters
-from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.options import command, db_option
 from llm_fsm.cli.stores import (
     identified,
     known_id,
@@ -35,14 +35,13 @@ MAX_LINE = 100_000_000
 _PRINTS = "`conversations export` prints what can be imported"
 
 
-@click.command("export", epilog=example("llm-fsm conversations export > conversations.jsonl"))
+@command("llm-fsm conversations export > conversations.jsonl", name="export")
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @filters
 @click.option(
     "--with-secrets", is_flag=True, help="Print secret values, too: for a move to another store."
 )
 @db_option
-@verbose_option
 def export_(
     conversation_ids: Sequence[str],
     db: str | None,
@@ -69,11 +68,10 @@ def export_(
         raise Failure(f"there is no conversation {conversation_ids[0]!r} in this store")
 
 
-@click.command("import", epilog=example("llm-fsm conversations import conversations.jsonl"))
+@command("llm-fsm conversations import conversations.jsonl", name="import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--id", "new_id", metavar="ID", help="Keep the one conversation under another id.")
 @db_option
-@verbose_option
 def import_(file: str, new_id: str | None, db: str | None) -> None:
     """Keep conversations that `export` printed.
 
@@ -88,14 +86,13 @@ def import_(file: str, new_id: str | None, db: str | None) -> None:
         asyncio.run(_import(open_store(db), texts, new_id))
 
 
-@click.command("fork", epilog=example("llm-fsm conversations fork k3f9x2mw what-if --turn 3"))
+@command("llm-fsm conversations fork k3f9x2mw what-if --turn 3", name="fork")
 @click.argument("conversation_id", metavar="ID", type=known_id)
 @click.argument("new_id", metavar="NEW_ID")
 @click.option(
     "--turn", type=click.IntRange(min=0), help="As it was after this turn, instead of as it is now."
 )
 @db_option
-@verbose_option
 def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -> None:
     """Copy a conversation to a new id."""
     store = open_existing(db)
@@ -104,9 +101,8 @@ def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -
     asyncio.run(_fork(store, conversation_id, new_id, turn))
 
 
-@click.command(epilog=example("llm-fsm conversations doctor --db sqlite:///bots.db"))
+@command("llm-fsm conversations doctor --db sqlite:///bots.db")
 @db_option
-@verbose_option
 def doctor(db: str | None) -> None:
     """Check the store and every conversation in it; repairs nothing. Exit code 4 when something is
     wrong.

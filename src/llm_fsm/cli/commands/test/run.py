@@ -167,7 +167,7 @@ def test(
     fail_under: float | None,
     generate: bool,
     output: str | None,
-) -> None:
+) -> int:
     """Run conversation tests and report failures.
 
     PATH is a *.test.json file or a folder; the default is the current folder. FILE::NAME is a
@@ -189,7 +189,7 @@ def test(
     _check(ctx, given)
     if generate:
         _generate(ctx, arguments, output)
-        return
+        return exits.OK
     if coverage is not None:
         _check_report(ctx, coverage)
     mode: Mode = "scripted"
@@ -221,7 +221,7 @@ def test(
         "simulate": simulate,
         "user_model": user_model,
     }
-    ctx.exit(run(wanted, arguments))
+    return run(wanted, arguments)
 
 
 def run(wanted: Mapping[str, Any], arguments: Sequence[str]) -> int:
@@ -281,14 +281,14 @@ def _check(ctx: click.Context, given: Sequence[str]) -> None:
         if name in given
     ]
     if len(modes) > 1:
-        raise click.UsageError(f"{' and '.join(modes)} exclude one another", ctx)
+        ctx.fail(f"{' and '.join(modes)} exclude one another")
     for name, needed in _NEEDS.items():
         if name in given and not set(needed) & set(given):
-            raise click.UsageError(f"{name} is for {_and(needed)}", ctx)
+            ctx.fail(f"{name} is for {_and(needed)}")
     if "--generate" in given:
         for name in given:
             if name not in ("--generate", "--output"):
-                raise click.UsageError(f"{name} is not for --generate", ctx)
+                ctx.fail(f"{name} is not for --generate")
 
 
 def _and(names: Sequence[str]) -> str:
@@ -299,7 +299,7 @@ def _and(names: Sequence[str]) -> str:
 def _generate(ctx: click.Context, arguments: Sequence[str], output: str | None) -> None:
     for argument in arguments:
         if argument.startswith("-"):
-            raise click.UsageError(f"{argument} is not for --generate", ctx)
+            ctx.fail(f"{argument} is not for --generate")
     generation.generate(arguments or (os.curdir,), output)
 
 
@@ -310,14 +310,10 @@ def _check_report(ctx: click.Context, path: str) -> None:
     if path == "-":
         return
     if not path.endswith(".json"):
-        raise click.UsageError(
-            f"--coverage writes a file that ends in .json, or none with -, not {path!r}", ctx
-        )
+        ctx.fail(f"--coverage writes a file that ends in .json, or none with -, not {path!r}")
     kept = documents.precious(path)
     if kept is not None:
-        raise click.UsageError(
-            f"--coverage writes a report, and {path} is {kept}: name another file", ctx
-        )
+        ctx.fail(f"--coverage writes a report, and {path} is {kept}: name another file")
 
 
 def _check_models(options: PlayOptions, user_model: str | None, *, simulate: bool) -> None:
