@@ -100,7 +100,9 @@ def test_chat_shows_one_line_for_each_failure_and_stays_open(
     assert f"function work failed: ValueError: no such table ({bot['tools']}:5)" in shown.out
     assert "turn 0" not in shown.out
     as_json = desk.run("conversations", "show", "--last", "--db", bot["db"], "--why", "--json")
-    assert any("no such table" in line for line in json.loads(as_json.out)["turns"][1]["why"])
+    notes = json.loads(as_json.out)["turns"][1]["why"]["notes"]
+    failures = [note["error"] for note in notes if note["type"] == "FunctionFailed"]
+    assert any("no such table" in error for error in failures)
     assert desk.run("conversations", "show", "--last", "--db", bot["db"], "--turn", "9").code == 2
 
 

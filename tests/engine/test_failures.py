@@ -15,7 +15,6 @@ import pytest
 from llm_fsm import Machine, create_handler
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.errors import HandlerError
-from llm_fsm.records.explain import Raised
 from llm_fsm.session import events as ev
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from llm_fsm.tools.failures import LOGGER, failure_of
@@ -132,7 +131,7 @@ def test_each_failure_names_function_file_line_and_error(
     code = function.__code__
     assert event.file == HERE
     assert code.co_firstlineno < event.line <= code.co_firstlineno + 3
-    [noted] = [note for note in chat.why(turn.number).notes if isinstance(note, Raised)]
+    [noted] = [note for note in chat.why(turn.number).notes if isinstance(note, ev.FunctionFailed)]
     assert (noted.name, noted.file, noted.line) == (event.name, HERE, event.line)
     [record] = [record for record in caplog.records if record.name == LOGGER]
     assert record.levelno == logging.WARNING

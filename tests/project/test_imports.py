@@ -42,7 +42,6 @@ SHARED_CLASS_NAMES = {
     "Limits",  # of a definition, in the published schema; of the server, for `create_app`
     "Message",  # a message of a conversation; one to a chat client
     "Paused",  # the question of a run; the event, whose name is in records
-    "Refused",  # a note of explained turns, whose name REST shows; the outcome of a reply
     "ToolCall",  # as models ask for it; as chat clients give it
     "ToolSpec",  # of a model's request; of workflows
     "Work",  # of a session, in stores; a step

@@ -10,20 +10,17 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.records.explain import (
     Candidate,
-    Changed,
     ConditionCheck,
     MoveDecision,
-    Refused,
-    Replied,
-    Stopped,
     explain,
+    explain_each,
     explain_turn,
 )
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import parse, replay
-from llm_fsm.testing import ScriptedLLM
+from llm_fsm.testing import ScriptedLLM, calls
 from llm_fsm.turn.compiled import CompiledMachine
 from machines import machine
 
@@ -239,10 +236,10 @@ def test_what_was_set_and_refused_is_told_without_secrets() -> None:
         True,
     )
     assert [note for note in found.notes if not isinstance(note, MoveDecision)] == [
-        Replied(asked_for="turn", text='{"pin": "•••", "age": "x"}', model="m"),
-        Changed(source="model", values={"pin": DOTS, "name": "Ada"}, removed=("age",)),
-        Refused(key="age", reason="no number", source="model", kept_in="_extra"),
-        Stopped(limit="llm_calls", value=1),
+        ev.ModelReplied(asked_for="turn", text='{"pin": "•••", "age": "x"}', model="m"),
+        ev.ContextSet(source="model", values={"pin": DOTS, "name": "Ada"}, removed=("age",)),
+        ev.ContextRefused(key="age", reason="no number", source="model", kept_in="_extra"),
+        ev.LimitReached(limit="llm_calls", value=1),
     ]
 
 
@@ -312,8 +309,47 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
     ]
     greeting = explain_turn(program, chat.id, records[:1])
     assert greeting is not None
-    assert [type(note) for note in greeting.notes] == [Replied]
+    assert [type(note) for note in greeting.notes] == [ev.ModelReplied]
 
 
 def test_before_anything_happened_there_is_nothing_to_explain() -> None:
     assert explain_turn(menu(to("b")), "x", []) is None
+
+
+async def test_a_run_explains_its_tools_checks_and_attempts_in_order() -> None:
+    small = {"name": "small", "check": {"<": [{"var": "output"}, 3]}}
+    states = {
+        "add": {"kind": "task", "purpose": "Add", "tools": ["add"], "max_retries": 1,
+                "key_results": [small], "transitions": [{"target_state": "end"}]},
+        "end": {"kind": "task", "purpose": "End"},
+    }  # fmt: skip
+    document = {"name": "sum", "initial_state": "add", "states": states,
+                "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
+                "tools": {"add": {"registered": "add"}}}  # fmt: skip
+    replies = [calls(("add", {"a": 2, "pin": "4711"})), "4", "2", "done"]
+
+    def add(a: int, pin: str) -> int:
+        return a + len(pin)
+
+    async with AsyncMachine(
+        Definition.model_validate(document), model=ScriptedLLM(replies), tools=[add]
+    ) as running:
+        await running.run(context={"pin": "4711"}, conversation_id="r")
+        records = [parse(text) for text in await running.store.records("r")]
+        found = explain_turn(running.program, "r", records)
+        each = list(explain_each(running.program, "r", records))
+    assert found is not None
+    assert [type(note).__name__ for note in found.notes] == [
+        "ModelReplied",
+        "ToolReturned",
+        "ModelReplied",
+        "KeyResultChecked",
+        "AttemptFailed",
+        "ModelReplied",
+        "KeyResultChecked",
+        "MoveDecision",
+        "ModelReplied",
+    ]
+    assert [note for account in each for note in account.notes] == list(found.notes)
+    [called] = [note for note in found.notes if isinstance(note, ev.ToolReturned)]
+    assert (called.arguments, called.result) == ({"a": 2, "pin": DOTS}, 6)

@@ -661,8 +661,7 @@ class TurnInspection(_Shape):
     turn: TurnRow
     why: dict[str, Any]
     """`Explanation` as JSON: state, arrived, and `notes`, each with its `type`: MoveDecision with
-    candidates and their checks with values, Replied, Changed with quotes, Refused, Went, Raised,
-    Mended, AgreedTo, Stopped.
+    candidates and their checks with values, or an event of the turn.
     """
     calls: list[ModelCall]
     before: dict[str, Any]

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from llm_fsm import AsyncConversation, AsyncMachine, Turn
 from llm_fsm import events as ev
+from llm_fsm._json import plain
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.studio import Studio
@@ -282,7 +283,7 @@ async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:
     found = explain_turn(program, talk.id, records, number)
     return models.TurnInspection(
         turn=turn_row(turn, record),
-        why={} if found is None else explained(found),
+        why={} if found is None else plain(found),
         calls=_calls(talk, number, record),
         before=shown_context(program, before),
         after=shown_context(program, turn.context),
@@ -290,18 +291,6 @@ async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:
         tools=[_tool_run(event) for event in turn.events if isinstance(event, ev.ToolReturned)],
         events=[shown_event(event, program.is_secret) for event in turn.events],
     )
-
-
-def explained(explanation: Any) -> dict[str, Any]:
-    """Return an explanation as JSON, each note with the name of its class as `type`."""
-    document = dataclasses.asdict(explanation)
-    for row, note in zip(document["notes"], explanation.notes, strict=True):
-        row["type"] = type(note).__name__
-    return json.loads(json.dumps(document, default=_plain))  # type: ignore[no-any-return]
-
-
-def _plain(value: object) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 def _calls(talk: OpenTalk, number: int, record: TurnRecord) -> list[models.ModelCall]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
+from llm_fsm._json import plain
 from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
@@ -343,13 +343,7 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
     document = shown_event(event, served.machine.program.is_secret)
     for name in _FOR_ENGINE.get(type(event), ()):
         document.pop(name, None)
-    for name in _INSIDE.get(type(event), ()):
-        if document.get(name):
-            document[name] = _NOT_TOLD
-    if isinstance(event, ev.KeyResultChecked):
-        document["reason"] = reason_of(event.reason)
-    if isinstance(event, ev.AttemptFailed):
-        document["failures"] = failures_of(event)
+    _hide_inside(event, document)
     if isinstance(event, ev.Started):
         document["conversation_id"] = served.id
     if isinstance(event, ev.Paused):
@@ -359,15 +353,23 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
     return document
 
 
+def _hide_inside(event: object, document: dict[str, Any]) -> None:
+    """Take the words of exceptions out of an event's document; the log has them."""
+    for name in _INSIDE.get(type(event), ()):
+        if document.get(name):
+            document[name] = _NOT_TOLD
+    if isinstance(event, ev.KeyResultChecked):
+        document["reason"] = reason_of(event.reason)
+    if isinstance(event, ev.AttemptFailed):
+        document["failures"] = failures_of(event)
+
+
 def explained(account: Explanation) -> dict[str, Any]:
     """Return an explanation as JSON. Each note has its `type`."""
-    notes = [
-        {"type": type(note).__name__.lower(), **dataclasses.asdict(note)} for note in account.notes
-    ]
-    for note in notes:
-        if note["type"] == "raised":  # the log has the rest, which names the inside
-            note.update(error=_NOT_TOLD, file="", line=0)
-    return {**dataclasses.asdict(account), "notes": notes}
+    document: dict[str, Any] = plain(account)
+    for note, shown in zip(account.notes, document["notes"], strict=True):
+        _hide_inside(note, shown)
+    return document
 
 
 def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
@@ -383,7 +385,7 @@ _FOR_ENGINE: Mapping[type[ev.Event], tuple[str, ...]] = {
 }
 """Fields that hold a model's raw reply, or a whole session: calls that nobody has agreed to, and
 what users may not see."""
-_INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {
+_INSIDE: Mapping[type, tuple[str, ...]] = {
     ev.FunctionFailed: ("error", "file"),
     ev.HandlerFailed: ("error",),
     ev.TurnFailed: ("message",),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.run_report import line_of
 from llm_fsm.cli.terminal import escape
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.records import explain as why
+from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.turn.compile import compile_flows
@@ -54,18 +56,14 @@ def lines(explanation: why.Explanation) -> Iterator[str]:
 
 
 def of_turns(
-    definition: str | None,
-    conversation_id: str,
-    records: Sequence[TurnRecord],
-    numbers: Iterable[int],
-) -> dict[int, list[str]]:
-    """Return the explanations of stored turns as lines, by the number of the turn.
+    definition: str | None, conversation_id: str, records: Sequence[TurnRecord]
+) -> list[why.Explanation]:
+    """Explain all turns of a conversation that were not undone.
 
     Args:
         definition: The definition of the conversation, as its store keeps it.
         conversation_id: The id of the conversation.
         records: All its turn records.
-        numbers: The turns to explain.
 
     Raises:
         Failure: The store does not have the definition.
@@ -73,11 +71,7 @@ def of_turns(
     if definition is None:
         raise Failure(f"the definition of conversation {conversation_id} is not in this store")
     program = compile_flows(read_document(definition), shipped_prompts(), pattern_piece)
-    found: dict[int, list[str]] = {}
-    for number in numbers:
-        explanation = why.explain_turn(program, conversation_id, records, number)
-        found[number] = [] if explanation is None else list(lines(explanation))[1:]
-    return found
+    return list(why.explain_each(program, conversation_id, records))
 
 
 def shown(value: object, chars: int = _VALUE_CHARS) -> str:
@@ -85,27 +79,26 @@ def shown(value: object, chars: int = _VALUE_CHARS) -> str:
     return escape.shortened(DOTS if value == DOTS else escape.as_json(value, None), chars)
 
 
-def _way(went: why.Went) -> str:
-    name = f"the flow {went.flow}" if went.kind == "subflow" else "a digression"
-    if went.how == "begun":
-        return f"Into {name}: {went.state} → {went.arrived}"
+def _way(event: ev.FlowPushed | ev.FlowReturned) -> str:
+    name = f"the flow {event.flow}" if event.kind == "subflow" else "a digression"
+    if isinstance(event, ev.FlowPushed):
+        return f"Into {name}: {event.state} → {event.entered}"
     how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}.get(
-        went.how, f", {went.how}"
+        event.how, f", {event.how}"
     )
-    return f"Back from {name}{how}: {went.state} → {went.arrived}"
+    return f"Back from {name}{how}: {event.ended} → {event.state}"
 
 
 def _note(noted: why.Noted) -> Iterator[str]:
     match noted:
-        case why.Replied():
+        case why.MoveDecision():
+            yield from _decision(noted)
+        case ev.ModelReplied():
             who = noted.model or "the model"
             yield f"{who} said ({noted.asked_for}): {escape.shortened(noted.text, _REPLY_CHARS)}"
-        case why.Went():
+        case ev.FlowPushed() | ev.FlowReturned():
             yield _way(noted)
-        case why.Mended():
-            how = f": {noted.how}" if noted.how else ""
-            yield f"Repair pattern {noted.pattern}{how}"
-        case why.Changed():
+        case ev.ContextSet():
             for key, value in noted.values.items():
                 place = noted.quotes.get(key)
                 said = ""
@@ -114,22 +107,37 @@ def _note(noted: why.Noted) -> Iterator[str]:
                 yield f"  set by {noted.source}: {key} = {shown(value)}{said}"
             for key in noted.removed:
                 yield f"  removed by {noted.source}: {key}"
-        case why.Refused():
+        case ev.ContextRefused():
             kept = f" (kept in {noted.kept_in})" if noted.kept_in else ""
             yield f"  not stored: {noted.key}: {noted.reason}{kept}"
-        case why.AgreedTo():
-            agreed = ", ".join(f"{key} = {shown(value)}" for key, value in noted.values.items())
-            yield f"The user agreed to {agreed}"
-        case why.Raised():
-            yield f"  {noted.kind} {noted.name} failed: {noted.error}{_place(noted)}"
-        case why.Stopped():
+        case ev.Agreed():
+            agreed = [f"{key} = {shown(noted.values.get(key))}" for key in noted.keys]
+            yield f"The user agreed to {', '.join(agreed)}"
+        case ev.FunctionFailed():
+            code = f" ({noted.file}:{noted.line})" if noted.file else ""
+            yield f"  {noted.kind} {noted.name} failed: {noted.error}{code}"
+        case ev.LimitReached():
             yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
-        case why.MoveDecision():
-            yield from _decision(noted)
+        case _:
+            yield from _repair_or_task(noted)
 
 
-def _place(raised: why.Raised) -> str:
-    return f" ({raised.file}:{raised.line})" if raised.file else ""
+def _repair_or_task(event: ev.Event) -> Iterator[str]:
+    match event:
+        case ev.Corrected():
+            back = f", so back to {event.back_to}" if event.back_to else ""
+            dropped = f", without {', '.join(event.dropped)}" if event.dropped else ""
+            yield f"Repair pattern correct: {', '.join(event.keys)}{back}{dropped}"
+        case ev.Missed():
+            yield f"Repair pattern cannot_handle: not understood {event.count} times in a row"
+        case ev.KeysSkipped():
+            yield f"Repair pattern skip: not asked for any more: {', '.join(event.keys)}"
+        case ev.Repaired():
+            how = f": {event.how}" if event.how else ""
+            yield f"Repair pattern {event.pattern}{how}"
+        case _:
+            if (line := line_of(event)) is not None:
+                yield line[1]
 
 
 def _decision(decision: why.MoveDecision) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from importlib import import_module
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import click
 
+from llm_fsm._json import plain
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
 from llm_fsm.cli.exit_codes import Failure
@@ -140,26 +141,23 @@ def show(
     conversation_id, records, definition = asyncio.run(_records(store, conversation_id))
     secret = frozenset() if definition is None else secret_keys(definition)
     turns = transcript.turns(records, secret.__contains__)
+    if why:
+        from llm_fsm.cli.terminal import explain
+
+        explained = explain.of_turns(definition, conversation_id, records)
+        for turn, account in zip(turns, explained, strict=True):
+            turn["why"] = plain(account) if as_json else list(explain.lines(account))[1:]
     if number is not None:
         turns = [turn for turn in turns if turn["turn"] == number]
         if not turns:
             raise Failure(f"conversation {conversation_id} has no turn {number}")
-    explained: Mapping[int, Sequence[str]] = {}
-    if why:
-        from llm_fsm.cli.terminal import explain
-
-        numbers = list(dict.fromkeys(turn["turn"] for turn in turns))
-        explained = explain.of_turns(definition, conversation_id, records, numbers)
     if as_json:
-        for turn in turns:
-            if why:
-                turn["why"] = list(explained.get(turn["turn"], ()))
         console.json({"conversation": conversation_id, "turns": turns})
         return
     shown: list[str] = []
     for turn in turns:
         lines = [transcript.plain(turn)]
-        lines += [f"    {line}" for line in explained.get(turn["turn"], ())]
+        lines += [f"    {line}" for line in turn.get("why", ())]
         shown.append("\n".join(lines))
     console.text("\n\n".join(shown), wrapped=True)
 
