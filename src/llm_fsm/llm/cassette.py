@@ -25,7 +25,6 @@ import os
 import re
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import aclosing
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -34,8 +33,9 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.base import LLM, form_of, in_pieces, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, TakenForm
+from llm_fsm.llm.base import LLM, in_pieces
+from llm_fsm.llm.watched import WatchedLLM
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 Match: TypeAlias = Literal["exact", "words"]
 _NOW = re.compile("^<(now|today)>[^<]*</\\1>\n", re.MULTILINE)
@@ -159,36 +159,18 @@ class ReplayLLM:
         )
 
 
-class RecordingLLM:
+class RecordingLLM(WatchedLLM):
     """Asks another model and appends each reply to a cassette."""
 
-    reads_view = True
-
     def __init__(self, llm: LLM, path: str | Path) -> None:
-        self._llm = llm
+        super().__init__(llm)
+        self.reads_view = True
         self._path = Path(path)
 
-    def reply_form(self, model: str | None) -> TakenForm:
-        """Return the form of the model's replies."""
-        return form_of(self._llm, model)
-
-    async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the model and record its reply. Raises the model's ModelError, and then records
-        nothing.
-        """
-        reply = await self._llm.complete(request)
-        self._record(request, reply)
-        return reply
-
-    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Yield the reply while it arrives, if the model can stream, and record it."""
-        async with aclosing(streamed(self._llm, request)) as items:
-            async for item in items:
-                if isinstance(item, ModelReply):
-                    self._record(request, item)
-                yield item
-
-    def _record(self, request: LLMRequest, reply: ModelReply) -> None:
+    def answered(self, request: LLMRequest, reply: ModelReply | ModelError) -> None:
+        """Record a reply. Raises ModelError if the cassette cannot be written."""
+        if isinstance(reply, ModelError):
+            return
         state, user = _said(request)
         form = "object" if request.schema is None else request.schema.form
         entry = RecordedReply(
@@ -200,10 +182,6 @@ class RecordingLLM:
             raise ModelError(
                 f"cassette: cannot write {self._path}: {error.strerror or error}"
             ) from error
-
-    async def aclose(self) -> None:
-        """Close the model, if it can be closed."""
-        await let_go(self._llm)
 
 
 def _append(path: Path, line: bytes) -> None:

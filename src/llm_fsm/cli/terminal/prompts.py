@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from collections.abc import Iterator
 
 from llm_fsm._text import estimate
 from llm_fsm.cli.terminal import console
-from llm_fsm.llm.base import LLM, form_of, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, TakenForm
+from llm_fsm.llm.watched import WatchedLLM
+from llm_fsm.session.messages import LLMRequest
 from llm_fsm.turn.prompt.render import sections
 
 
-class PromptPrinter:
+class PromptPrinter(WatchedLLM):
     """A model adapter around another one; it shows each request before it passes it on."""
 
-    def __init__(self, llm: LLM) -> None:
-        self._llm = llm
-        self._calls = 0
-        self.reads_view = bool(getattr(llm, "reads_view", False))
+    _calls = 0
 
-    def reply_form(self, model: str | None) -> TakenForm:
-        """The form of the model's replies."""
-        return form_of(self._llm, model)
-
-    async def complete(self, request: LLMRequest) -> ModelReply:
-        """Show the request, then ask the model."""
+    def asked(self, request: LLMRequest) -> None:
+        """Show the request."""
         self._calls += 1
         console.text("\n".join(lines(request, self._calls)), sys.stderr)
-        return await self._llm.complete(request)
-
-    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """The same while the reply arrives, where the model can do that."""
-        self._calls += 1
-        console.text("\n".join(lines(request, self._calls)), sys.stderr)
-        async with aclosing(streamed(self._llm, request)) as items:
-            async for item in items:
-                yield item
-
-    async def aclose(self) -> None:
-        """Close the model, if it can be closed."""
-        await let_go(self._llm)
 
 
 def lines(request: LLMRequest, call: int) -> Iterator[str]:
