@@ -161,6 +161,18 @@ class UnreadableError(StoreError):
     """Stored data of a conversation is damaged, or a newer version wrote it."""
 
 
+def os_reason(error: OSError) -> str:
+    """Return why the operating system refused something, in its words.
+
+    Args:
+        error: Its error.
+
+    Returns:
+        The words in lower case, such as "no space left on device".
+    """
+    return (error.strerror or str(error)).lower()
+
+
 def told(error: BaseException) -> str:
     """Return the class and the message of an error, even if the message itself cannot be made.
 

@@ -26,7 +26,7 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.batch import ERROR, Batch, in_order, invalid, play_lines, read_lines
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.errors import LLMFSMError
+from llm_fsm.errors import LLMFSMError, os_reason
 from llm_fsm.session.messages import Usage
 from llm_fsm.stores.base import Store, checked_id
 
@@ -89,7 +89,7 @@ class Results:
 
 
 def _unwritten(path: str, error: OSError) -> str:
-    return f"{path}: cannot be written: {(error.strerror or str(error)).lower()}"
+    return f"{path}: cannot be written: {os_reason(error)}"
 
 
 def _appending(path: str) -> IO[bytes]:
@@ -239,7 +239,7 @@ def data_of(files: BatchFiles) -> bytes:
     try:
         return Path(files.inputs).read_bytes()
     except OSError as error:
-        raise exits.Failure(f"{files.inputs}: {(error.strerror or str(error)).lower()}") from error
+        raise exits.Failure(f"{files.inputs}: {os_reason(error)}") from error
 
 
 def play_batch(

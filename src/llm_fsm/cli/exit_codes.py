@@ -125,7 +125,7 @@ def _explain(error: BaseException) -> None:
         # so a folder is that somebody has removed meanwhile
         missing = isinstance(error, FileNotFoundError)
         place = error.filename or ("the current folder" if missing else "standard output")
-        console.error(f"{place}: {(error.strerror or str(error)).lower()}")
+        console.error(f"{place}: {errors.os_reason(error)}")
         if error.filename is None and not missing:
             _drop_output()
     else:

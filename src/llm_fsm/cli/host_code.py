@@ -20,6 +20,7 @@ from llm_fsm.definition.validation import describe
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine import host_files
 from llm_fsm.engine.host_files import HostTools
+from llm_fsm.errors import os_reason
 from llm_fsm.tools.mcp.servers import McpServers, unwrapped
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import CompiledMachine
@@ -215,7 +216,7 @@ def text_of(path: Path) -> str:
         with path.open("rb") as file:
             return _decoded(file.read(MAX_INPUT_BYTES + 1), str(path))
     except OSError as error:
-        raise Failure(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise Failure(f"{path}: {os_reason(error)}") from error
 
 
 def _decoded(data: bytes, name: str) -> str:

@@ -16,7 +16,7 @@ import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.terminal import console
-from llm_fsm.errors import ConfigurationError, UnreadableError
+from llm_fsm.errors import ConfigurationError, UnreadableError, os_reason
 from llm_fsm.records.transfer import line_of
 from llm_fsm.stores.base import ListQuery, Store, checked_id, every_line
 from llm_fsm.stores.registry import default_path, resolve
@@ -81,9 +81,7 @@ def _url_in(path: str) -> str:
     try:
         lines = Path(path).read_text(encoding="utf-8").split()
     except OSError as error:
-        raise click.UsageError(
-            f"{FILE_VARIABLE}: {path}: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise click.UsageError(f"{FILE_VARIABLE}: {path}: {os_reason(error)}") from error
     except ValueError as error:
         raise click.UsageError(f"{FILE_VARIABLE}: {path}: this is no text in UTF-8") from error
     if len(lines) != 1:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from llm_fsm.documents.files import MAX_BYTES, decoded
 from llm_fsm.editor.models import FileConflict
-from llm_fsm.errors import DefinitionError
+from llm_fsm.errors import DefinitionError, os_reason
 from llm_fsm.server.problems import Problem
 
 MAX_FILES = 2_000
@@ -119,7 +119,7 @@ class Folder:
         except FileNotFoundError as error:
             raise Problem("not-found", f"{path}: this file is not there any more") from error
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = os_reason(error)
             raise Problem("forbidden", f"{path}: the file cannot be read: {reason}") from error
         return _on_disk(data, path, told.st_mtime, is_writable=os.access(place, os.W_OK))
 
@@ -159,7 +159,7 @@ class Folder:
         try:
             _replace(place, data)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = os_reason(error)
             raise Problem(
                 "forbidden", f"{path}: the file cannot be written: {reason}; nothing was saved"
             ) from error

@@ -21,7 +21,7 @@ from typing import Literal, Protocol, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from llm_fsm.errors import ConfigurationError
+from llm_fsm.errors import ConfigurationError, os_reason
 from llm_fsm.server.watched_file import WatchedFile
 
 _LOG = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class Tokens:
             if content is not None:
                 self.known = _checked(_File.model_validate_json(content).tokens)
         except OSError as error:
-            raise ConfigurationError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+            raise ConfigurationError(f"{path}: {os_reason(error)}") from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"])) or "the file"
@@ -302,7 +302,5 @@ def add_token(
             file.write(json.dumps(document, indent=2) + "\n")
         fresh.replace(place)
     except OSError as error:
-        raise ConfigurationError(
-            f"{place}: cannot be written: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise ConfigurationError(f"{place}: cannot be written: {os_reason(error)}") from error
     return made

@@ -14,6 +14,7 @@ from llm_fsm.cli import templates as starter
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
+from llm_fsm.errors import os_reason
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
@@ -52,9 +53,7 @@ def new(name: str, folder: str, template: str | None) -> None:
             f"{target}: exists already, and nothing is overwritten: choose another name"
         ) from error
     except OSError as error:
-        raise Failure(
-            f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"
-        ) from error
+        raise Failure(f"{error.filename or target}: cannot be made: {os_reason(error)}") from error
     console.out(*(str(target / path) for path in files))
     console.text(starter.hints(name, target, template), sys.stderr)
 

@@ -29,7 +29,7 @@ from llm_fsm.cli.options import command, option, taken
 from llm_fsm.cli.stores import open_store
 from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console
-from llm_fsm.errors import ConfigurationError
+from llm_fsm.errors import ConfigurationError, os_reason
 from llm_fsm.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def _listening(wanted: ServeOptions) -> socket.socket:
         made = socket.create_server(place[4][:2], family=place[0], backlog=2048)
         made.set_inheritable(True)
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
+        said = os_reason(error)
         raise Failure(
             f"cannot listen on {wanted.host}:{wanted.port}: {said}", exits.USAGE
         ) from error

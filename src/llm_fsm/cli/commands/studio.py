@@ -18,6 +18,7 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import base_url_option, command, db_option, tools_option
 from llm_fsm.cli.stores import open_existing, open_store
 from llm_fsm.cli.terminal import console
+from llm_fsm.errors import os_reason
 
 if TYPE_CHECKING:
     from llm_fsm.editor.studio import Studio
@@ -145,7 +146,7 @@ def _listening(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port), backlog=128)
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
+        said = os_reason(error)
         raise Failure(
             f"cannot listen on {LOOPBACK}:{port}: {said}; choose another --port", exits.USAGE
         ) from error

@@ -24,6 +24,7 @@ from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies
+from llm_fsm.errors import os_reason
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing.scenarios.loader import ENDING
 from llm_fsm.testing.scenarios.problems import FileFault, SuiteError
@@ -122,7 +123,7 @@ def read_cassette(path: str, definition: Definition) -> Cassette | None:
             path, 1, "this is no cassette: it is not UTF-8", "record again with --record"
         ) from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise SuiteError(
             [FileFault(message=f"the cassette cannot be read: {reason}", file=path)]
         ) from error
