@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from llm_fsm.stores.base import AcceptedMessage, AcceptedQuery, Store
-from llm_fsm.testing.store_contract.documents import HOSTILE, expect, turn
+from llm_fsm.testing.store_contract.documents import HOSTILE, Checks, expect, turn
 
 
 def message(
@@ -149,7 +148,7 @@ async def accepted_messages_are_shared(store: Store, other: Store) -> None:
     expect("one state", len(set(states)), 1)
 
 
-ACCEPTED_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+ACCEPTED_CHECKS: Checks = (
     accepted_messages_are_found_when_they_are_due,
     a_request_id_is_accepted_once,
     places_grow_in_order_of_acceptance,
@@ -158,6 +157,4 @@ ACCEPTED_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     hostile_ids_are_accepted_as_they_are,
     a_load_says_if_there_is_a_journal,
 )
-SHARED_ACCEPTED_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
-    accepted_messages_are_shared,
-)
+SHARED_ACCEPTED_CHECKS: Checks = (accepted_messages_are_shared,)

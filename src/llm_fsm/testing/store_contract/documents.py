@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, Store
@@ -50,8 +51,12 @@ DOCUMENTS = (
 """Documents that must come back byte for byte, with the order of keys and the spaces."""
 
 
+Checks: TypeAlias = tuple[Callable[..., Awaitable[None]], ...]
+
+
 def expect(what: str, found: object, wanted: object) -> None:
-    """Raise AssertionError if `found` is not `wanted`."""
+    """Raise AssertionError if `found` is not `wanted`. Sequences are compared by their items."""
+    found, wanted = _plain(found), _plain(wanted)
     if found != wanted:
         raise AssertionError(f"{what}: expected {_short(wanted)}, found {_short(found)}")
 
@@ -92,9 +97,9 @@ async def an_unknown_conversation_is_none(store: Store) -> None:
     """An unknown conversation has no session, record, journal or line."""
     expect("load", await store.load("nobody"), None)
     expect("load with a request id", await store.load("nobody", "request"), None)
-    expect("records", list(await store.records("nobody")), [])
-    expect("journalled", list(await store.journalled("nobody")), [])
-    expect("list", list(await store.list(ListQuery())), [])
+    expect("records", await store.records("nobody"), [])
+    expect("journalled", await store.journalled("nobody"), [])
+    expect("list", await store.list(ListQuery()), [])
     expect("delete", await store.delete("nobody"), False)
     await store.forget_journal("nobody")
 
@@ -119,7 +124,7 @@ async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
     await store.save(turn("c", 2, '"fine"'))
     await expect_conflict("a version behind", store.save(turn("c", 2, '"late"')))
     expect("the session", await store.load("c"), Loaded(session='"fine"', version=2))
-    expect("the records", list(await store.records("c")), [first.record, turn("c", 2).record])
+    expect("the records", await store.records("c"), [first.record, turn("c", 2).record])
     expect("the refused conversation", await store.load("gone"), None)
 
 
@@ -150,8 +155,8 @@ async def a_request_id_is_answered_once(store: Store) -> None:
     await store.journal("c", 1, '"kept"')
     await expect_conflict("the same request", store.save(turn("c", 2, '"second"', "r")))
     expect("the session", await store.load("c"), Loaded(session='"first"', version=1))
-    expect("the records", list(await store.records("c")), [turn("c", 1).record])
-    expect("the journal", list(await store.journalled("c")), ['"kept"'])
+    expect("the records", await store.records("c"), [turn("c", 1).record])
+    expect("the journal", await store.journalled("c"), ['"kept"'])
     await store.save(turn("other", 1, request_id="r"))
 
 
@@ -178,11 +183,11 @@ async def records_come_in_order_and_in_pages(store: Store) -> None:
     for number in range(1, 13):
         await store.save(turn("c", number))
     records = [turn("c", number).record for number in range(1, 13)]
-    expect("all", list(await store.records("c")), records)
-    expect("after 9", list(await store.records("c", 9)), records[9:])
-    expect("after 2, 3 of them", list(await store.records("c", after=2, limit=3)), records[2:5])
-    expect("after the last", list(await store.records("c", after=12)), [])
-    expect("limit 0", list(await store.records("c", limit=0)), [])
+    expect("all", await store.records("c"), records)
+    expect("after 9", await store.records("c", 9), records[9:])
+    expect("after 2, 3 of them", await store.records("c", after=2, limit=3), records[2:5])
+    expect("after the last", await store.records("c", after=12), [])
+    expect("limit 0", await store.records("c", limit=0), [])
 
 
 async def the_journal_keeps_steps_in_order(store: Store) -> None:
@@ -190,17 +195,17 @@ async def the_journal_keeps_steps_in_order(store: Store) -> None:
     for step in (2, 10, 1, 3):
         await store.journal("c", step, f'"step {step}"')
     wanted = [f'"step {step}"' for step in (1, 2, 3, 10)]
-    expect("journalled", list(await store.journalled("c")), wanted)
-    expect("another conversation's journal", list(await store.journalled("other")), [])
+    expect("journalled", await store.journalled("c"), wanted)
+    expect("another conversation's journal", await store.journalled("other"), [])
     expect("the conversation, which was never saved", await store.load("c"), None)
-    expect("the listing", list(await store.list(ListQuery())), [])
+    expect("the listing", await store.list(ListQuery()), [])
 
 
 async def a_step_is_written_once(store: Store) -> None:
     """A second result for a step is refused and the first one stays."""
     await store.journal("c", 1, '"first"')
     await expect_conflict("the same step", store.journal("c", 1, '"second"'))
-    expect("journalled", list(await store.journalled("c")), ['"first"'])
+    expect("journalled", await store.journalled("c"), ['"first"'])
 
 
 async def a_save_empties_the_journal(store: Store) -> None:
@@ -208,11 +213,11 @@ async def a_save_empties_the_journal(store: Store) -> None:
     await store.journal("c", 1, '"mine"')
     await store.journal("other", 1, '"theirs"')
     await store.save(turn("c", 1))
-    expect("after the save", list(await store.journalled("c")), [])
-    expect("the other's", list(await store.journalled("other")), ['"theirs"'])
+    expect("after the save", await store.journalled("c"), [])
+    expect("the other's", await store.journalled("other"), ['"theirs"'])
     await store.journal("c", 1, '"next turn"')
     await expect_conflict("a refused save", store.save(turn("c", 1)))
-    expect("after a refused save", list(await store.journalled("c")), ['"next turn"'])
+    expect("after a refused save", await store.journalled("c"), ['"next turn"'])
 
 
 async def a_journal_can_be_forgotten(store: Store) -> None:
@@ -221,8 +226,8 @@ async def a_journal_can_be_forgotten(store: Store) -> None:
     await store.journal("c", 1, '"dropped"')
     await store.journal("other", 1, '"theirs"')
     await store.forget_journal("c")
-    expect("the journal", list(await store.journalled("c")), [])
-    expect("the other's", list(await store.journalled("other")), ['"theirs"'])
+    expect("the journal", await store.journalled("c"), [])
+    expect("the other's", await store.journalled("other"), ['"theirs"'])
     expect("the session", await store.load("c"), Loaded(session='"kept"', version=1))
 
 
@@ -241,7 +246,7 @@ async def conversations_are_listed_by_id(store: Store) -> None:
     expect("after a, 2 of them", [line.conversation_id for line in page], ["b", "\u00e4"])
     page = await store.list(ListQuery(after="aa", limit=1))
     expect("after what is not there", [line.conversation_id for line in page], ["b"])
-    expect("after the last", list(await store.list(ListQuery(after="\U0001f600"))), [])
+    expect("after the last", await store.list(ListQuery(after="\U0001f600")), [])
 
 
 async def deleting_removes_everything(store: Store) -> None:
@@ -259,7 +264,7 @@ async def deleting_removes_everything(store: Store) -> None:
     expect("the new one", await store.load("c", "r"), Loaded(session='"new"', version=1))
     expect("the new one's records", len(await store.records("c")), 1)
     expect("the other's version", await store.load("other"), Loaded(session="{}", version=2))
-    expect("the other's journal", list(await store.journalled("other")), ['"step"'])
+    expect("the other's journal", await store.journalled("other"), ['"step"'])
 
 
 async def due_rows_come_in_order_of_time(store: Store) -> None:
@@ -269,22 +274,22 @@ async def due_rows_come_in_order_of_time(store: Store) -> None:
     await store.save(turn("quiet", 1))
     wanted = [DueRow(conversation_id=name, time=10.0, kind="expire") for name in ("a", "b")]
     later = DueRow(conversation_id="b", time=30.5, kind="remind")
-    expect("due at 10", list(await store.due(10.0)), wanted)
-    expect("due at 9.9", list(await store.due(9.9)), [])
-    expect("due at 100", list(await store.due(100.0)), [*wanted, later])
-    expect("one of them", list(await store.due(100.0, limit=1)), wanted[:1])
+    expect("due at 10", await store.due(10.0), wanted)
+    expect("due at 9.9", await store.due(9.9), [])
+    expect("due at 100", await store.due(100.0), [*wanted, later])
+    expect("one of them", await store.due(100.0, limit=1), wanted[:1])
     expect(
         "ever", [row.time for row in await store.due(math.inf, 2**31 - 1)], [10.0, 10.0, 30.5, 1e12]
     )
-    expect("of a definition", list(await store.due(100.0, definition="greeting")), [*wanted, later])
-    expect("of another definition", list(await store.due(100.0, definition="other")), [])
+    expect("of a definition", await store.due(100.0, definition="greeting"), [*wanted, later])
+    expect("of another definition", await store.due(100.0, definition="other"), [])
     await store.save(due("b", 2, (20.0, "remind")))
-    expect("replaced", list(await store.due(100.0)), [wanted[0], replace(later, time=20.0)])
+    expect("replaced", await store.due(100.0), [wanted[0], replace(later, time=20.0)])
     await expect_conflict("a refused save", store.save(turn("b", 2)))
     expect("after a refused save", len(await store.due(100.0)), 2)
     await store.save(turn("b", 3))
     await store.delete("a")
-    expect("nothing left", list(await store.due(1e13)), [])
+    expect("nothing left", await store.due(1e13), [])
 
 
 async def hostile_ids_are_only_ids(store: Store) -> None:
@@ -295,7 +300,7 @@ async def hostile_ids_are_only_ids(store: Store) -> None:
     for name in HOSTILE:
         wanted = Loaded(session=json.dumps(name), version=1, recorded=turn(name, 1).record)
         expect(f"load {name!r}", await store.load(name, name), wanted)
-        expect(f"journal of {name!r}", list(await store.journalled(name)), [json.dumps(name)])
+        expect(f"journal of {name!r}", await store.journalled(name), [json.dumps(name)])
     expect(
         "the listing",
         [line.conversation_id for line in await store.list(ListQuery())],
@@ -309,7 +314,7 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
     """A store neither parses nor repairs documents, which may have a million characters."""
     for number, text in enumerate(DOCUMENTS, start=1):
         await store.journal("c", 1, text)
-        expect(f"journal {number}", list(await store.journalled("c")), [text])
+        expect(f"journal {number}", await store.journalled("c"), [text])
         commit = Commit(
             conversation_id="c",
             expected=number - 1,
@@ -319,7 +324,7 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
         )
         await store.save(commit)
         expect(f"load {number}", await store.load("c", f"r{number}"), _loaded(text, number))
-    expect("records", list(await store.records("c")), list(DOCUMENTS))
+    expect("records", await store.records("c"), list(DOCUMENTS))
 
 
 async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> None:
@@ -334,7 +339,7 @@ async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> 
     await expect_conflict("a late save", store.save(turn("c", 2, '"late"')))
     expect("the first loads", await store.load("c"), Loaded(session='"two"', version=2))
     await store.journal("c", 1, '"step"')
-    expect("the other's journal", list(await other.journalled("c")), ['"step"'])
+    expect("the other's journal", await other.journalled("c"), ['"step"'])
     expect("the other deletes", await other.delete("c"), True)
     await an_id_is_free(store, "c")
 
@@ -347,14 +352,14 @@ async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
     await store.close()
     expect("due", [row.conversation_id for row in await other.due(5.0)], ["d"])
     expect("load", await other.load("c", "r"), _loaded('"kept"', 1, turn("c", 1).record))
-    expect("journalled", list(await other.journalled("c")), ['"step"'])
+    expect("journalled", await other.journalled("c"), ['"step"'])
 
 
 async def an_id_is_free(store: Store, name: str) -> None:
     """Raise AssertionError if the store holds anything under `name`."""
     expect("load", await store.load(name, "r"), None)
-    expect("records", list(await store.records(name)), [])
-    expect("journalled", list(await store.journalled(name)), [])
+    expect("records", await store.records(name), [])
+    expect("journalled", await store.journalled(name), [])
     listed = [line.conversation_id for line in await store.list(ListQuery())]
     expect("listed", name in listed, False)
 
@@ -375,6 +380,12 @@ def _line(name: str, turns: int) -> Listed:
     )
 
 
+def _plain(value: object) -> object:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    return value
+
+
 def _short(value: object) -> str:
     text = repr(value)
     if len(text) <= 500:
@@ -382,7 +393,7 @@ def _short(value: object) -> str:
     return f"{text[:500]}… ({len(text)} characters)"
 
 
-DOCUMENT_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+DOCUMENT_CHECKS: Checks = (
     an_unknown_conversation_is_none,
     a_saved_session_is_loaded_with_its_version,
     a_version_that_does_not_fit_is_refused,
@@ -400,7 +411,4 @@ DOCUMENT_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     hostile_ids_are_only_ids,
     documents_come_back_byte_for_byte,
 )
-SHARED_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
-    two_stores_on_one_place_see_each_other,
-    what_was_saved_outlives_its_store,
-)
+SHARED_CHECKS: Checks = (two_stores_on_one_place_see_each_other, what_was_saved_outlives_its_store)

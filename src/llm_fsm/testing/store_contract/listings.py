@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from llm_fsm.stores.base import ANY_PAUSE, Listed, ListQuery, Store, every_line
-from llm_fsm.testing.store_contract.documents import HOSTILE, expect, turn
+from llm_fsm.testing.store_contract.documents import HOSTILE, Checks, expect, turn
 
 NEWEST_FIRST = ListQuery(order="-updated")
 _TIMES: Mapping[str, float] = {"a": 30.25, "b": 10.5, "c": 20.0, "d": 20.0, "\U0001f600": 20.0}
@@ -41,7 +41,7 @@ async def filters_of_a_listing_join(store: Store) -> None:
         await _expect_listed(store, query, wanted)
     expect("limit 1", _ids(await store.list(ListQuery(ended=False, limit=1))), ["a"])
     expect("count, whatever the limit", await store.count(ListQuery(ended=False, limit=1)), 2)
-    expect("limit 0", list(await store.list(ListQuery(limit=0))), [])
+    expect("limit 0", await store.list(ListQuery(limit=0)), [])
 
 
 async def a_listing_can_begin_with_any_text(store: Store) -> None:
@@ -180,7 +180,7 @@ def _ids(lines: Sequence[Listed]) -> list[str]:
     return [line.conversation_id for line in lines]
 
 
-LISTING_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+LISTING_CHECKS: Checks = (
     filters_of_a_listing_join,
     a_listing_can_begin_with_any_text,
     conversations_are_listed_by_time,

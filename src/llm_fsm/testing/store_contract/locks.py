@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import ListQuery, Loaded, Store
-from llm_fsm.testing.store_contract.documents import expect, turn
+from llm_fsm.testing.store_contract.documents import Checks, expect, turn
 
 Loser = Callable[[Store, str], Awaitable[None]]
 """Makes a store lose the lock of a conversation, like a broken connection or an expired lease."""
@@ -214,10 +214,10 @@ async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Los
         async with other.lock("c", timeout=30):
             await _expect_lost("save", store.save(turn("c", 2, '"late"')))
             await _expect_lost("journal", store.journal("c", 1, '"late"'))
-            expect("the journal", list(await other.journalled("c")), [])
+            expect("the journal", await other.journalled("c"), [])
             await other.journal("c", 1, '"mine"')
             await _expect_lost("forget_journal", store.forget_journal("c"))
-            expect("the journal", list(await other.journalled("c")), ['"mine"'])
+            expect("the journal", await other.journalled("c"), ['"mine"'])
             await other.save(turn("c", 2, '"new"'))
     async with store.lock("c", timeout=30):
         expect("the session", await store.load("c"), Loaded(session='"new"', version=2))
@@ -263,7 +263,7 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     expect("the task", task.cancelled(), True)
 
 
-LOCK_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+LOCK_CHECKS: Checks = (
     a_lock_has_one_holder,
     conversations_do_not_wait_for_each_other,
     a_lock_goes_to_who_asked_first,
@@ -275,11 +275,5 @@ LOCK_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     many_conversations_at_once,
     a_closed_store_says_so,
 )
-SHARED_LOCK_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
-    a_lock_holds_between_stores,
-    writers_in_two_stores_lose_nothing,
-)
-FENCED_LOCK_CHECKS: tuple[Callable[[Store, Store, Loser], Awaitable[None]], ...] = (
-    who_lost_the_lock_writes_nothing,
-    who_lost_another_lock_goes_on,
-)
+SHARED_LOCK_CHECKS: Checks = (a_lock_holds_between_stores, writers_in_two_stores_lose_nothing)
+FENCED_LOCK_CHECKS: Checks = (who_lost_the_lock_writes_nothing, who_lost_another_lock_goes_on)

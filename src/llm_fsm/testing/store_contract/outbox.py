@@ -5,7 +5,7 @@ each.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
 
 from llm_fsm.errors import StoreError
@@ -13,6 +13,7 @@ from llm_fsm.stores.base import Commit, ListQuery, Loaded, OutboxQuery, Outgoing
 from llm_fsm.testing.store_contract.documents import (
     DOCUMENTS,
     HOSTILE,
+    Checks,
     expect,
     expect_conflict,
     turn,
@@ -192,7 +193,7 @@ async def a_conversation_can_come_whole(store: Store) -> None:
     )
     await store.save(whole)
     records = [turn("c", number).record for number in (1, 2, 3)]
-    expect("records", list(await store.records("c")), records)
+    expect("records", await store.records("c"), records)
     for request_id, record in (
         ("r2", records[1]),
         ("r2 too", records[1]),
@@ -225,7 +226,7 @@ async def nothing_outlives_its_conversation(store: Store) -> None:
     expect("the outbox of a new one", await keys(store, "crm"), ["other"])
     await store.journal("unborn", 1, "{}")
     expect("delete what was never saved", await store.delete("unborn"), False)
-    expect("its journal", list(await store.journalled("unborn")), [])
+    expect("its journal", await store.journalled("unborn"), [])
 
 
 async def hostile_words_are_only_words(store: Store) -> None:
@@ -258,7 +259,7 @@ async def the_outbox_outlives_its_store(store: Store, other: Store) -> None:
     expect("the outbox after it was told", await keys(other, "crm"), [])
 
 
-KEEPING_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+KEEPING_CHECKS: Checks = (
     the_outbox_is_read_in_order,
     what_was_told_is_dropped,
     a_refused_commit_posts_nothing,
@@ -269,6 +270,4 @@ KEEPING_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     nothing_outlives_its_conversation,
     hostile_words_are_only_words,
 )
-SHARED_KEEPING_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
-    the_outbox_outlives_its_store,
-)
+SHARED_KEEPING_CHECKS: Checks = (the_outbox_outlives_its_store,)
