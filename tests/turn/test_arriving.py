@@ -102,6 +102,93 @@ def test_a_move_back_asks_unless_the_message_answers_it() -> None:
     assert came(done) == ("check", "Ada, 4, Friday. Right?", 1)
 
 
+# -- values open ways
+
+STAYS = ("guests", "check", "nowhere", "skip", "cancel")
+"""A slip each: the current state, a closed way, no state, and patterns that drop the answer."""
+
+
+@pytest.mark.parametrize("named", STAYS)
+def test_a_value_opens_its_way_whatever_the_reply_names(named: str) -> None:
+    begun = start(TABLE, state="guests", context={"name": "Ada"}).session
+    done = say(TABLE, begun, "four", reply(named, "", guests="4"))
+    assert came(done) == ("day", "On which day?", 1)
+    assert [event.by for event in done.of(ev.StateEntered)] == ["known"]
+    assert done.session.skipped == ()
+
+
+@pytest.mark.parametrize("named", STAYS)
+def test_all_values_at_once_open_the_whole_way_to_the_read_back(named: str) -> None:
+    begun = start(TABLE, state="name").session
+    done = say(TABLE, begun, "x", reply(named, "", name="Ada", guests="4", day="Monday"))
+    assert came(done) == ("check", "Ada, 4, Monday. Right?", 1)
+
+
+@pytest.mark.parametrize("named", ["handover", "back", "repeat", "menu"])
+def test_what_the_user_wants_beside_a_value_is_done(named: str) -> None:
+    program = machine(
+        STATES,
+        context_schema=KEYS,
+        global_transitions=ASIDE,
+        patterns=["handover", "back", "skip", "clarify"],
+    )
+    begun = talk(program, "Ada", reply("guests", "", name="Ada")).session
+    done = say(program, begun, "four", reply(named, "Well. Shall I?", guests="4"), spare=True)
+    assert done.of(ev.StateEntered)[:1] != [
+        ev.StateEntered(state="day", previous="guests", by="known", transition="")
+    ]
+    assert "known" not in [event.by for event in done.of(ev.StateEntered)]
+
+
+def way(target: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+    return {"target_state": target, "conditions": list(conditions)}
+
+
+KNOWN = {"requires_context_keys": ["guests"]}
+MANY = {"logic": {"==": [{"var": "guests"}, "4"]}}
+
+
+@pytest.mark.parametrize(
+    ("ways", "collects"),
+    [
+        ([way("end", KNOWN)], ["guests"]),
+        ([way("day", KNOWN, {"description": "They are sure"})], ["guests"]),
+        ([way("day", KNOWN), way("check", MANY)], ["guests"]),
+        ([way("day", KNOWN)], ["guests", "wish"]),
+        ([way("act", KNOWN)], ["guests"]),
+        ([way("day")], ["guests"]),
+    ],
+    ids=["an end", "words alone judge", "two ways", "more to ask", "an act", "always open"],
+)
+def test_no_way_is_taken_that_values_alone_do_not_decide(
+    ways: list[dict[str, Any]], collects: list[str]
+) -> None:
+    act = {"kind": "task", "execute": "book", "acts": True, "transitions": [way("day")]}
+    guests = {"purpose": "How many?", "required_context_keys": collects, "transitions": ways}
+    program = table(guests=guests, act=act)
+    begun = start(program, state="guests", context={"name": "Ada"}).session
+    done = say(program, begun, "four", reply("guests", "Four of you. Anything else?", guests="4"))
+    assert came(done) == ("guests", "Four of you. Anything else?", 1)
+    assert done.session.context["guests"] == "4"
+
+
+def test_an_old_value_opens_nothing_while_the_new_one_is_refused() -> None:
+    keys = {"properties": {"day": {"enum": ["Monday"]}, "time": {"type": "string", "maxLength": 5}}}
+    states = {
+        "when": {
+            "purpose": "When?",
+            "required_context_keys": ["day", "time"],
+            "transitions": [way("who", {"requires_context_keys": ["day", "time"]})],
+        },
+        "who": {"purpose": "Your name?", "transitions": [way("end")]},
+        "end": {},
+    }
+    program = machine(states, context_schema=keys)
+    begun = talk(program, "at ten", reply("when", "On which day?", time="10:00")).session
+    given = reply("when", "So late?", day="Monday", time="in the night")
+    assert say(program, begun, "Monday night", given).session.state == "when"
+
+
 @pytest.mark.parametrize("when", ["begins", "goes on", "ends", "is cancelled"])
 def test_what_is_answered_in_a_digression_is_not_asked_on_the_way_back(when: str) -> None:
     place = {"begins": 0, "goes on": 1}.get(when, 2)

@@ -631,7 +631,7 @@ def test_a_closed_transition_has_no_line() -> None:
 def test_reply_schema_of_a_state_is_the_same_bytes_in_every_turn() -> None:
     made = machine(DECIDE, global_transitions=[{"target_state": "child"}])
     first = talk(made, "m", reply("ask"))
-    second = say(made, first.session, "m", reply("ask", age=3))
+    second = say(made, first.session, "m", reply("ask", town="Bern"))
     third = say(made, second.session, "m", reply("ask"))
     assert first.requests[0].schema is not None
     assert first.requests[0].schema.text == third.requests[0].schema.text  # type: ignore[union-attr]
@@ -871,7 +871,13 @@ def test_a_secret_that_is_known_is_shown_as_known() -> None:
     states = {
         "ask": {
             "transitions": [
-                {"target_state": "next", "conditions": [{"requires_context_keys": ["pin", "key"]}]}
+                {
+                    "target_state": "next",
+                    "conditions": [
+                        {"requires_context_keys": ["pin", "key"]},
+                        {"description": "The user wants to go on"},
+                    ],
+                }
             ]
         },
         "next": {"context_scope": {"read": ["pin", "n"]}, "transitions": [{"target_state": "ask"}]},

@@ -29,7 +29,7 @@ from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.request import refusals
 from llm_fsm.turn.response import UPDATE
-from llm_fsm.turn.rest import rest
+from llm_fsm.turn.rest import opened_way, rest
 from llm_fsm.turn.turn_state import (
     Arrival,
     Message,
@@ -44,6 +44,10 @@ from llm_fsm.turn.turn_state import (
 _AHEAD = (Point.CONTEXT_UPDATE, Point.PRE_TRANSITION)
 """Handlers that run before a move is made. Their results hold for the rehearsal and for the turn.
 """
+
+
+_THROWS_AWAY = ("skip", "cancel", "restart")
+"""Patterns that give way to values that open a way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +152,21 @@ def apply_reply(
     yield from assignments.remake(turn)  # tools may have changed what values are made of
     auto = yield from _onward(turn)
     if auto is not None:
-        if turn.offer is None and not named.here and named.target != auto.target:
-            reading = replace(reading, message="")  # it announces another move
-        return (yield from _move(turn, auto, "auto", reading))
+        return (yield from _move(turn, auto, "auto", _for_another(turn, auto, reading)))
+    change_refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
+    found = possible_move(turn.machine, turn.session, named)
+    way = yield from _opened_way(turn, named, found)
+    if way is not None and change_refused:
+        return (yield from _move_after_refusal(turn, way))
+    if way is not None:
+        return (yield from _move(turn, way, "known", _for_another(turn, way, reading)))
     if named.pattern:
         yield from _keep(turn, theirs)
         return Taken((yield from verbs.repair(turn, named.target, message, available)))
-    change_refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
     if named.here:
         yield from _keep(turn, theirs)
-        if change_refused:
-            yield from _stay_after_refusal(turn)
-        else:
-            yield from _stay(turn, message)
+        yield from _stay_after_refusal(turn) if change_refused else _stay(turn, message)
         return Taken()
-    found = possible_move(turn.machine, turn.session, named)
     # the message announces what nobody agreed to
     if isinstance(found, Refusal) and found.by == "agrees":
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=found.reason, by="agrees"))
@@ -184,12 +188,48 @@ def _offered(turn: TurnState, reply: Reply, named: Named) -> Offer | None:
     return Offer(reply.question, place, turn.session.state, len(turn.events))
 
 
+def _opened_way(
+    turn: TurnState, named: Named, found: Move | Refusal
+) -> Generator[Effect, Result, Move | None]:
+    """Return the way that the values of this message opened; None if what the reply names is done.
+
+    A reply that names the current state, or what is closed, says nothing against that way. Neither
+    does a pattern that would throw the values away.
+    """
+    if isinstance(found, Move) or found.by == "agrees" or found.reason == NOT_ASKED:
+        return None
+    if named.pattern and named.target not in _THROWS_AWAY:
+        return None
+    way = opened_way(turn.root, turn.initial_session, turn.session)
+    if way is None or reads(way, _refused_answers(turn)):
+        return None
+    return way if (yield from handlers.vetoed(turn, way)) is None else None
+
+
+def _refused_answers(turn: TurnState) -> tuple[str, ...]:
+    """Return the keys that this state collects and that this turn refused a value for.
+
+    The old answer that is kept opens nothing while a new one was refused.
+    """
+    session = turn.session
+    refused = (key for key, (_, number) in session.refusals.items() if number == session.turn)
+    return tuple(key for key in refused if key in turn.state.collects)
+
+
+def _for_another(turn: TurnState, move: Move, reading: Reading) -> Reading:
+    """Return a reading whose words announce nothing but the move that the machine makes."""
+    named = reading.named
+    announces = turn.offer is None and not named.here and named.target != move.target
+    if named.target in _THROWS_AWAY or (announces and not named.pattern):
+        return replace(reading, message="")
+    return reading
+
+
 def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:
     """Return the move that the machine makes by itself after an update; None if there is none."""
     if not turn.state.autos:
         return None
-    unanswered = response.refused_answers(turn)
-    # The old answer that is kept opens nothing while a new one was refused.
+    unanswered = _refused_answers(turn)
     autos = [move for move in turn.state.autos if not reads(move, unanswered)]
     return (yield from handlers.first_allowed(turn, autos))
 
@@ -202,8 +242,8 @@ def _checked(
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
         refused = _refusal(turn, named, move.reason)
         return replace(refused, is_asked=move.reason != NOT_ASKED)
-    unanswered = response.refused_answers(turn)
-    if move.is_own and reads(move, unanswered):  # the old answer that is kept does not open it
+    unanswered = _refused_answers(turn)
+    if move.is_own and reads(move, unanswered):
         reason = f"the new value of {', '.join(unanswered)} was refused"
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="closed"))
         return _refusal(turn, named, reason)
@@ -397,6 +437,7 @@ def _move(
     place = len(turn.said)
     turn.say("model", message)
     arrival = yield from transitions.follow(turn, move, by, theirs)
+    arrival = arrival._replace(passed=arrival.passed or by == "known")
     foreseen = turn.session.flow in (before.flow, flow) and turn.session.state in reading.foreseen
     told = turn.said[place].text if place < len(turn.said) else ""
     # The questions of a message for another state are not said.

@@ -236,21 +236,6 @@ def ends_in(turn: TurnState, question: str, words: str) -> bool:
     return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
 
-def refused_answers(turn: TurnState) -> tuple[str, ...]:
-    """Return the keys that this state collects and that a rule of `x-valid` refused in this turn.
-
-    A key that was given a better value since then is left out.
-    """
-    keys = turn.machine.keys
-    found: dict[str, None] = {}
-    for event in turn.events if keys.rules else ():
-        if isinstance(event, ev.ContextSet):
-            found = dict.fromkeys(key for key in found if key not in event.values)
-        elif isinstance(event, ev.ContextRefused) and event.told and keys.is_rule(event.reason):
-            found[event.key] = None
-    return tuple(key for key in found if key in turn.state.collects)
-
-
 def is_untold(turn: TurnState, message: Message) -> bool:
     """Return true if a value of the reply broke a rule of `x-valid`, and its message does not say
     so.

@@ -85,6 +85,32 @@ def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset())
     return move if there.talks and there[:2] not in passed else None
 
 
+def opened_way(root: CompiledMachine, before: Session, after: Session) -> Move | None:
+    """Return the one way out of a state that the values of a message opened.
+
+    It was closed before them. All that the state collects is known, and nobody has to judge the
+    way or to say yes to it. As in `way_on`, it comes to rest where the user is asked.
+
+    Args:
+        root: The machine that was started.
+        before: The session before the values.
+        after: The session after them, in the same state.
+    """
+    state = root.of(after).states[after.state]
+    if lacking(after, state):
+        return None
+    unheard = {**before.data(), "_user_input": None}
+    opened = [
+        move for move in open_moves(state.own, after.data()) if not verdict(move, unheard).holds
+    ]
+    if len({move.target for move in opened}) != 1 or opened[0].asks_model or opened[0].agrees:
+        return None
+    here = (after.flow, after.state)
+    passed = frozenset({here})
+    there = _come_to_rest(root, _entered(root, after, opened[0]), passed, computing=True)
+    return opened[0] if there.talks and there[:2] != here else None
+
+
 def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     """Return the way on from a state whose answers are known, wherever it leads."""
     state = root.of(session).states[session.state]
