@@ -1,4 +1,4 @@
-"""Measure and print the table. `--quick`: fewer repetitions."""
+"""Measure and print the table. `--quick`: fewer repetitions. `--once`: only see that it works."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import platform
 import sys
 
 from benchmarks import server, shapes, startup, turns
-from benchmarks.figures import table
+from benchmarks.figures import ONCE, QUICK, WHOLE, Repeats, table
 
 
 def main() -> None:
     """Measure everything; the exit code is 0 whatever was found, 130 if that is interrupted."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    quick = parser.parse_args().quick
+    for name, repeats in (("--quick", QUICK), ("--once", ONCE)):
+        parser.add_argument(name, dest="repeats", action="store_const", const=repeats)
+    repeats: Repeats = parser.parse_args().repeats or WHOLE
+    shape_names = () if repeats is WHOLE else ("grid",)
     try:
         figures = [
-            *startup.measure(3 if quick else 15),
-            *turns.measure(1 if quick else 5),
-            *shapes.measure(("grid",) if quick else (), runs=1 if quick else 3),
-            *server.measure(1 if quick else 5),
+            *startup.measure(repeats.starts),
+            *turns.measure(repeats),
+            *shapes.measure(shape_names, runs=min(3, repeats.rounds)),
+            *server.measure(repeats),
         ]
     except KeyboardInterrupt:
         print("\ninterrupted before all was measured", file=sys.stderr)

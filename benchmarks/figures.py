@@ -22,6 +22,31 @@ class Figure:
         return "pass" if self.milliseconds <= self.bar else "OVER"
 
 
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How often each thing is measured.
+
+    Attributes:
+        starts: Starts of each program.
+        rounds: Rounds of turns; the middle or the best of them counts.
+        talks: Conversations of a round.
+        at_once: Conversations at the same time.
+        streams: Streams whose first byte is timed.
+    """
+
+    starts: int = 15
+    rounds: int = 5
+    talks: int = 40
+    at_once: int = 256
+    streams: int = 20
+
+
+WHOLE = Repeats()
+QUICK = Repeats(starts=3, rounds=1)
+ONCE = Repeats(starts=1, rounds=1, talks=1, at_once=2, streams=1)
+"""To see that everything measures. Its figures mean nothing."""
+
+
 def table(figures: Sequence[Figure]) -> str:
     """One line a figure."""
     width = max(len(figure.name) for figure in figures)

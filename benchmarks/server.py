@@ -25,15 +25,14 @@ import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from benchmarks.figures import Figure, table
+from benchmarks.figures import QUICK, Figure, Repeats, table
+from benchmarks.forks import forks
 from benchmarks.form import MESSAGES, definition, replies
 from llm_fsm import AsyncMachine, LLMRequest, ModelReply
 from llm_fsm.server import create_app
 from llm_fsm.server.run import config_of
 
-AT_ONCE = 256
 MODEL_SECONDS = 0.05
-STREAMS = 20
 PIECES = 200
 PIECE_SECONDS = 0.001
 
@@ -149,8 +148,8 @@ def _serve(pipe: Connection, kind: str, seconds: float) -> None:
         time.sleep(0.01)
     pipe.send(server.servers[0].sockets[0].getsockname()[1])
     while (asked := pipe.recv()) != "end":
-        if asked == "turn":
-            pipe.send(asyncio.run(_alone()))
+        if asked.startswith("turn"):
+            pipe.send(asyncio.run(_alone(int(asked.split()[1]))))
         elif asked == "stream":
             pipe.send(asyncio.run(_streamed_alone(seconds)))
         else:
@@ -159,19 +158,19 @@ def _serve(pipe: Connection, kind: str, seconds: float) -> None:
     thread.join()
 
 
-async def _alone() -> float:
+async def _alone(talks: int) -> float:
     """CPU seconds of a turn in this process, without a server, of the conversations that took
     least.
     """
     found = []
     async with AsyncMachine.from_dict(definition(), model=Model()) as machine:
-        for _ in range(60):
+        for _ in range(2 * talks):
             chat = await machine.start(greet=False)
             began = time.process_time()
             for message in MESSAGES:
                 await chat.send(message)
             found.append((time.process_time() - began) / len(MESSAGES))
-    return statistics.fmean(sorted(found)[:30])
+    return statistics.fmean(sorted(found)[:talks])
 
 
 async def _streamed_alone(seconds: float) -> float:
@@ -207,9 +206,7 @@ class Served:
 @contextmanager
 def _served(kind: str = "machine", seconds: float = 0.0) -> Iterator[Served]:
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(theirs, kind, seconds)
-    )
+    process = forks().Process(target=_serve, args=(theirs, kind, seconds))
     process.start()
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
@@ -244,59 +241,60 @@ def _run(work: Callable[[aiohttp.ClientSession], Any]) -> Any:
     return asyncio.run(use())
 
 
-def _rest(rounds: int) -> tuple[float, float]:
+def _rest(repeats: Repeats) -> tuple[float, float]:
     """CPU milliseconds of a turn over REST, and of one without a server."""
     with _served() as server:
 
         async def talk(client: aiohttp.ClientSession) -> float:
             found = []
-            for _ in range(rounds + 1):
-                names = [await _begin(client, server.url) for _ in range(25)]
+            for _ in range(repeats.rounds + 1):
+                names = [await _begin(client, server.url) for _ in range(repeats.talks)]
                 before = server.ask("cpu")
                 for name in names:
                     await _say(client, server.url, name)
-                found.append((server.ask("cpu") - before) / (25 * len(MESSAGES)))
+                found.append((server.ask("cpu") - before) / (repeats.talks * len(MESSAGES)))
             return min(found[1:])
 
-        return _run(talk) * 1000, server.ask("turn") * 1000
+        return _run(talk) * 1000, server.ask(f"turn {repeats.talks}") * 1000
 
 
-def _echoed(rounds: int) -> float:
+def _echoed(repeats: Repeats) -> float:
     """CPU milliseconds of a request to a route that echoes."""
     with _served("echo") as server:
 
         async def talk(client: aiohttp.ClientSession) -> float:
             found = []
-            for _ in range(rounds + 1):
+            calls = repeats.talks * len(MESSAGES)
+            for _ in range(repeats.rounds + 1):
                 before = server.ask("cpu")
-                for _ in range(225):
+                for _ in range(calls):
                     async with client.post(
                         f"{server.url}/echo", json={"text": MESSAGES[0]}
                     ) as answer:
                         await answer.read()
-                found.append((server.ask("cpu") - before) / 225)
+                found.append((server.ask("cpu") - before) / calls)
             return min(found[1:])
 
         return _run(talk) * 1000
 
 
-def _at_once(rounds: int) -> float:
+def _at_once(repeats: Repeats) -> float:
     """Turns a second of many conversations at once, whose model takes its time."""
     with _served(seconds=MODEL_SECONDS) as server:
 
         async def talk(client: aiohttp.ClientSession) -> float:
             found = []
-            for _ in range(rounds):
-                names = [await _begin(client, server.url) for _ in range(AT_ONCE)]
+            for _ in range(repeats.rounds):
+                names = [await _begin(client, server.url) for _ in range(repeats.at_once)]
                 began = time.monotonic()
                 await asyncio.gather(*(_say(client, server.url, name) for name in names))
-                found.append(AT_ONCE * len(MESSAGES) / (time.monotonic() - began))
+                found.append(repeats.at_once * len(MESSAGES) / (time.monotonic() - began))
             return max(found)
 
         return float(_run(talk))
 
 
-def _first_byte() -> float:
+def _first_byte(streams: int) -> float:
     """Milliseconds from the model's first character of the message to the first words at the
     client: the median.
     """
@@ -304,7 +302,7 @@ def _first_byte() -> float:
 
         async def talk(client: aiohttp.ClientSession) -> list[float]:
             found = []
-            for _ in range(STREAMS):
+            for _ in range(streams):
                 name = await _begin(client, server.url)
                 place = f"{server.url}/conversations/{name}/messages"
                 headers = {"Accept": "text/event-stream"}
@@ -365,10 +363,10 @@ def _streamed(rounds: int, door: str, seconds: float) -> float:
         return (_run(talk) - float(server.ask("stream"))) / PIECES * 1000
 
 
-def measure(rounds: int) -> list[Figure]:
+def measure(repeats: Repeats) -> list[Figure]:
     """All figures of the server."""
-    rest, turn = _rest(rounds)
-    echo = _echoed(rounds)
+    rest, turn = _rest(repeats)
+    echo = _echoed(repeats)
     return [
         Figure("turn over REST, CPU of the server", rest, 2.5),
         Figure(
@@ -377,15 +375,19 @@ def measure(rounds: int) -> list[Figure]:
             round(1.5 * (echo + turn), 3),
         ),
         Figure(
-            f"turn among {AT_ONCE} conversations at once, one core",
-            1000 / _at_once(rounds),
+            f"turn among {repeats.at_once} conversations at once, one core",
+            1000 / _at_once(repeats),
             round(1000 / 300, 3),
         ),
-        Figure("first byte of a stream, after the model's first character", _first_byte(), 10),
+        Figure(
+            "first byte of a stream, after the model's first character",
+            _first_byte(repeats.streams),
+            10,
+        ),
         *(
             Figure(
                 f"a piece of a stream over {door}, {how}, CPU above the engine",
-                _streamed(rounds, door, gap),
+                _streamed(repeats.rounds, door, gap),
                 0.1,
             )
             for door in ("SSE", "/v1")
@@ -395,4 +397,4 @@ def measure(rounds: int) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    print(table(measure(3)))
+    print(table(measure(QUICK)))

@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection
 
 import aiohttp
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, Repeats
+from benchmarks.forks import forks
 from benchmarks.form import MESSAGES, definition, replies
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -48,12 +49,12 @@ async def _median(measured: Callable[[], Awaitable[float]], rounds: int, each: i
     return statistics.median(found) * 1000
 
 
-async def _turn(rounds: int, **options: object) -> float:
+async def _turn(repeats: Repeats, **options: object) -> float:
     async with AsyncMachine.from_dict(definition(), **options) as machine:
-        return await _median(lambda: _conversation(machine), rounds, 40)
+        return await _median(lambda: _conversation(machine), repeats.rounds, repeats.talks)
 
 
-async def _bare(url: str, rounds: int) -> float:
+async def _bare(url: str, repeats: Repeats) -> float:
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": "Be terse. " * (PROMPT_CHARS // 10)}],
@@ -66,7 +67,7 @@ async def _bare(url: str, rounds: int) -> float:
                 json.loads(await response.read())["choices"][0]["message"]["content"]
             return time.process_time() - started
 
-        return await _median(call, rounds, 360)
+        return await _median(call, repeats.rounds, repeats.talks * len(MESSAGES))
 
 
 def _serve(pipe: Connection) -> None:
@@ -80,7 +81,7 @@ def _serve(pipe: Connection) -> None:
 def _server() -> Iterator[str]:
     """A scripted server in a process of its own; its base URL."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,))
+    process = forks().Process(target=_serve, args=(theirs,))
     process.start()
     try:
         yield ours.recv()
@@ -89,12 +90,12 @@ def _server() -> Iterator[str]:
         process.join()
 
 
-def measure(rounds: int) -> Iterator[Figure]:
+def measure(repeats: Repeats) -> Iterator[Figure]:
     """A turn with the scripted model in memory and with SQLite, and through HTTP."""
     script = ScriptedLLM(replies(), loop=True)
     yield Figure(
         "CPU of a turn, scripted model, memory store",
-        asyncio.run(_turn(rounds, model=script)),
+        asyncio.run(_turn(repeats, model=script)),
         0.25,
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -102,13 +103,13 @@ def measure(rounds: int) -> Iterator[Figure]:
         store = f"sqlite:///{folder}/bench.db"
         yield Figure(
             "CPU of a turn, scripted model, SQLite",
-            asyncio.run(_turn(rounds, model=script, store=store)),
+            asyncio.run(_turn(repeats, model=script, store=store)),
             0.5,
         )
     with _server() as url:
-        http = asyncio.run(_turn(rounds, model="m", base_url=url, api_key="none"))
+        http = asyncio.run(_turn(repeats, model="m", base_url=url, api_key="none"))
         yield Figure("CPU of a turn, compat over loopback HTTP", http, 0.8)
     with _server() as url:
         yield Figure(
-            "CPU of a bare aiohttp call to the same server", asyncio.run(_bare(url, rounds))
+            "CPU of a bare aiohttp call to the same server", asyncio.run(_bare(url, repeats))
         )

@@ -109,7 +109,7 @@ def test_the_share_of_a_prefix_counts_what_an_earlier_text_began_with() -> None:
 
 @pytest.mark.timeout(600)
 def test_one_command_measures_everything() -> None:
-    command = (sys.executable, "-m", "benchmarks", "--quick")
+    command = (sys.executable, "-m", "benchmarks", "--once")
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 17
 
@@ -117,7 +117,7 @@ def test_one_command_measures_everything() -> None:
 def test_an_interrupted_run_says_so_in_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(runs: int) -> None:
+    def interrupted(starts: int) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command.startup, "measure", interrupted)
