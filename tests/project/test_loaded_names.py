@@ -157,19 +157,21 @@ def resolve(place: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_loads_and_has_what_it_lists(module: str) -> None:
-    found = import_module(module)
-    for name in getattr(found, "__all__", ()):
-        assert hasattr(found, name)
+def test_every_module_loads_and_has_what_it_lists() -> None:
+    lost = []
+    for name in MODULES:
+        module = import_module(name)
+        listed = getattr(module, "__all__", ())
+        lost += [f"{name}.{one}" for one in listed if not hasattr(module, one)]
+    assert lost == []
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if reached(tree(name))])
-def test_names_of_modules_that_load_on_first_use_exist(module: str) -> None:
-    assert (
-        missing({(owner, name) for owner, name in reached(tree(module)) if is_installed(owner)})
-        == []
-    )
+def test_names_of_modules_that_load_on_first_use_exist() -> None:
+    reads: set[tuple[str, str]] = set()
+    for module in MODULES:
+        reads |= reached(tree(module))
+    assert ("litellm", "ModelResponse") in reads
+    assert missing({(owner, name) for owner, name in reads if is_installed(owner)}) == []
 
 
 def test_places_in_tables_exist() -> None:
