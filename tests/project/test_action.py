@@ -201,6 +201,13 @@ sys.exit(main({arguments!r}))
 """
 
 
+def checker_packages() -> set[str]:
+    """The names of the packages of the group `lint`, and ours."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        needed = tomllib.load(file)["dependency-groups"]["lint"]
+    return {re.split(r"[<>=]", package)[0] for package in needed} | {"llm-fsm-runtime"}
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -215,9 +222,7 @@ sys.exit(main({arguments!r}))
 def test_checking_needs_the_packages_of_its_group_alone(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        needed = tomllib.load(file)["dependency-groups"]["lint"]
-    names = {re.split(r"[<>=]", package)[0] for package in needed} | {"llm-fsm-runtime"}
+    names = checker_packages()
     folder = tmp_path / "bots"
     shutil.copytree(ROOT / "fsm_definitions", folder)
     arguments = ["validate", *options, *([] if options == ("--rules",) else [str(folder)])]
@@ -226,7 +231,10 @@ def test_checking_needs_the_packages_of_its_group_alone(
         (sys.executable, "-c", program), cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    refused = CHECKER_ALONE.format(names=names, arguments=["show", "greeting"])
+
+
+def test_a_command_beyond_the_group_names_the_package_that_it_needs() -> None:
+    refused = CHECKER_ALONE.format(names=checker_packages(), arguments=["show", "greeting"])
     done = subprocess.run(
         (sys.executable, "-c", refused), capture_output=True, text=True, check=False
     )
@@ -235,9 +243,7 @@ def test_checking_needs_the_packages_of_its_group_alone(
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_the_checker_alone_prints_its_findings(tmp_path: Path, *, terminal: bool) -> None:
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        needed = tomllib.load(file)["dependency-groups"]["lint"]
-    names = {re.split(r"[<>=]", package)[0] for package in needed} | {"llm-fsm-runtime"}
+    names = checker_packages()
     wrong = {**GOOD, "persna": "x", "initial_state": "nowhere"}
     (tmp_path / "a.json").write_text(json.dumps(wrong), encoding="utf-8")
     program = CHECKER_ALONE.format(names=names, arguments=["validate", "a.json"])
