@@ -25,6 +25,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from typing import Any, get_args
 
 import pytest
 
+import warm_shell
 from doc_tables import rows
 from guide_blocks import PAGES
 from llm_fsm import Machine, __version__, check, errors
@@ -58,6 +60,8 @@ BLOCK = re.compile(
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+ALONE = {"docs/testing.md"}
+"""Documents that run every test below their folder, which has only what they write."""
 HARMLESS = """
 set -euo pipefail
 make() { command make --dry-run "$@" > /dev/null; }
@@ -104,9 +108,10 @@ def code_of(path: Path) -> str:
 
 @dataclass(slots=True)
 class Reader:
-    """Does what a document says, block by block, in `folder`."""
+    """Does what a document says, block by block, in `folder`, with the programs in `commands`."""
 
     folder: Path
+    commands: Path
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     printed: str = ""
     definition: str = ""
@@ -135,12 +140,8 @@ class Reader:
             kinds[block.language](block)
 
     def shell(self, command: str, place: str, typed: str = "") -> str:
-        binaries = Path(sys.executable).parent
-        environment = {
-            **os.environ,
-            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
-            "NO_COLOR": "1",
-        }
+        folders = (str(self.commands), str(Path(sys.executable).parent), os.environ["PATH"])
+        environment = {**os.environ, "PATH": os.pathsep.join(folders), "NO_COLOR": "1"}
         environment["TESTS_PYTHON"] = sys.executable
         done = subprocess.run(
             ("bash", "-c", HARMLESS + command),
@@ -203,6 +204,13 @@ def copy_checkout(source: Path, folder: Path, linked: Collection[str] = ()) -> P
 
 
 @pytest.fixture(scope="module")
+def programs() -> Iterator[Path]:
+    """The folder of the command `llm-fsm`."""
+    with tempfile.TemporaryDirectory() as folder, warm_shell.commands(Path(folder)):
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One copy for all documents, so that no block that writes a file reaches the checkout."""
     return copy_checkout(ROOT, tmp_path_factory.mktemp("documents") / "checkout")
@@ -210,13 +218,17 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=shown_name)
 def test_every_block_of_a_document_runs(
-    path: Path, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, copied: Path, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = copy_checkout(copied, tmp_path / "checkout", linked=("src", "docs"))
+    folder = tmp_path / "checkout"
+    if shown_name(path) in ALONE:
+        folder.mkdir()
+    else:
+        copy_checkout(copied, folder, linked=("src", "docs"))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("LLM_FSM_MODEL", "offline")
-    reader = Reader(folder)
+    reader = Reader(folder, programs)
     try:
         for block in blocks(path):
             reader.take(block)

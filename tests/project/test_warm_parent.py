@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import warm_parent
+import warm_shell
 from llm_fsm.cli.group import COMMANDS
 
 TELLS = """
@@ -170,3 +172,35 @@ def test_every_command_starts_cold(name: str, tmp_path: Path) -> None:
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: llm-fsm {name} ")
+
+
+def in_shell(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a script whose `llm-fsm` is forked from the warm parent."""
+    with tempfile.TemporaryDirectory() as programs, warm_shell.commands(Path(programs)):
+        environment = {**os.environ, **variables, "PATH": f"{programs}:{os.environ['PATH']}"}
+        command = ("bash", "-c", script)
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+
+def test_a_command_in_a_shell_has_its_folder_streams_variables_and_exit_code(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.json").write_text('{"name": "a", "initial_state": "x", "states": {"y": {}}}')
+    done = in_shell(
+        "cat a.json | llm-fsm validate - > found.txt; echo $?; llm-fsm --version", tmp_path
+    )
+    assert done.stdout.splitlines()[0] == "1"
+    assert done.stdout.splitlines()[1].startswith("llm-fsm")
+    assert "unknown-initial-state" in (tmp_path / "found.txt").read_text()
+    greets = "printf 'Ada\\n' | llm-fsm chat greeting"
+    assert "no model" not in in_shell(greets, tmp_path, LLM_FSM_MODEL="offline").stderr
+
+
+def test_a_command_in_a_shell_gets_signals_and_ends_by_them(tmp_path: Path) -> None:
+    script = (
+        "mkfifo typed; (sleep 60 > typed) & llm-fsm chat greeting -m offline < typed > said & "
+        "until [ -s said ]; do sleep 0.1; done; kill -TERM $!; wait $!; echo $?; kill %1"
+    )
+    assert in_shell(script, tmp_path).stdout.split() == ["143"]
