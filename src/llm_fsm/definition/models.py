@@ -11,12 +11,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
+from llm_fsm.definition.marks import Named, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
     LANGUAGE_PATTERN,
     OUTCOME_PATTERN,
@@ -25,6 +26,7 @@ from llm_fsm.definition.names import (
     Kind,
     PatternName,
 )
+from llm_fsm.definition.naming import Naming
 
 
 def _join_lines(value: object) -> object:
@@ -53,11 +55,14 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 Count = Annotated[int, Field(ge=1, le=1_000 * MAX_NUMBER), BeforeValidator(_whole)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS), BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
-StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN)]
+StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN), Naming.STATE]
+ReplyText = Annotated[Text, Naming.REPLY]
+Assignments = dict[NamedKey, NamedRule]
+Places = Annotated[JsonValue, Naming.PLACES]
 JsonObject = dict[str, JsonValue]
 
 
-class _Model(BaseModel):
+class _Model(Named, BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
@@ -66,9 +71,9 @@ class Condition(_Model):
 
     description: Text = ""
     """The condition in words, for the model and the reader."""
-    requires_context_keys: list[str] = []
+    requires_context_keys: list[NamedKey] = []
     """Context keys that must be set and not null; dotted names look into objects."""
-    logic: JsonValue = None
+    logic: NamedRule = None
     """A JsonLogic rule over the context and the system names; it must be truthy."""
 
     @cached_property
@@ -85,7 +90,7 @@ class Condition(_Model):
 class Transition(_Model):
     """A move that the definition allows."""
 
-    target_state: str
+    target_state: NamedState
     """Id of the state that this transition leads to."""
     description: Text = ""
     """The occasion to take it, in words for the model."""
@@ -102,9 +107,9 @@ class Transition(_Model):
     """
     on: str | None = None
     """The label by which a task state routes its output."""
-    sets: dict[str, JsonValue] = Field(default={}, alias="set")
+    sets: Assignments = Field(default={}, alias="set")
     """Context key to the JsonLogic rule that gives its value when the transition is taken."""
-    clear: list[str] = []
+    clear: list[NamedKey] = []
     """Context keys that are cleared when the transition is taken."""
 
 
@@ -141,9 +146,9 @@ class ModelSettings(_Model):
 class FunctionErrorRule(_Model):
     """The words and the way when a function or tool of the host fails for good."""
 
-    reply: Text | None = None
+    reply: ReplyText | None = None
     """The text that the user reads, a template as the `reply` of a state."""
-    target_state: str | None = None
+    target_state: NamedState | None = None
     """The state in which the conversation continues; without it the state stays open."""
 
 
@@ -173,7 +178,7 @@ class ToolRef(_Model):
     """Alias of an MCP server in the host's configuration."""
     tool: str | None = None
     """Name of the tool on that server."""
-    output: dict[str, str] = {}
+    output: dict[NamedKey, str] = {}
     """Context key to JSON path of the result: all that the tool can write."""
     breaking: bool | None = None
     """The run stops after the batch that calls this tool."""
@@ -185,7 +190,7 @@ class ToolRef(_Model):
     """May run beside the other calls of its batch."""
     timeout: Seconds | None = None
     """Seconds that one call may take."""
-    scope: list[str] | None = None
+    scope: list[NamedState] | None = None
     """States in which it may be called."""
     acts: bool | None = None
     """It changes the world outside. A call must keep to what the user agreed to."""
@@ -198,7 +203,7 @@ class KeyResult(_Model):
     """Short name, unique within the state."""
     description: Text = ""
     """The condition of the output, in words."""
-    check: JsonValue = None
+    check: Annotated[JsonValue, Naming.CHECK] = None
     """JsonLogic over {output, context, input}, {"judge": criterion} or {"registered": name}."""
 
 
@@ -212,7 +217,7 @@ class ChoiceWords(_Model):
 
     label: str
     """The label, as a button shows it."""
-    value: JsonValue = None
+    value: Annotated[JsonValue, Naming.STATE] = None
     """A value of the collected key, or the state that a transition leads to; the label by
     default.
     """
@@ -221,14 +226,14 @@ class ChoiceWords(_Model):
 class Scope(_Model):
     """The context keys that the model sees."""
 
-    read: list[str]
+    read: list[NamedKey]
     """Only these keys."""
 
 
 class State(_Model):
     """One state: its purpose, the keys that it collects, and its transitions."""
 
-    id: str = ""
+    id: NamedState = ""
     """If given, it must equal the key under `states`."""
     kind: Kind = "converse"
     """converse waits for the user, decide picks by conditions, final ends, task works, wait pauses
@@ -244,19 +249,19 @@ class State(_Model):
     """Instructions for reading the user's message here."""
     response_instructions: Text = ""
     """Instructions for the text of the reply here."""
-    required_context_keys: list[str] = []
+    required_context_keys: list[NamedKey] = []
     """Keys to collect here. By themselves, they do not prevent leaving."""
     example_dialogue: list[dict[str, Text]] = []
     """Messages such as {"user": "…"} and {"system": "…"}, shown to the model."""
     transitions: list[Transition] = []
     """The moves that are allowed from here."""
-    reply: Text | None = None
+    reply: ReplyText | None = None
     """A fixed text (a small part of Jinja2 over context keys) that the state says after the model's
     message.
     """
     reply_alone: bool = False
     """On arrival only the fixed text is said, and no message of the model."""
-    confirms: list[str] = []
+    confirms: list[NamedKey] = []
     """Context keys that the state reads back, and to which a transition with `agrees` is the yes.
     """
     choices: list[
@@ -267,9 +272,9 @@ class State(_Model):
     """
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)
     """Outcome of the run in a final state: `failed` or another word."""
-    sets: dict[str, JsonValue] = Field(default={}, alias="set")
+    sets: Assignments = Field(default={}, alias="set")
     """Context key to the JsonLogic rule that gives its value when the state is entered."""
-    clear: list[str] = []
+    clear: list[NamedKey] = []
     """Context keys that are cleared when the state is entered."""
     ask: Literal["when_missing", "always"] = "when_missing"
     """`always` asks the question on arrival, even if all collected keys are known."""
@@ -285,7 +290,7 @@ class State(_Model):
     """Acceptance criteria of a task."""
     max_retries: Whole = Field(default=3, ge=0, le=MAX_STEPS)
     """The number of retries of a task."""
-    on_exhausted: str = "raise"
+    on_exhausted: NamedState = "raise"
     """`raise`, `continue` or a state id."""
     execute: str | None = None
     """Name of the registered function that does the work."""
@@ -301,9 +306,9 @@ class State(_Model):
     """Makes a summary and a to-do list on leaving."""
     flow: str | None = None
     """The definition that a subflow calls: a relative path or a registered name."""
-    input: dict[str, str] = {}
+    input: dict[str, NamedKey] = {}
     """Context keys of the called machine, from keys here."""
-    output: dict[str, str] = {}
+    output: dict[NamedKey, str] = {}
     """Context keys here, from the called machine or the answer."""
     wait_for: str | None = None
     """Name of the event that a wait state waits for."""
@@ -311,7 +316,7 @@ class State(_Model):
     """JSON Schema of the answer that a wait state accepts."""
     timeout: Seconds | None = None
     """Seconds after which a state that waits, or a converse state without a message, gives up."""
-    on_timeout: str | None = None
+    on_timeout: NamedState | None = None
     """The target state of the time-out."""
     messages: Literal["refuse", "record"] = "refuse"
     """The fate of the user's messages while a state waits: `record` keeps them for a person who
@@ -324,23 +329,66 @@ class State(_Model):
 class Property(_Model):
     """A statement about all paths, checked by the linter."""
 
-    never: JsonValue = None
+    never: Places = None
     """State id, list of ids or {"key": name} that must not be reached (before `before`, if
     given).
     """
-    always: JsonValue = None
+    always: Places = None
     """The states or keys that every path must reach (after `after`, if given)."""
-    eventually: JsonValue = None
+    eventually: Places = None
     """The states or keys that every path must reach."""
-    before: JsonValue = None
+    before: Places = None
     """Limits `never` to the part of a path before this."""
-    after: JsonValue = None
+    after: Places = None
     """Limits `always` to the part of a path after this."""
+
+
+class _Shape(Named, BaseModel):
+    """An object of any form, whose names are found by this shape."""
+
+
+class ValueRule(_Shape):
+    """An entry of `x-valid`."""
+
+    logic: NamedRule = None
+
+
+class KeySettings(_Shape):
+    """What the schema of a key names."""
+
+    made_of: list[NamedKey] = Field(default=[], alias="x-from")
+    valid: list[ValueRule] = Field(default=[], alias="x-valid")
+
+
+class KeySchemas(_Shape):
+    """What `context_schema` names."""
+
+    properties: dict[NamedKey, KeySettings] = {}
+    required: list[NamedKey] = []
+
+
+class AcceptedFinding(_Shape):
+    """An entry of `ignore` in `x-lint`."""
+
+    at: Annotated[str, Naming.POINTER] = ""
+
+
+class LintSettings(_Shape):
+    """What `x-lint` names."""
+
+    ignore: list[AcceptedFinding] = []
+
+
+class EditorSettings(_Shape):
+    """What `ui` and `graph_layout` name: the positions of states."""
+
+    positions: dict[NamedState, JsonValue] = {}
 
 
 class Definition(_Model):
     """One machine: its states, the context that it collects, and the moves that it allows."""
 
+    others: ClassVar[Mapping[str, Naming]] = {"graph_layout": Naming.STATE}
     name: str
     """Name of the machine."""
     description: Text = ""
@@ -355,11 +403,11 @@ class Definition(_Model):
     """
     timezone: str = Field(default="", pattern=TIMEZONE_PATTERN)
     """Time zone of the conversations, as an IANA name."""
-    initial_state: str
+    initial_state: NamedState
     """Id of the state in which a conversation begins."""
     states: dict[StateId, State] = Field(min_length=1)
     """State id to state."""
-    context_schema: JsonObject | None = None
+    context_schema: Annotated[JsonObject | None, WrittenAs(KeySchemas)] = None
     """JSON Schema object whose properties are the context keys. Settings of a key begin with `x-`.
     """
     global_transitions: list[Transition] = []
@@ -380,9 +428,11 @@ class Definition(_Model):
     """The limits of one run."""
     properties: list[Property] = []
     """Statements about all paths."""
-    x_lint: JsonObject | None = Field(default=None, alias="x-lint")
+    x_lint: Annotated[JsonObject | None, WrittenAs(LintSettings)] = Field(
+        default=None, alias="x-lint"
+    )
     """Settings of the linter; ignored by the engine."""
-    ui: JsonValue = None
+    ui: Annotated[JsonValue, WrittenAs(EditorSettings)] = None
     """Settings of editors; ignored by the engine."""
 
     def __repr__(self) -> str:

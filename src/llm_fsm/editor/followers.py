@@ -8,11 +8,12 @@ from typing import NamedTuple
 from llm_fsm._json import object_at
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents.patch import PatchError
+from llm_fsm.documents.renaming import Renaming, composed
 from llm_fsm.editor.folder import Folder, OnDisk
 from llm_fsm.editor.models import SaveBody, SavedFile
 from llm_fsm.editor.scenarios import tests_of
 from llm_fsm.server.problems import Problem
-from llm_fsm.testing.scenarios.names import Renaming, composed, renamed
+from llm_fsm.testing.scenarios.names import renamed
 
 
 class Follower(NamedTuple):

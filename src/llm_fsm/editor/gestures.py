@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from llm_fsm._json import object_at, step, steps, value_at
-from llm_fsm.conditions.operators import EQUALITIES
+from llm_fsm._json import object_at, step, steps, unescape, value_at
 from llm_fsm.definition.json_source import parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.patch import PatchError
+from llm_fsm.documents.renaming import Renaming, references, renamed
 from llm_fsm.editor import models as gesture
 from llm_fsm.editor.checked import kind_of_value
 
-_PLACES = frozenset({"_current_state", "_previous_state"})
-"""Names in conditions whose values are ids of states."""
-_COMPARISONS = EQUALITIES | {"in"}
-_LIMITS = ("never", "always", "eventually", "before", "after")
 _LISTS = frozenset({"transitions", "global_transitions"})
 _OPTIONS = frozenset({"on_timeout", "on_exhausted"})
 _POSITIONS = ("/ui/positions", "/graph_layout", "/graph_layout/positions")
@@ -49,6 +45,9 @@ def perform(text: str, given: gesture.Gesture, path: str) -> str:
         case gesture.MoveValue():
             return patch.move(text, given.pointer, given.to)
         case gesture.RenameKey():
+            above, _, key = given.pointer.rpartition("/")
+            if above == "/context_schema/properties":
+                return renamed(text, [Renaming("key", unescape(key), given.to)])
             return patch.rename_keys(text, [(given.pointer, given.to)])
     document = patch.read(text).scan.value
     if not isinstance(document, dict):
@@ -123,73 +122,12 @@ def _add_state(text: str, document: dict[str, Any], given: gesture.AddState) -> 
     return text
 
 
-def references(document: dict[str, Any], state: str) -> list[str]:
-    """Return the pointers of all texts that name a state, in the order of the document."""
-    return [pointer for pointer in _naming(document) if value_at(document, pointer) == state]
-
-
-def _naming(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the pointers of all texts that may name a state."""
-    yield "/initial_state"
-    for name in object_at(document, "states"):
-        place = _pointer(name)
-        yield from (f"{place}/id", f"{place}/on_timeout", f"{place}/on_exhausted")
-        yield from _targets(document, f"{place}/transitions")
-    yield from _targets(document, "/global_transitions")
-    yield "/on_function_error/target_state"
-    for place in _items(document, "/properties"):
-        for limit in _LIMITS:
-            yield f"{place}/{limit}"
-            yield from _items(document, f"{place}/{limit}")
-    yield from _compared(document, "")
-
-
-def _items(document: dict[str, Any], pointer: str) -> list[str]:
-    found = value_at(document, pointer)
-    return [f"{pointer}/{index}" for index in range(len(found))] if isinstance(found, list) else []
-
-
-def _targets(document: dict[str, Any], pointer: str) -> list[str]:
-    return [f"{place}/target_state" for place in _items(document, pointer)]
-
-
-def _compared(value: Any, pointer: str) -> Iterator[str]:
-    """Yield the pointers of what conditions compare with the current or the previous state."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _compared(item, f"{pointer}/{index}")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            place = pointer + step(key)
-            if key in _COMPARISONS and isinstance(item, list) and any(map(_is_place, item)):
-                for index, part in enumerate(item):
-                    yield f"{place}/{index}"
-                    inner = len(part) if isinstance(part, list) else 0
-                    yield from (f"{place}/{index}/{number}" for number in range(inner))
-            yield from _compared(item, place)
-
-
-def _is_place(part: Any) -> bool:
-    name = part.get("var") if isinstance(part, dict) else None
-    if isinstance(name, list) and name:
-        name = name[0]
-    return isinstance(name, str) and name in _PLACES
-
-
 def _rename(text: str, document: dict[str, Any], state: str, to: str) -> str:
     _known(document, state)
     if state == to:
         return text
     _fresh(document, to)
-    named = dict.fromkeys(references(document, state))
-    values = [(pointer, to) for pointer in named]
-    below = _pointer(state)
-    for place in _items(document, "/x-lint/ignore"):
-        at = value_at(document, f"{place}/at")
-        if isinstance(at, str) and (at == below or at.startswith(f"{below}/")):
-            values.append((f"{place}/at", _pointer(to) + at.removeprefix(below)))
-    text = patch.replace_scalars(text, values)
-    return patch.rename_keys(text, [(below, to), *_positions(document, state, to)])
+    return renamed(text, [Renaming("state", state, to)])
 
 
 def _positions(document: dict[str, Any], state: str, to: str) -> list[tuple[str, str]]:
@@ -215,8 +153,11 @@ def _delete_state(text: str, document: dict[str, Any], given: gesture.DeleteStat
 
 def _leading_to(document: dict[str, Any], state: str) -> Iterator[str]:
     """Yield the pointers of transitions and options that lead to a state."""
-    for pointer in references(document, state):
+    for place in references(document):
+        pointer = place.pointer
         above, _, key = pointer.rpartition("/")
+        if place.at_key or value_at(document, pointer) != state:
+            continue
         if key in _OPTIONS:
             yield pointer
         elif key == "target_state" and pointer != "/on_function_error/target_state":

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lint_cases import Written, briefly, found_by, machine, to, when
+from llm_fsm.definition.reply_names import Mention, mentions, placeholders
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import data_flow
-from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 
 TEXT = {"type": "string"}
 CITY = {"city": TEXT}

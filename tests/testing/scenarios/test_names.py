@@ -7,7 +7,8 @@ import pytest
 
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.patch import PatchError
-from llm_fsm.testing.scenarios.names import Renaming, composed, places, renamed
+from llm_fsm.documents.renaming import Renaming, composed
+from llm_fsm.testing.scenarios.names import places, renamed
 
 SHIPPED = Path(__file__).parents[2] / "conversations" / "shipped"
 STATE = Renaming("state", "pay", "till")

@@ -9,7 +9,13 @@ from difflib import SequenceMatcher
 from itertools import product
 from typing import Any
 
+from llm_fsm._json import value_at
+from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Condition, Definition, Transition
+from llm_fsm.definition.naming import Naming
+from llm_fsm.documents.patch import PatchError
+from llm_fsm.documents.renaming import Renaming
+from llm_fsm.documents.renaming import renamed as in_new_names
 
 WORDS = (
     *("description", "purpose", "instructions", "extraction_instructions", "response_instructions"),
@@ -125,81 +131,27 @@ def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:
 
 def asked(conditions: Iterable[Condition]) -> list[str]:
     """Return the keys that conditions require, or that their rules read, in the order of the file."""
-    found: list[str] = []
+    found: dict[str, None] = {}
     for condition in conditions:
-        found += condition.requires_context_keys
-        if condition.rule is not None:
-            names = (name for name in condition.rule.reads if not name.startswith("_"))
-            found += _in_order(names, json.dumps(condition.logic, ensure_ascii=False))
-    return [key for key in dict.fromkeys(found) if key]
-
-
-def _in_order(names: Iterable[str], text: str) -> list[str]:
-    """Sort names by the place of their first mention in a text."""
-
-    def place(name: str) -> tuple[int, str]:
-        mention = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-        return (len(text) if mention is None else mention.start()), name
-
-    return sorted(names, key=place)
+        document = condition.model_dump()
+        for place in places_in(Condition, document):
+            name = value_at(document, place.pointer)
+            if place.naming is Naming.KEY and name and not name.startswith("_"):
+                found[name] = None
+    return list(found)
 
 
 def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str]) -> Definition:
     """Return the old definition with the new names, so that a rename counts once."""
     if not states and not keys:
         return old
-    document = old.model_dump(mode="json", by_alias=True)
-    document["initial_state"] = states.get(old.initial_state, old.initial_state)
-    document["states"] = {
-        states.get(name, name): state for name, state in document["states"].items()
-    }
-    rule = document.get("on_function_error") or {}
-    if rule.get("target_state"):
-        rule["target_state"] = states.get(rule["target_state"], rule["target_state"])
-    for owner in (*document["states"].values(), {"transitions": document["global_transitions"]}):
-        owner["id"] = ""
-        for name in ("on_timeout", "on_exhausted"):
-            if name in owner:
-                owner[name] = states.get(owner[name], owner[name])
-        if "required_context_keys" in owner:
-            owner["required_context_keys"] = [
-                _renamed_key(key, keys) for key in owner["required_context_keys"]
-            ]
-        for transition in owner["transitions"]:
-            transition["target_state"] = states.get(
-                transition["target_state"], transition["target_state"]
-            )
-            for condition in transition["conditions"]:
-                names = condition["requires_context_keys"]
-                condition["requires_context_keys"] = [_renamed_key(key, keys) for key in names]
-                condition["logic"] = _renamed_rule(condition["logic"], keys)
-    return Definition.model_validate(document)
-
-
-def _renamed_rule(rule: Any, keys: Mapping[str, str]) -> Any:
-    if isinstance(rule, list):
-        return [_renamed_rule(part, keys) for part in rule]
-    if not isinstance(rule, dict):
-        return rule
-    return {name: _renamed_name(name, part, keys) for name, part in rule.items()}
-
-
-def _renamed_name(name: str, part: Any, keys: Mapping[str, str]) -> Any:
-    if name not in ("var", "has_context", "context_length", "missing"):
-        return _renamed_rule(part, keys)
-    parts = part if isinstance(part, list) else [part]
-    mapped = [
-        _renamed_key(one, keys) if isinstance(one, str) else _renamed_rule(one, keys)
-        for one in parts
-    ]
-    if isinstance(part, list):
-        return mapped
-    return mapped[0]
-
-
-def _renamed_key(name: str, keys: Mapping[str, str]) -> str:
-    head = head_of(name, keys)
-    return keys.get(head, head) + name[len(head) :]
+    renamings = [Renaming("state", name, to) for name, to in states.items()]
+    renamings += [Renaming("key", name, to) for name, to in keys.items()]
+    text = json.dumps(old.model_dump(mode="json", by_alias=True))
+    try:
+        return Definition.model_validate(json.loads(in_new_names(text, renamings)))
+    except PatchError:  # it has the new key beside the old one
+        return old
 
 
 def bare(schema: Mapping[str, Any]) -> dict[str, Any]:

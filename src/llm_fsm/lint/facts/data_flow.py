@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import explored, gathered, path_in, reachable
+from llm_fsm.definition.reply_names import Mention, mentions, placeholders
 from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed, once, texts_of_states
-from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 from llm_fsm.lint.graph import (
     Arc,
     GlobalTransitions,

@@ -11,24 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from enum import Enum
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 from llm_fsm._json import escape
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
+from llm_fsm.definition.marks import Named, NamedKey, NamedState, WrittenAs
+from llm_fsm.definition.naming import Naming
 from llm_fsm.session.events import EVENTS
 
 JsonObject = dict[str, JsonValue]
@@ -36,20 +29,6 @@ DIALOGUE_KEYS: Mapping[str, str] = {"clock": "time", "what": "description"}
 """Keys of dialogues with labels, and the keys of a case that they are."""
 BEGINNING = 1893456000.0
 """The time at which a case begins by default: 2030-01-01T00:00:00Z."""
-
-
-class Naming(Enum):
-    """The kind of name in a field, so that a renaming in the definition can reach it.
-
-    A text or a list of texts holds names; of an object, the keys are names.
-    """
-
-    STATE = "state"
-    KEY = "key"
-    RULE = "rule"
-    """JsonLogic, which names keys, and states that it compares with the current one."""
-    POINTER = "pointer"
-    """A JSON pointer into the definition."""
 
 
 def _listed(value: object) -> object:
@@ -76,22 +55,13 @@ Texts = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str
 Rule = Annotated[JsonValue, BeforeValidator(_rule), Naming.RULE]
 NamedKeys = Annotated[JsonObject, Naming.KEY]
 """Values by context keys."""
-NamedKey = Annotated[str, Naming.KEY]
-NamedState = Annotated[str, Naming.STATE]
 NamedStates = Annotated[Texts, Naming.STATE]
 
 
-class Written(BaseModel):
+class Written(Named):
     """The base of every object of the file. Keys that begin with `x-` are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    short: ClassVar[str] = ""
-    """The key that a value which is not an object is given to."""
-    exact: ClassVar[str] = ""
-    """The key that a value with other keys than these is given to, unchanged."""
-    others: ClassVar[Mapping[str, Naming]] = {}
-    """Keys beside the fields that name something of the definition."""
 
     @model_validator(mode="before")
     @classmethod
@@ -223,12 +193,6 @@ class CallScripted(Written):
     """The tool's name in the definition."""
     arguments: JsonValue = Field(default_factory=dict)
     """Its arguments: an object, or a text that is sent unchanged."""
-
-
-class WrittenAs(NamedTuple):
-    """The shape that a value of any form may have. It is not checked; its names are found by it."""
-
-    shape: type[Written]
 
 
 class WrittenMove(Written):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from llm_fsm.definition.reply_names import compared_states
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.members import never
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
@@ -203,7 +204,7 @@ def case_mismatch(document: Document) -> Findings:
 
 @lint_rule("C216", "warning")
 def unknown_state_in_condition(document: Document) -> Findings:
-    """A condition compares `_current_state` or `_previous_state` with a value that it never has.
+    """A condition or a fixed reply compares `_current_state` or `_previous_state` with a value that it never has.
 
     Why it is bad:
     The comparison has the same outcome every time, so the condition does not test what the author meant.
@@ -217,6 +218,16 @@ def unknown_state_in_condition(document: Document) -> Findings:
     Write the id of a state. A transition of a state is only checked in that state, so `_current_state` needs no test
     there.
     """
+    for state in document.states.values():
+        reply = state.text("reply")
+        for start, end in compared_states(reply):
+            name = reply[start:end]
+            if name not in (*document.states, ""):
+                yield unknown_state_in_condition.finding(
+                    f"the reply compares a state with {quoted(name)}: there is no such state",
+                    pointer=state.pointer + "/reply",
+                    hint=document.speller.hint(name, document.states, "states"),
+                )
     owners = {placed.pointer: owner for owner, placed in transitions_of(document)}
     for found in comparisons(document):
         if found.key not in ("_current_state", "_previous_state") or not isinstance(

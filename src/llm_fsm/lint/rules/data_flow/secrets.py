@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from llm_fsm.definition.reply_names import placeholders
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, data_flow
-from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.logics import transitions_of

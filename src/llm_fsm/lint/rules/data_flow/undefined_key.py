@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from llm_fsm._json import object_at, step
+from llm_fsm._json import object_at, step, value_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
+from llm_fsm.definition.naming import Naming, named_in
 from llm_fsm.errors import Level
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
@@ -18,11 +19,9 @@ from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
 from llm_fsm.lint.rule import Findings, LintRule, lint_rule
-from llm_fsm.lint.solver.comparisons import parts
 
 _NEAR = 0.8
 _OWN_NAMES = frozenset(SYSTEM_NAMES) | {"_extra"}
-_READING = frozenset({"var", "missing", "has_context", "context_length"})
 
 
 @lint_rule("C213", "warning")
@@ -106,27 +105,20 @@ def _hint(flow: DataFlow, name: str) -> str | None:
 
 def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
     """Yield (pointer, name) for every name that a condition reads, each once."""
-    seen: set[str] = set()
+    places: dict[str, str] = {}
     for pointer, name in condition.texts("requires_context_keys"):
-        if name not in seen:
-            seen.add(name)
-            yield pointer, name
-    rule = compiled_rules(document).get(condition.pointer + "/logic")
-    if rule is None:
-        return
-    wanted = set(rule.reads) - seen - {""}
-    if not wanted:
-        return
-    for pointer, part, operator, names, _ in parts(document)[condition.pointer + "/logic"]:
-        if operator not in _READING:
-            continue
-        listed = isinstance(part[operator], list)
-        for index, name in enumerate(names):
-            if isinstance(name, str) and name in wanted:
-                wanted.discard(name)
-                yield pointer + step(operator) + (f"/{index}" if listed else ""), name
-    for name in sorted(wanted):
-        yield condition.pointer + "/logic", name
+        places.setdefault(name, pointer)
+    pointer = condition.pointer + "/logic"
+    rule = compiled_rules(document).get(pointer)
+    if rule is not None:
+        for place in named_in(condition.value["logic"], pointer, Naming.RULE):
+            name = value_at(document.root.value, place.pointer)
+            if place.naming is Naming.KEY and name in rule.reads - {""}:
+                places.setdefault(name, place.pointer)
+        for name in sorted(rule.reads - {""}):
+            places.setdefault(name, pointer)
+    for name, at in places.items():
+        yield at, name
 
 
 def _refused(flow: DataFlow, name: str, pointer: str) -> Findings:

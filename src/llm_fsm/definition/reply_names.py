@@ -1,0 +1,157 @@
+"""The context keys in texts: in fixed replies, and as placeholders elsewhere.
+
+Our own scanner reads them, without the template engine. It ignores text that it cannot read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from llm_fsm.definition.naming import STATE_NAMES
+
+_TAG = re.compile(
+    r"\{#.*?#\}|\{\{(?P<shown>.*?)\}\}|\{%[-+]?\s*(?P<word>\w+)(?P<block>.*?)%\}", re.DOTALL
+)
+_RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
+_TOKEN = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_KEYWORDS = frozenset(
+    {
+        *("and", "or", "not", "in", "is", "if", "else", "elif", "for", "true", "false", "none"),
+        *("True", "False", "None", "loop"),
+    }
+)
+_TEXT = r"'[^'\\]*'|\"[^\"\\]*\""
+_LITERAL = re.compile(_TEXT)
+_STATE = rf"\b(?:{'|'.join(sorted(STATE_NAMES))})\b"
+_COMPARED = re.compile(
+    rf"{_STATE}\s*(?:[=!]=\s*(?:{_TEXT})|(?:not\s+)?in\s*[\[(][^\])]*)|(?:{_TEXT})\s*[=!]=\s*{_STATE}"
+)
+"""A comparison of a state with texts."""
+_PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
+
+
+class Mention(NamedTuple):
+    """A name in a template. `shown`: it is printed. `guarded`: only after a test, or with a
+    default.
+    """
+
+    name: str
+    shown: bool
+    guarded: bool
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """Yield the names in {name} or {{name}} of a text."""
+    if "{" in text:
+        for found in _PLACEHOLDER.finditer(text):
+            yield found[1]
+
+
+def mentions(template: str) -> list[Mention]:
+    """Return every name that a fixed reply reads, in order, without the variables of its loops."""
+    return [mention for _, mention in _placed(template)]
+
+
+def compared_states(template: str) -> list[tuple[int, int]]:
+    """Return the places (start and end) of the texts that a fixed reply compares with a state."""
+    places: list[tuple[int, int]] = []
+    for tag in _tags(template):
+        for compared in _COMPARED.finditer(template, *tag.span()):
+            for text in _LITERAL.finditer(template, *compared.span()):
+                places.append((text.start() + 1, text.end() - 1))
+    return places
+
+
+def renamed_reply(template: str, states: Mapping[str, str], keys: Mapping[str, str]) -> str:
+    """Return a fixed reply in which states and keys have other names."""
+    edits: list[tuple[int, int, str]] = []
+    for start, end in compared_states(template):
+        state = template[start:end]
+        edits.append((start, end, states.get(state, state)))
+    for start, mention in _placed(template):
+        end = start + len(mention.name)
+        if template[start:end] == mention.name:
+            edits.append((start, end, renamed_key(mention.name, keys)))
+    for start, end, name in sorted(edits, reverse=True):
+        template = template[:start] + name + template[end:]
+    return template
+
+
+def renamed_key(name: str, keys: Mapping[str, str]) -> str:
+    """Return a key, or a path into its value, in which the key has another name."""
+    if name in keys:
+        return keys[name]
+    if name[:1] in ("+", "-"):  # items of a list
+        return name[0] + renamed_key(name[1:], keys)
+    head, dot, rest = name.partition(".")
+    if dot and head == "_refusals":
+        return f"{head}.{renamed_key(rest, keys)}"
+    return keys.get(head, head) + dot + rest
+
+
+def _tags(template: str) -> Iterator[re.Match[str]]:
+    """Yield the tags; what `raw` shows unchanged has none."""
+    if "{" in template:
+        yield from _TAG.finditer(_RAW.sub(lambda raw: " " * len(raw[0]), template))
+
+
+def _placed(template: str) -> list[tuple[int, Mention]]:
+    """Return every name that a fixed reply reads, with its place."""
+    found: list[tuple[int, Mention]] = []
+    depth = 0
+    local: set[str] = set()
+    for tag in _tags(template):
+        word = tag["word"]
+        at = tag.start("shown" if word is None else "block")
+        expression = tag["shown"] or tag["block"] or ""
+        depth += (word == "if") - (word == "endif")
+        if word == "for":
+            made, between, expression = expression.partition(" in ")
+            local.update(_WORD.findall(made))
+            at += len(made + between)
+        shown = word is None
+        tested = depth > 0 or not shown
+        for name, guarded, start in _names(expression):
+            found.append((at + start, Mention(name, shown, guarded or tested)))
+    return [one for one in found if one[1].name.split(".", 1)[0] not in local]
+
+
+def _names(expression: str) -> list[tuple[str, bool, int]]:
+    """Return (dotted name, true if a default or a test guards it, its place) for the variables in
+    an expression.
+    """
+    matches = list(_TOKEN.finditer(expression))
+    tokens = [match[0] for match in matches]
+    found: list[tuple[str, bool, int]] = []
+    at = 0
+    while at < len(tokens):
+        token, before = tokens[at], tokens[at - 1] if at else ""
+        at += 1
+        if not _WORD.fullmatch(token):
+            continue
+        if before in ("|", "is") or (before == "not" and at > 2 and tokens[at - 3] == "is"):
+            if token in ("default", "d", "defined", "none") and found:
+                found[-1] = (found[-1][0], True, found[-1][2])
+            continue
+        if token in _KEYWORDS or before == ".":
+            continue
+        name = [token]
+        start = matches[at - 1].start()
+        while at + 1 < len(tokens) and tokens[at] == "." and _WORD.fullmatch(tokens[at + 1]):
+            name.append(tokens[at + 1])
+            at += 2
+        after = tokens[at] if at < len(tokens) else ""
+        if after == "(":
+            name.pop()
+        if after == "=" or not name:
+            continue
+        found.append((".".join(name), after == "or", start))
+    tested = tokens[tokens.index("if") :] if "if" in tokens else []
+    for number, (dotted, guarded, start) in enumerate(found):
+        found[number] = (dotted, guarded or dotted.split(".", 1)[0] in tested, start)
+    return found
