@@ -37,9 +37,10 @@ same states collect them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff.change import Difference, Subject, from_to
+from llm_fsm.documents.diff.change import Difference, member_changes
 from llm_fsm.documents.diff.keys import key_changes
 from llm_fsm.documents.diff.renames import renamed, renamed_keys, renamed_states
 from llm_fsm.documents.diff.states import state_changes
@@ -70,21 +71,14 @@ def diff(old: Definition, new: Definition) -> tuple[Difference, ...]:
 def _machine(old: Definition, new: Definition) -> Iterator[Difference]:
     if old.initial_state != new.initial_state:
         text = f'conversations begin in "{new.initial_state}" instead of "{old.initial_state}"'
-        yield Difference(
-            subject="machine", how="changed", impact="safe", message=text, pointer="/initial_state"
-        )
-    for name, field in Definition.model_fields.items():
-        key = field.alias or name
-        if name not in _TOP and getattr(old, name) != getattr(new, name):
-            subject: Subject = "words" if name in _SPOKEN else "setting"
-            text = f'"{key}" changed{from_to(getattr(old, name), getattr(new, name))}'
-            yield Difference(
-                subject=subject,
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer=f"/{key}",
-                reason="conversations under the old name cannot be carried over"
-                if key == "name"
-                else "",
-            )
+        yield Difference(subject="machine", message=text, pointer="/initial_state")
+    names = [name for name in Definition.model_fields if name not in _TOP]
+    spoken = [name for name in names if name in _SPOKEN]
+    yield from member_changes(old, new, spoken, "", "", subject="words")
+    settings = [name for name in names if name not in _SPOKEN]
+    for change in member_changes(old, new, settings, "", ""):
+        if change.pointer != "/name":
+            yield change
+            continue
+        reason = "conversations under the old name cannot be carried over"
+        yield replace(change, reason=reason)

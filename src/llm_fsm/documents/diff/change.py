@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
+from llm_fsm._json import step
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 
@@ -19,7 +22,7 @@ When = Literal["set", "unset", "misfit"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One difference. `pointer` is its place in the new definition, or in the old one for a removed
-    part.
+    part. Most differences are changes that are safe.
 
     A conversation is affected if it is in one of `states` (empty: in any state) and its context
     fits `when`. That is: `key` is set, is not set, or has a value that `schema` refuses. Safe
@@ -27,8 +30,8 @@ class Difference:
     """
 
     subject: Subject
-    how: How
-    impact: Impact
+    how: How = "changed"
+    impact: Impact = "safe"
     message: str
     pointer: str
     reason: str = ""
@@ -60,6 +63,26 @@ class Difference:
             "states": list(self.states),
             "key": self.key,
         }
+
+
+def member_changes(
+    old: BaseModel,
+    new: BaseModel,
+    names: Iterable[str],
+    place: str,
+    what: str,
+    *,
+    subject: Subject = "setting",
+    verb: str = "changed",
+) -> Iterator[Difference]:
+    """Yield the differences of the named members of a part, which is at `place`; they are safe."""
+    for name in names:
+        was = getattr(old, name)
+        now = getattr(new, name)
+        if was != now:
+            key = type(new).model_fields[name].alias or name
+            text = f'"{key}"{what} {verb}{from_to(was, now)}'
+            yield Difference(subject=subject, message=text, pointer=place + step(key))
 
 
 def from_to(old: Any, new: Any) -> str:

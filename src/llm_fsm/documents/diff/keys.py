@@ -62,7 +62,6 @@ def key_changes(
             states = tuple(sorted(now[key]))
             yield Difference(
                 subject="key",
-                how="changed",
                 impact="needs-map",
                 pointer="/context_schema",
                 key=key,
@@ -83,11 +82,7 @@ def key_changes(
                 continue
             place = "/context_schema/properties" + step(key)
             yield Difference(
-                subject="key",
-                how="added",
-                impact="safe",
-                message=f'key "{key}" added',
-                pointer=place,
+                subject="key", how="added", message=f'key "{key}" added', pointer=place
             )
 
 
@@ -105,7 +100,6 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Differen
     if old.is_secret(key) and not new.is_secret(key):
         yield Difference(
             subject="key",
-            how="changed",
             impact="needs-map",
             message=f"{text}, and was secret",
             pointer=place,
@@ -114,7 +108,7 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Differen
         )
     elif new.context_schema is None:
         text = f"{text}: the model may write it, and any value will do"
-        yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(subject="key", message=text, pointer=place)
 
 
 def _frame(old: Definition, new: Definition) -> Iterator[Difference]:
@@ -127,11 +121,7 @@ def _frame(old: Definition, new: Definition) -> Iterator[Difference]:
         if word not in ("properties", "$defs") and was.get(word) != now.get(word):
             text = f'"{word}" of "context_schema" changed{from_to(was.get(word), now.get(word))}'
             yield Difference(
-                subject="setting",
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer="/context_schema" + step(word),
+                subject="setting", message=text, pointer="/context_schema" + step(word)
             )
 
 
@@ -147,17 +137,10 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
     if before != after:
         text = f'key "{current}" is written by the {after} instead of the {before}'
         if after == "model":
-            yield Difference(
-                subject="key",
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer=place + "/x-source",
-            )
+            yield Difference(subject="key", message=text, pointer=place + "/x-source")
         else:
             yield Difference(
                 subject="key",
-                how="changed",
                 impact="needs-map",
                 message=text,
                 pointer=place + "/x-source",
@@ -175,13 +158,10 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
             else f'key "{current}" is now declared'
         )
         if _wider(one, other):
-            yield Difference(
-                subject="key", how="changed", impact="safe", message=text, pointer=place
-            )
+            yield Difference(subject="key", message=text, pointer=place)
         else:
             yield Difference(
                 subject="key",
-                how="changed",
                 impact="needs-map",
                 message=text if declared else f"{text} ({told})",
                 pointer=place,
@@ -192,7 +172,7 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
             )
     elif was != now and before == after:
         text = f'words or secrecy of key "{current}" changed'
-        yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(subject="words", message=text, pointer=place)
 
 
 def _definitions(definition: Definition) -> Mapping[str, Any]:

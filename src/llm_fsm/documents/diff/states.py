@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._json import step
 from llm_fsm.definition.models import Definition, State
-from llm_fsm.documents.diff.change import Difference, from_to
+from llm_fsm.documents.diff.change import Difference, from_to, member_changes
 from llm_fsm.documents.diff.renames import WORDS
 
 _PARKED = ("wait_for", "answer_schema", "flow")
@@ -55,11 +55,7 @@ def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Ite
         if name not in old.states and name not in renamed.values():
             text = f'state "{name}" added'
             yield Difference(
-                subject="state",
-                how="added",
-                impact="safe",
-                message=text,
-                pointer="/states" + step(name),
+                subject="state", how="added", message=text, pointer="/states" + step(name)
             )
 
 
@@ -67,13 +63,9 @@ def _end(name: str, now: str | None, place: str) -> Difference:
     """Yield the removal of an end. Conversations that reached it are not running any more."""
     if now is None:
         text = f'final state "{name}" removed'
-        return Difference(
-            subject="state", how="removed", impact="safe", message=text, pointer=place
-        )
+        return Difference(subject="state", how="removed", message=text, pointer=place)
     text = f'final state "{name}" is now called "{now}" (guessed from what they have in common)'
-    return Difference(
-        subject="state", how="renamed", impact="safe", message=text, pointer="/states" + step(now)
-    )
+    return Difference(subject="state", how="renamed", message=text, pointer="/states" + step(now))
 
 
 def _state(
@@ -90,7 +82,6 @@ def _state(
         if getattr(was, key) != getattr(now, key):
             yield Difference(
                 subject="state",
-                how="changed",
                 impact="needs-map",
                 pointer=place + step(key),
                 states=here,
@@ -98,55 +89,30 @@ def _state(
                 f" changed{from_to(getattr(was, key), getattr(now, key))}",
                 reason="conversations parked here still wait for the old one",
             )
-    for key in WORDS:
-        if getattr(was, key) != getattr(now, key):
-            text = (
-                f'"{key}" of state "{name}" reworded{from_to(getattr(was, key), getattr(now, key))}'
-            )
-            yield Difference(
-                subject="words",
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer=place + step(key),
-            )
+    what = f' of state "{name}"'
+    yield from member_changes(was, now, WORDS, place, what, subject="words", verb="reworded")
     unread = [key for key in now.confirms if key not in was.confirms]
     if unread:
         yield Difference(
             subject="state",
-            how="changed",
             impact="needs-map",
             pointer=place + "/confirms",
             states=here,
             message=f'state "{name}" confirms {", ".join(unread)}, too',
             reason="conversations here have heard a read-back without it, and it is read back anew",
         )
-    for key in State.model_fields:
-        if key == "confirms" and unread:
-            continue
-        if key not in _OWN and getattr(was, key) != getattr(now, key):
-            text = (
-                f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}'
-            )
-            yield Difference(
-                subject="setting",
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer=place + step(key),
-            )
+    own = {*_OWN, "confirms"} if unread else _OWN
+    names = [member for member in State.model_fields if member not in own]
+    yield from member_changes(was, now, names, place, what)
 
 
 def _kind(name: str, was: str, now: str, place: str, here: tuple[str, ...]) -> Difference:
     text = f'state "{name}" is of kind {now} instead of {was}'
     if was == "final":
-        return Difference(
-            subject="state", how="changed", impact="safe", message=text, pointer=place + "/kind"
-        )
+        return Difference(subject="state", message=text, pointer=place + "/kind")
     stranded = now == "final"
     return Difference(
         subject="state",
-        how="changed",
         impact="strands" if stranded else "needs-map",
         message=text,
         pointer=place + "/kind",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from llm_fsm._json import step
 from llm_fsm._text import listed
 from llm_fsm.definition.models import Definition, Transition
-from llm_fsm.documents.diff.change import Difference, from_to
+from llm_fsm.documents.diff.change import Difference, from_to, member_changes
 from llm_fsm.documents.diff.reachability import Ways, stranded
 from llm_fsm.documents.diff.renames import asked, head_of
 
@@ -44,11 +44,7 @@ def transition_changes(
         for index in come:
             text = f'transition {where} to "{now[index].target_state}" added'
             yield Difference(
-                subject="transition",
-                how="added",
-                impact="safe",
-                message=text,
-                pointer=f"{place}/{index}",
+                subject="transition", how="added", message=text, pointer=f"{place}/{index}"
             )
     late = context.old_names(
         one for one in new.states if one in context.lost - told and one in old.states
@@ -56,7 +52,6 @@ def transition_changes(
     if late:
         yield Difference(
             subject="machine",
-            how="changed",
             impact="strands",
             pointer="/states",
             states=late,
@@ -115,6 +110,8 @@ class _Edge(NamedTuple):
         return f'transition {self.where} to "{self.new.target_state}"'
 
 
+_APART = frozenset({"target_state", "description", "conditions"})
+"""Members of a transition that are compared by themselves."""
 _Owner = tuple[str | None, Sequence[Transition], Sequence[Transition]]
 
 
@@ -166,8 +163,6 @@ def _reordered(
     targets = listed(dict.fromkeys(one.target_state for _, _, one in after))
     yield Difference(
         subject="transition",
-        how="changed",
-        impact="safe",
         pointer=place,
         message=f"order of the transitions {where} changed: {targets}",
         reason="without the model the first one that holds is taken",
@@ -178,26 +173,20 @@ def _lost(
     transition: Transition, place: str, where: str, context: _Context, owner: str | None
 ) -> Difference:
     text = f'transition {where} to "{transition.target_state}" removed'
+    gone = Difference(subject="transition", how="removed", message=text, pointer=place)
+    return _strands(gone, context, owner) or replace(gone, reason=_out_of_reach(context, owner))
+
+
+def _strands(change: Difference, context: _Context, owner: str | None) -> Difference | None:
+    """Return a change with the states that lose their way by it; None if there are none."""
     here = context.losing(owner)
     if not here:
-        return Difference(
-            subject="transition",
-            how="removed",
-            impact="safe",
-            message=text,
-            pointer=place,
-            reason=_out_of_reach(context, owner),
-        )
+        return None
     states = context.old_names(here)
-    return Difference(
-        subject="transition",
-        how="removed",
-        impact="strands",
-        message=text,
-        pointer=place,
-        states=states,
-        reason=f"from {listed(states)} no end can be reached any more",
-    )
+    reason = f"from {listed(states)} no end can be reached any more"
+    if change.reason:
+        reason = f"{change.reason}, and {reason}"
+    return replace(change, impact="strands", states=states, reason=reason)
 
 
 def _out_of_reach(context: _Context, owner: str | None) -> str:
@@ -217,26 +206,9 @@ def _transition(edge: _Edge, context: _Context) -> Iterator[Difference]:
     what = edge.what
     if was.description != now.description:
         text = f"description of the {what} reworded{from_to(was.description, now.description)}"
-        yield Difference(
-            subject="words",
-            how="changed",
-            impact="safe",
-            message=text,
-            pointer=edge.place + "/description",
-        )
-    for name, field in Transition.model_fields.items():
-        key = field.alias or name
-        if name not in ("target_state", "description", "conditions") and getattr(
-            was, name
-        ) != getattr(now, name):
-            text = f'"{key}" of the {what} changed{from_to(getattr(was, name), getattr(now, name))}'
-            yield Difference(
-                subject="setting",
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer=edge.place + step(key),
-            )
+        yield Difference(subject="words", message=text, pointer=edge.place + "/description")
+    names = [name for name in Transition.model_fields if name not in _APART]
+    yield from member_changes(was, now, names, edge.place, f" of the {what}")
     if was.conditions != now.conditions:
         yield from _conditions(edge, context)
 
@@ -254,19 +226,18 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
         f" {sum(less.values())} gone)"
     )
     if edge.place in context.after.never:
-        yield _closed(edge, context, text, place)
+        reason = "they can never hold now, so it is never taken"
+        closed = Difference(subject="condition", message=text, pointer=place, reason=reason)
+        yield _strands(closed, context, edge.owner) or closed
         return
     asked_before = asked(edge.old.conditions)
     needed = sorted(key for key in asked(edge.new.conditions) if key not in asked_before)
     missing = {key: found for key in needed if (found := _missing(key, edge, context)) is not None}
     if not missing:
-        yield Difference(
-            subject="condition", how="changed", impact="safe", message=text, pointer=place
-        )
+        yield Difference(subject="condition", message=text, pointer=place)
     for key, (states, reason) in missing.items():
         yield Difference(
             subject="condition",
-            how="changed",
             impact="needs-map",
             message=text,
             pointer=place,
@@ -275,31 +246,6 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
             when="unset",
             reason=reason,
         )
-
-
-def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Difference:
-    """Report conditions that can never be true, so that the transition is practically removed."""
-    here = context.losing(edge.owner)
-    reason = "they can never hold now, so it is never taken"
-    if not here:
-        return Difference(
-            subject="condition",
-            how="changed",
-            impact="safe",
-            message=text,
-            pointer=place,
-            reason=reason,
-        )
-    states = context.old_names(here)
-    return Difference(
-        subject="condition",
-        how="changed",
-        impact="strands",
-        message=text,
-        pointer=place,
-        states=states,
-        reason=f"{reason}, and from {listed(states)} no end can be reached any more",
-    )
 
 
 def _missing(key: str, edge: _Edge, context: _Context) -> tuple[tuple[str, ...], str] | None:
