@@ -12,6 +12,10 @@ import msgspec
 from llm_fsm.errors import UnreadableError
 
 T = TypeVar("T")
+JsonMap = Mapping[str, Any]
+"""A JSON object that is only read."""
+JsonDict = dict[str, Any]
+"""A JSON object that its owner may change."""
 
 
 def escape(key: str) -> str:
@@ -42,7 +46,7 @@ def places_of(pointer: str) -> Iterator[str]:
     yield ""
 
 
-def object_at(value: object, key: str) -> Mapping[str, Any]:
+def object_at(value: object, key: str) -> JsonMap:
     """Return the object that a member of a JSON value holds; an empty one if there is none."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}

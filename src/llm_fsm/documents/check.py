@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from llm_fsm._json import step, steps
+from llm_fsm._json import JsonMap, step, steps
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import validation as form
 from llm_fsm.definition.codes import finding
@@ -46,18 +46,18 @@ class CheckOptions(NamedTuple):
     loading: bool = False
 
 
-_Orders = dict[int, tuple[Mapping[str, Any], dict[str, int]]]
+_Orders = dict[int, tuple[JsonMap, dict[str, int]]]
 """The id of an object to it, and to its keys with their places."""
 
 
 class Checked(NamedTuple):
     """The document as the models read it, or None if they would refuse it, and all findings."""
 
-    document: Mapping[str, Any] | None
+    document: JsonMap | None
     findings: list[Finding]
 
 
-def check(what: FilePath | Mapping[str, Any], *, token_budget: int | None = None) -> list[Finding]:
+def check(what: FilePath | JsonMap, *, token_budget: int | None = None) -> list[Finding]:
     """Check a definition, and return everything that the checker finds.
 
     Args:

@@ -7,11 +7,10 @@ Loading runs nothing, imports nothing that a definition names, and fetches nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import validation as form
 from llm_fsm.definition.compat.foreign import rewrite
@@ -82,7 +81,7 @@ def load_text(text: str, *, file: str | None = None) -> LoadedDefinition:
     return LoadedDefinition(Definition.model_validate(document))
 
 
-def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> LoadedDefinition:
+def load_dict(document: JsonMap, *, file: str | None = None) -> LoadedDefinition:
     """Load the definition of a mapping.
 
     Args:
@@ -101,7 +100,7 @@ def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> Loaded
     return LoadedDefinition(Definition.model_validate(sound))
 
 
-def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
+def _sound(value: object, file: str | None) -> JsonMap | None:
     """Return the document as the models read it; None if there is any finding."""
     try:
         written = plain(value)

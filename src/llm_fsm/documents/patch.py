@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step, steps
+from llm_fsm._json import JsonDict, step, steps
 from llm_fsm.definition.json_source import Container, Scan, SourceError, scan
 from llm_fsm.lint.fix.edits import Draft, Edit
 
@@ -270,7 +270,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _changed_object(text: str, pointer: str, old: dict[str, Any], new: dict[str, Any]) -> str:
+def _changed_object(text: str, pointer: str, old: JsonDict, new: JsonDict) -> str:
     gone = [key for key in old if key not in new]
     if len(gone) == len(old):
         return _replaced(text, pointer, new)

@@ -12,9 +12,8 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMap, step
 from llm_fsm._text import nearest
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
@@ -27,7 +26,7 @@ from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, m
 from llm_fsm.lint.rule import LintRule
 from llm_fsm.lint.rules.subflows import flow_mapping, missing_flow, subflow_recursion
 
-Registered = FilePath | Mapping[str, Any] | Definition
+Registered = FilePath | JsonMap | Definition
 """A definition as a host may register it: a file, JSON data, or a definition."""
 
 

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel
@@ -14,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import Response
 
 from llm_fsm import __version__
+from llm_fsm._json import JsonDict
 from llm_fsm.editor import models
 from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
@@ -94,7 +94,7 @@ def _add_models(app: FastAPI) -> None:
     """Put all shapes of the contract into the OpenAPI document, those of streams, too."""
     made = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def openapi() -> JsonDict:
         document = made()
         schemas = document["components"]["schemas"]
         for name, schema in _all_shapes().items():
@@ -104,7 +104,7 @@ def _add_models(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _all_shapes() -> dict[str, Any]:
+def _all_shapes() -> JsonDict:
     shapes = [
         value
         for value in vars(models).values()
@@ -112,7 +112,7 @@ def _all_shapes() -> dict[str, Any]:
     ]
     own = [(shape, "validation") for shape in shapes if shape.__module__ == models.__name__]
     _, found = models_json_schema(own, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    defined: dict[str, Any] = found["$defs"]
+    defined: JsonDict = found["$defs"]
     return {name: schema for name, schema in defined.items() if not name.startswith("_")}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import object_at, places_of, step, steps
+from llm_fsm._json import JsonDict, JsonMap, object_at, places_of, step, steps
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.json_source import LineStarts, SourceError, lines_of, scan
@@ -209,7 +209,7 @@ def _of_workflow(value: Any, text: str, offsets: _Offsets) -> Iterator[FindingRo
 
 
 def definition_graph(
-    value: Mapping[str, Any], path: str, folder: Folder, rows: Iterable[FindingRow]
+    value: JsonMap, path: str, folder: Folder, rows: Iterable[FindingRow]
 ) -> Graph:
     """Return the states and edges of a definition with any faults, with pointers into the text.
 
@@ -253,9 +253,9 @@ def _graph(
     return graph
 
 
-def worst_levels(rows: Iterable[FindingRow]) -> dict[str, Any]:
+def worst_levels(rows: Iterable[FindingRow]) -> JsonDict:
     """Return pointer to the level of the worst finding at or below it."""
-    worst: dict[str, Any] = {}
+    worst: JsonDict = {}
     for row in rows:
         for place in places_of(row.pointer):
             if place not in worst or _RANK[row.level] < _RANK[worst[place]]:
@@ -266,7 +266,7 @@ def worst_levels(rows: Iterable[FindingRow]) -> dict[str, Any]:
 # -- workflows of version 2.0
 
 
-def workflow_picture(value: Mapping[str, Any]) -> Picture:
+def workflow_picture(value: JsonMap) -> Picture:
     """Return the states and branches of a workflow of version 2.0, with any faults."""
     states = {
         name: Placed("/states" + step(name), row if isinstance(row, dict) else {})
@@ -294,7 +294,7 @@ def _workflow_node(name: str, state: Placed) -> DrawnState:
     )
 
 
-def _branches(transitions: Mapping[str, Any]) -> Iterator[Edge]:
+def _branches(transitions: JsonMap) -> Iterator[Edge]:
     for source, way in transitions.items():
         pointer = "/transitions" + step(source)
         if isinstance(way, str):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.conditions import infix
 from llm_fsm.conditions.coercion import look_up, truthy
 from llm_fsm.conditions.compiler import collect_faults, compile_rule, evaluate
@@ -54,7 +54,7 @@ def _reads(logic: Any, faults: list[str]) -> frozenset[str]:
     return frozenset() if logic is None or faults else compile_rule(logic).reads
 
 
-def _try(answer: ConditionAnswer, keys: list[str], context: Mapping[str, Any]) -> None:
+def _try(answer: ConditionAnswer, keys: list[str], context: JsonMap) -> None:
     answer.missing = [key for key in keys if look_up(context, key) is None]
     holds = not answer.missing
     if answer.logic is not None:
@@ -83,7 +83,7 @@ def _parts(logic: Any) -> Iterator[tuple[str, Any]]:
             waiting += [(f"{place}/{index}", one) for index, one in enumerate(inner)]
 
 
-def _tried(pointer: str, part: Any, context: Mapping[str, Any]) -> ConditionPart:
+def _tried(pointer: str, part: Any, context: JsonMap) -> ConditionPart:
     try:
         return ConditionPart(pointer=pointer, words=in_words(part), value=evaluate(part, context))
     except ConditionError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from llm_fsm._json import object_at, step, steps, unescape, value_at
+from llm_fsm._json import JsonDict, object_at, step, steps, unescape, value_at
 from llm_fsm.definition.json_source import parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.patch import PatchError
@@ -65,21 +65,19 @@ def _pointer(state: str) -> str:
     return "/states" + step(state)
 
 
-def _known(document: dict[str, Any], state: str) -> None:
+def _known(document: JsonDict, state: str) -> None:
     if state not in object_at(document, "states"):
         raise PatchError(f"there is no state {state!r}")
 
 
-def _fresh(document: dict[str, Any], state: str) -> None:
+def _fresh(document: JsonDict, state: str) -> None:
     if not state:
         raise PatchError("a state needs an id")
     if state in object_at(document, "states"):
         raise PatchError(f"there is a state {state!r} already")
 
 
-def _with_state(
-    text: str, document: dict[str, Any], state: str, value: Any, after: str | None
-) -> str:
+def _with_state(text: str, document: JsonDict, state: str, value: Any, after: str | None) -> str:
     _fresh(document, state)
     if not isinstance(document.get("states"), dict):
         return patch.set_value(text, "/states", {state: value})
@@ -89,7 +87,7 @@ def _with_state(
 # -- definitions
 
 
-def _on_definition(text: str, document: dict[str, Any], given: gesture.Gesture) -> str:
+def _on_definition(text: str, document: JsonDict, given: gesture.Gesture) -> str:
     match given:
         case gesture.AddState():
             return _add_state(text, document, given)
@@ -115,14 +113,14 @@ def _on_definition(text: str, document: dict[str, Any], given: gesture.Gesture) 
     raise PatchError(f"a definition has no gesture {given.do!r}")
 
 
-def _add_state(text: str, document: dict[str, Any], given: gesture.AddState) -> str:
+def _add_state(text: str, document: JsonDict, given: gesture.AddState) -> str:
     text = _with_state(text, document, given.id, given.value, given.after)
     if not document.get("initial_state"):
         text = patch.set_value(text, "/initial_state", given.id)
     return text
 
 
-def _rename(text: str, document: dict[str, Any], state: str, to: str) -> str:
+def _rename(text: str, document: JsonDict, state: str, to: str) -> str:
     _known(document, state)
     if state == to:
         return text
@@ -130,7 +128,7 @@ def _rename(text: str, document: dict[str, Any], state: str, to: str) -> str:
     return renamed(text, [Renaming("state", state, to)])
 
 
-def _positions(document: dict[str, Any], state: str, to: str) -> list[tuple[str, str]]:
+def _positions(document: JsonDict, state: str, to: str) -> list[tuple[str, str]]:
     """Return the renamings of positions that stand in the file itself."""
     found = []
     for place in _POSITIONS:
@@ -140,7 +138,7 @@ def _positions(document: dict[str, Any], state: str, to: str) -> list[tuple[str,
     return found
 
 
-def _delete_state(text: str, document: dict[str, Any], given: gesture.DeleteState) -> str:
+def _delete_state(text: str, document: JsonDict, given: gesture.DeleteState) -> str:
     _known(document, given.id)
     gone = [_pointer(given.id), *(pointer for pointer, _ in _positions(document, given.id, ""))]
     if not given.keep_transitions:
@@ -151,7 +149,7 @@ def _delete_state(text: str, document: dict[str, Any], given: gesture.DeleteStat
     )
 
 
-def _leading_to(document: dict[str, Any], state: str) -> Iterator[str]:
+def _leading_to(document: JsonDict, state: str) -> Iterator[str]:
     """Yield the pointers of transitions and options that lead to a state."""
     for place in references(document):
         pointer = place.pointer
@@ -164,7 +162,7 @@ def _leading_to(document: dict[str, Any], state: str) -> Iterator[str]:
             yield above
 
 
-def _add_transition(text: str, document: dict[str, Any], given: gesture.AddTransition) -> str:
+def _add_transition(text: str, document: JsonDict, given: gesture.AddTransition) -> str:
     value = {"target_state": given.target, **given.value}
     place = "/global_transitions"
     if given.source is not None:
@@ -178,7 +176,7 @@ def _add_transition(text: str, document: dict[str, Any], given: gesture.AddTrans
     )
 
 
-def _transition(document: dict[str, Any], pointer: str) -> str | dict[str, Any]:
+def _transition(document: JsonDict, pointer: str) -> str | JsonDict:
     """Return a transition, or the target of a time-out. Raises PatchError for anything else."""
     written = value_at(document, pointer)
     parts = steps(pointer)
@@ -189,7 +187,7 @@ def _transition(document: dict[str, Any], pointer: str) -> str | dict[str, Any]:
     raise PatchError(f"there is no transition at {pointer!r:.200}")
 
 
-def _repoint(text: str, document: dict[str, Any], given: gesture.Repoint) -> str:
+def _repoint(text: str, document: JsonDict, given: gesture.Repoint) -> str:
     written = _transition(document, given.pointer)
     is_option = isinstance(written, str)  # a time-out, or what follows after all retries
     if given.target is not None:
@@ -205,7 +203,7 @@ def _repoint(text: str, document: dict[str, Any], given: gesture.Repoint) -> str
     return _add_transition(text, parse(text), moved)
 
 
-def _insert_state(text: str, document: dict[str, Any], given: gesture.InsertState) -> str:
+def _insert_state(text: str, document: JsonDict, given: gesture.InsertState) -> str:
     """The transition leads to the new state, and keeps its conditions; one without any leads on."""
     written = _transition(document, given.pointer)
     place = given.pointer
@@ -224,7 +222,7 @@ def _insert_state(text: str, document: dict[str, Any], given: gesture.InsertStat
 # -- workflows of version 2.0
 
 
-def _on_workflow(text: str, document: dict[str, Any], given: gesture.Gesture) -> str:
+def _on_workflow(text: str, document: JsonDict, given: gesture.Gesture) -> str:
     match given:
         case gesture.AddState():
             value = {"objective": "", "key_results": [], "tools": [], **given.value}
@@ -261,7 +259,7 @@ def _way(state: str) -> str:
     return "/transitions" + step(state)
 
 
-def _branches(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _branches(document: JsonDict) -> Iterator[tuple[str, str]]:
     """Yield the pointer and the target of each branch."""
     for source, way in object_at(document, "transitions").items():
         if isinstance(way, str):
@@ -272,7 +270,7 @@ def _branches(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     yield _way(source) + step(label), target
 
 
-def _branch(document: dict[str, Any], pointer: str) -> str:
+def _branch(document: JsonDict, pointer: str) -> str:
     """Return the target of a branch. Raises PatchError if there is none at the pointer."""
     targets = dict(_branches(document))
     if pointer not in targets:
@@ -280,7 +278,7 @@ def _branch(document: dict[str, Any], pointer: str) -> str:
     return targets[pointer]
 
 
-def _rename_in_workflow(text: str, document: dict[str, Any], given: gesture.RenameState) -> str:
+def _rename_in_workflow(text: str, document: JsonDict, given: gesture.RenameState) -> str:
     _known(document, given.id)
     if given.id == given.to:
         return text
@@ -292,7 +290,7 @@ def _rename_in_workflow(text: str, document: dict[str, Any], given: gesture.Rena
     return patch.rename_keys(patch.replace_scalars(text, named), names)
 
 
-def _delete_in_workflow(text: str, document: dict[str, Any], given: gesture.DeleteState) -> str:
+def _delete_in_workflow(text: str, document: JsonDict, given: gesture.DeleteState) -> str:
     _known(document, given.id)
     gone = [_pointer(given.id), *(pointer for pointer, _ in _positions(document, given.id, ""))]
     if given.id in object_at(document, "transitions"):
@@ -306,7 +304,7 @@ def _delete_in_workflow(text: str, document: dict[str, Any], given: gesture.Dele
     )
 
 
-def _delete_branches(text: str, document: dict[str, Any], pointers: Sequence[str]) -> str:
+def _delete_branches(text: str, document: JsonDict, pointers: Sequence[str]) -> str:
     """Delete branches. A state that loses its last one has null, as a state without a way on."""
     for source, way in object_at(document, "transitions").items():
         own = [
@@ -323,7 +321,7 @@ def _delete_branches(text: str, document: dict[str, Any], pointers: Sequence[str
     return text
 
 
-def _add_branch(text: str, document: dict[str, Any], given: gesture.AddTransition) -> str:
+def _add_branch(text: str, document: JsonDict, given: gesture.AddTransition) -> str:
     if given.source is None:
         raise PatchError("a workflow has no transitions from everywhere")
     _known(document, given.source)
@@ -342,7 +340,7 @@ def _add_branch(text: str, document: dict[str, Any], given: gesture.AddTransitio
     return patch.set_value(text, _way(given.source), {**branches, label: given.target})
 
 
-def _repoint_branch(text: str, document: dict[str, Any], given: gesture.Repoint) -> str:
+def _repoint_branch(text: str, document: JsonDict, given: gesture.Repoint) -> str:
     target = _branch(document, given.pointer)
     target = target if given.target is None else given.target
     if given.source is None:

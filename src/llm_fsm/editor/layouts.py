@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import object_at
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.editor.folder import Folder, layout_path
 from llm_fsm.editor.models import CanvasPoint, Layout
@@ -65,7 +65,7 @@ def _inside(document: object) -> dict[str, CanvasPoint]:
     return _points(object_at(found, "positions") or found)
 
 
-def _points(given: Mapping[str, Any]) -> dict[str, CanvasPoint]:
+def _points(given: JsonMap) -> dict[str, CanvasPoint]:
     read = {name: _point(value) for name, value in given.items()}
     return {name: point for name, point in read.items() if point is not None}
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from llm_fsm._json import JsonDict
 from llm_fsm.documents.draw.extract import EVERYWHERE
 
 FileKind = Literal["definition", "workflow", "tests", "layout", "other"]
@@ -262,7 +263,7 @@ class AddState(_Shape):
 
     do: Literal["add_state"]
     id: str
-    value: dict[str, Any] = {}
+    value: JsonDict = {}
     after: str | None = None
 
 
@@ -298,7 +299,7 @@ class AddTransition(_Shape):
     do: Literal["add_transition"]
     source: str | None
     target: str
-    value: dict[str, Any] = {}
+    value: JsonDict = {}
     label: str | None = None
     index: int | None = None
 
@@ -325,7 +326,7 @@ class InsertState(_Shape):
     do: Literal["insert_state"]
     pointer: str
     id: str
-    value: dict[str, Any] = {}
+    value: JsonDict = {}
 
 
 class SetValue(_Shape):
@@ -421,7 +422,7 @@ class ConditionBody(_Shape):
     expression: str | None = None
     keys: list[str] = []
     """`requires_context_keys`."""
-    context: dict[str, Any] | None = None
+    context: JsonDict | None = None
     """None: the condition is only read."""
 
 
@@ -528,7 +529,7 @@ class PromptBody(TextBody):
     """A state whose prompt is wanted."""
 
     state: str | None = None
-    context: dict[str, Any] = {}
+    context: JsonDict = {}
     message: str = ""
 
 
@@ -536,8 +537,8 @@ class PromptAnswer(_Shape):
     """The prompt that the model would read."""
 
     state: str
-    messages: list[dict[str, Any]]
-    reply_schema: dict[str, Any] | None
+    messages: list[JsonDict]
+    reply_schema: JsonDict | None
 
 
 # -- the playground
@@ -550,7 +551,7 @@ class TalkBody(TextBody):
     """`offline`, `scripted`, or a model that the operator named."""
     replies: list[Any] | None = None
     """The replies of `scripted`: texts or objects."""
-    context: dict[str, Any] = {}
+    context: JsonDict = {}
     state: str | None = None
 
 
@@ -579,9 +580,9 @@ class PausedRow(_Shape):
     """`wait`, `approval`, `break` or `unknown_outcome`."""
     what: str
     state: str
-    call: dict[str, Any] | None = None
+    call: JsonDict | None = None
     """The tool call in question: name and arguments."""
-    answer_schema: dict[str, Any] = {}
+    answer_schema: JsonDict = {}
     """The JSON Schema of the answer, for a form."""
 
 
@@ -618,7 +619,7 @@ class TalkView(_Shape):
     definition: str
     state: str
     ended: bool
-    context: dict[str, Any]
+    context: JsonDict
     turns: list[TurnRow]
     choices: list[ChoiceRow] = []
     paused: PausedRow | None = None
@@ -659,22 +660,22 @@ class TurnInspection(_Shape):
     """Everything about one turn."""
 
     turn: TurnRow
-    why: dict[str, Any]
+    why: JsonDict
     """`Explanation` as JSON: state, arrived, and `notes`, each with its `type`: MoveDecision with
     candidates and their checks with values, or an event of the turn.
     """
     calls: list[ModelCall]
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: JsonDict
+    after: JsonDict
     changed: list[ChangedKey]
     tools: list[ToolRun]
-    events: list[dict[str, Any]]
+    events: list[JsonDict]
 
 
 class ModelCall(_Shape):
     """One call of the model, as it was sent. Stored conversations have no prompt."""
 
-    messages: list[dict[str, Any]] | None
+    messages: list[JsonDict] | None
     reply: str
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -851,5 +852,5 @@ class Streamed(_Shape):
     """The state that was entered."""
     talk: TalkView | None = None
     """The last event: the conversation after the turn."""
-    problem: dict[str, Any] | None = None
+    problem: JsonDict | None = None
     """The last event if the turn failed: a problem document."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.loader import load_text
@@ -65,7 +65,7 @@ async def save_test(studio: Studio, talk: OpenTalk, body: models.SaveTestBody) -
     return models.SavedTest(path=path, name=written, passed=passed, message=message)
 
 
-def _write_case(folder: Folder, path: str, document: Mapping[str, Any]) -> str:
+def _write_case(folder: Folder, path: str, document: JsonMap) -> str:
     """Add a case to a file of tests, and return the name that it has there."""
     [case] = document["cases"]
     kept = folder.find(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.history import repository_of
 from llm_fsm.stores.base import Store
@@ -31,7 +31,7 @@ class Studio:
     models: Sequence[str] = ()
     store: Callable[[], Store] | None = None
     new_files: Callable[[str, str | None], Mapping[str, str]] | None = None
-    equipment: Mapping[str, Any] = field(default_factory=dict)
+    equipment: JsonMap = field(default_factory=dict)
     can_draw: bool = field(default_factory=lambda: shutil.which("dot") is not None)
 
     @property

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from llm_fsm import AsyncConversation, AsyncMachine, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import plain
+from llm_fsm._json import JsonDict, JsonMap, plain
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.studio import Studio
@@ -202,7 +202,7 @@ async def view(talk: OpenTalk) -> models.TalkView:
     )
 
 
-def shown_context(program: CompiledMachine, context: Mapping[str, Any]) -> dict[str, Any]:
+def shown_context(program: CompiledMachine, context: JsonMap) -> JsonDict:
     """Return a context with dots for the values of secret keys."""
     return {key: DOTS if program.is_secret(key) else value for key, value in context.items()}
 
@@ -311,7 +311,7 @@ def _calls(talk: OpenTalk, number: int, record: TurnRecord) -> list[models.Model
 
 
 def _changed(
-    program: CompiledMachine, before: Mapping[str, Any], turn: Turn, records: Sequence[TurnRecord]
+    program: CompiledMachine, before: JsonMap, turn: Turn, records: Sequence[TurnRecord]
 ) -> list[models.ChangedKey]:
     after = turn.context
     sources: dict[str, str] = {}

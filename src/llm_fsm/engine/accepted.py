@@ -9,9 +9,8 @@ cancelled never begins.
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, in_unicode
 from llm_fsm.engine.validation import checked_message
 from llm_fsm.stores.base import (
     BEGUN_MESSAGE,
@@ -57,7 +56,7 @@ def is_same_message(one: str, other: str) -> bool:
     return _said(one) == _said(other)
 
 
-def _said(text: str) -> dict[str, Any]:
+def _said(text: str) -> JsonDict:
     return {name: value for name, value in json.loads(text).items() if name != "at"}
 
 

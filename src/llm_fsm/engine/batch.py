@@ -14,13 +14,14 @@ import json
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from msgspec.structs import asdict
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.conversation import turn_of
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.turn_runner import TurnResult
@@ -77,7 +78,7 @@ class BatchLine:
     conversation_id: str
     input: Any = None
     messages: tuple[str, ...] | None = None
-    context: Mapping[str, Any] | None = None
+    context: JsonMap | None = None
 
     def request_id(self, place: int) -> str:
         """Return the request id of a message, by its place from 0."""
@@ -100,9 +101,7 @@ class Batch:
         return len(self.lines) + len(self.faults)
 
 
-def read_lines(
-    data: bytes, name: str, *, talks: bool, context: Mapping[str, Any] | None = None
-) -> Batch:
+def read_lines(data: bytes, name: str, *, talks: bool, context: JsonMap | None = None) -> Batch:
     """Read the lines of a batch. Blank lines do not count as lines of the batch.
 
     Args:
@@ -126,7 +125,7 @@ def read_lines(
 
 
 def _read(
-    line: bytes, number: int, name: str, *, talks: bool, context: Mapping[str, Any] | None
+    line: bytes, number: int, name: str, *, talks: bool, context: JsonMap | None
 ) -> BatchLine:
     document = _document(line)
     unknown = sorted(document.keys() - _KEYS)
@@ -152,7 +151,7 @@ def _read(
     )
 
 
-def _document(line: bytes) -> dict[str, Any]:
+def _document(line: bytes) -> JsonDict:
     try:
         document = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -223,7 +222,7 @@ class _Patience:
 async def play_lines(
     machine: AsyncMachine,
     lines: Iterable[BatchLine],
-    on_result: Callable[[dict[str, Any]], None],
+    on_result: Callable[[JsonDict], None],
     *,
     limit: int = LIMIT,
 ) -> None:
@@ -264,9 +263,7 @@ async def play_lines(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _result(
-    machine: AsyncMachine, line: BatchLine, patience: _Patience
-) -> dict[str, Any] | None:
+async def _result(machine: AsyncMachine, line: BatchLine, patience: _Patience) -> JsonDict | None:
     """Return the result of a line; None if it is to be tried again later."""
     try:
         result = await _played(machine, line)
@@ -283,7 +280,7 @@ async def _result(
     return result
 
 
-async def _played(machine: AsyncMachine, line: BatchLine) -> dict[str, Any] | None:
+async def _played(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
     """Play a line to its end; None if another process has it."""
     result = await result_of(machine, line)
     if result is not None:
@@ -321,7 +318,7 @@ async def _talk(machine: AsyncMachine, line: BatchLine, messages: Sequence[str])
 # -- results
 
 
-async def result_of(machine: AsyncMachine, line: BatchLine) -> dict[str, Any] | None:
+async def result_of(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
     """Read the result of a line from the store.
 
     Args:
@@ -350,7 +347,7 @@ async def result_of(machine: AsyncMachine, line: BatchLine) -> dict[str, Any] | 
     secrets = secrets_in(events, is_secret)
     said = [{"role": message.role, "content": message.text} for message in transcript(records)]
     context = {key: DOTS if is_secret(key) else value for key, value in turn.context.items()}
-    found: dict[str, Any] = blotted(
+    found: JsonDict = blotted(
         secrets,
         {
             "outcome": turn.outcome or "talking",
@@ -397,7 +394,7 @@ def _is_over(
     return line.request_ids <= set(answered)
 
 
-def failure(line: BatchLine, reason: str) -> dict[str, Any]:
+def failure(line: BatchLine, reason: str) -> JsonDict:
     """Return the result of a line whose turn failed."""
     return {
         "line": line.number,
@@ -407,7 +404,7 @@ def failure(line: BatchLine, reason: str) -> dict[str, Any]:
     }
 
 
-def invalid(number: int, name: str, fault: str) -> dict[str, Any]:
+def invalid(number: int, name: str, fault: str) -> JsonDict:
     """Return the result of a line that could not be read."""
     return {
         "line": number,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonMap, in_unicode
 from llm_fsm._text import visible
 from llm_fsm.engine.accepted import claim, next_accepted, refuse, user_message
 from llm_fsm.engine.deployment import Deployment, Services
@@ -165,7 +165,7 @@ class Engine:
         return result
 
     async def _begin(
-        self, turn: TurnRunner, deployment: Deployment, opening: Opening, entry: Mapping[str, Any]
+        self, turn: TurnRunner, deployment: Deployment, opening: Opening, entry: JsonMap
     ) -> TurnResult:
         """Play the beginning of a conversation, under its lock. `entry`: its identity."""
         began = opening.time
@@ -439,7 +439,7 @@ class Engine:
         return await self._start_unattended(deployment, opening, left.first)
 
     async def _start_unattended(
-        self, deployment: Deployment, opening: Opening, entry: Mapping[str, Any] | None = None
+        self, deployment: Deployment, opening: Opening, entry: JsonMap | None = None
     ) -> TurnResult:
         """Begin a conversation whose own caller is not there, under its lock."""
         running = TurnRunner(deployment, opening.conversation_id, alone=True)

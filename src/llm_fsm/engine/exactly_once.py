@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from llm_fsm._json import plain, read
+from llm_fsm._json import JsonMap, plain, read
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 _LOG = "the log of a function cannot be read: result"
@@ -37,7 +36,7 @@ class ExactlyOnce:
     in this turn before a crash.
     """
 
-    def __init__(self, log: Mapping[str, Any], begun: Collection[str] = ()) -> None:
+    def __init__(self, log: JsonMap, begun: Collection[str] = ()) -> None:
         self.log = dict(log)
         self._left = {key: entry for key, entry in log.items() if entry}
         self._given = {key for key, entry in log.items() if not entry}
@@ -45,7 +44,7 @@ class ExactlyOnce:
         self._made: dict[str, str] = {}
 
     def known(
-        self, calls: Sequence[PlannedCall], logged: Sequence[Mapping[str, Any]], *, fresh: bool
+        self, calls: Sequence[PlannedCall], logged: Sequence[JsonMap], *, fresh: bool
     ) -> dict[str, ToolResult]:
         """Find the results of calls that need not be made.
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import in_unicode, plain, read
+from llm_fsm._json import JsonDict, JsonMap, in_unicode, plain, read
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import ConversationConflict, HandlerError, StoreError
 from llm_fsm.session.messages import ModelReply
@@ -31,7 +30,7 @@ from llm_fsm.turn.effects import (
     Unanswered,
 )
 
-Entry = Mapping[str, Any]
+Entry = JsonMap
 _KEYED = "keyed"
 BEGUN = "begun"
 FAILED = "failed"
@@ -249,7 +248,7 @@ class Journal:
         """Record that an attempt ended and its process lives. `handed_back`: it may be resumed at
         once."""
         if self._step:
-            entry: dict[str, Any] = {"kind": ERROR, "time": time, "error": said}
+            entry: JsonDict = {"kind": ERROR, "time": time, "error": said}
             await self._mark({**entry, "handed_back": True} if handed_back else entry)
 
     async def _mark(self, entry: Entry) -> None:
@@ -306,12 +305,12 @@ def check_not_parked(conversation_id: str, entries: Sequence[Entry]) -> None:
         )
 
 
-def without_step(entry: Entry) -> dict[str, Any]:
+def without_step(entry: Entry) -> JsonDict:
     """Return an entry as it is written, before it has its place."""
     return {name: value for name, value in entry.items() if name != "step"}
 
 
-def without_kind(entry: Entry) -> dict[str, Any]:
+def without_kind(entry: Entry) -> JsonDict:
     """Return an entry without the fields that the journal adds."""
     return {name: value for name, value in entry.items() if name not in ("kind", "step")}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from llm_fsm._json import JsonDict
 from llm_fsm.stores.base import Listed, ListQuery, Order, checked_metadata, storable
 
 
@@ -50,7 +51,7 @@ def query_of(
     if unknown := sorted(wanted.keys() - Filter.__annotations__.keys()):
         known = ", ".join(Filter.__annotations__)
         raise TypeError(f"there is no filter {unknown[0]!r}; the filters are {known}")
-    given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    given: JsonDict = {name: value for name, value in wanted.items() if value is not None}
     for name in ("updated_since", "updated_before"):
         if name in given:
             given[name] = _moment(name, given[name])

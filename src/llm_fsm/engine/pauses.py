@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from msgspec import Struct
 
+from llm_fsm._json import JsonMap
 from llm_fsm.engine.listing import Filter, query_of
 from llm_fsm.session.session import parse_stored_session
 from llm_fsm.stores.base import ANY_PAUSE, Listed, ListQuery, Store
@@ -42,10 +43,10 @@ class OpenPause(Struct, frozen=True, kw_only=True):
     kind: PauseKind
     what: str
     id: str
-    call: Mapping[str, Any] | None = None
+    call: JsonMap | None = None
     state: str = ""
     definition: str = ""
-    schema: Mapping[str, Any] = {}
+    schema: JsonMap = {}
     expires: float | None = None
     messages: Literal["refuse", "record"] = "refuse"
     by: str = ""

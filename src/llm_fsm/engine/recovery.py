@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode
 from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, STOPPED, check_not_parked
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import initial_context
@@ -58,7 +58,7 @@ class UnderWay(NamedTuple):
     `blank`: the journal is empty.
     """
 
-    first: Mapping[str, Any] | None = None
+    first: JsonMap | None = None
     must: bool = False
     blank: bool = False
 
@@ -77,22 +77,22 @@ class LeftTurn(NamedTuple):
         retry_at: No attempt before this time, in seconds since the epoch.
     """
 
-    first: Mapping[str, Any]
+    first: JsonMap
     deaths: int = 0
     retry_at: float = 0.0
 
 
-def only_talked(first: Mapping[str, Any]) -> bool:
+def only_talked(first: JsonMap) -> bool:
     """Return true if a host that keeps no journals otherwise left this one: its turns only talk."""
     return first.get("durable") == "talks"
 
 
-async def journal_entries(store: Store, conversation_id: str) -> Sequence[Mapping[str, Any]]:
+async def journal_entries(store: Store, conversation_id: str) -> Sequence[JsonMap]:
     """Read the entries of a journal, in order."""
     return [json.loads(text) for text in await store.journalled(conversation_id)]
 
 
-def left_turn(entries: Sequence[Mapping[str, Any]]) -> LeftTurn | None:
+def left_turn(entries: Sequence[JsonMap]) -> LeftTurn | None:
     """Return the turn that a process left in a journal; None if nobody may take it up by itself."""
     if not entries or "time" not in entries[0]:
         return None
@@ -124,10 +124,10 @@ async def reopen(store: Store, conversation_id: str, time: float) -> None:
     await store.journal(conversation_id, step, in_unicode({**entry, "step": step}))
 
 
-def _counted(first: Mapping[str, Any], later: Sequence[Mapping[str, Any]]) -> LeftTurn:
+def _counted(first: JsonMap, later: Sequence[JsonMap]) -> LeftTurn:
     """Count the marks at the end of a journal. A new result before them is progress."""
     deaths, is_answered = 0, False
-    errors: list[Mapping[str, Any]] = []
+    errors: list[JsonMap] = []
     for entry in reversed(later):
         if entry["kind"] not in MARKS:
             break
@@ -180,7 +180,7 @@ def _may_have_acted(kinds: Sequence[str]) -> bool:
     return last != [FAILED]
 
 
-def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
+def identity(trigger: Trigger, pause: Paused | None = None) -> JsonDict:
     """Return the identity of a turn for the journal.
 
     Args:
@@ -188,7 +188,7 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
         pause: The pause that it answers, or whose time is due.
     """
     asked = "" if pause is None else pause.id
-    document: dict[str, Any]
+    document: JsonDict
     match trigger:
         case UserMessage():
             document = {"kind": "message", "request_id": trigger.request_id, "text": trigger.text}
@@ -220,7 +220,7 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
     return document
 
 
-def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
+def start_identity(program: CompiledMachine, opening: Opening) -> JsonDict:
     """Return the identity of a conversation's start for the journal."""
     clock = clock_names(opening.time, opening.timezone or program.definition.timezone)
     return {
@@ -237,7 +237,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]
     }
 
 
-def interrupted_start(conversation_id: str, first: Mapping[str, Any]) -> Opening:
+def interrupted_start(conversation_id: str, first: JsonMap) -> Opening:
     """Return the beginning of a conversation that a journal's first entry describes."""
     memory = dict(first.get("memory", {}))
     background = memory.pop("background", None)
@@ -258,12 +258,12 @@ def interrupted_start(conversation_id: str, first: Mapping[str, Any]) -> Opening
     )
 
 
-def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
+def is_same(first: JsonMap, turn: JsonMap) -> bool:
     """Return true if a journal's first entry belongs to this turn."""
     return all(first.get(name) == value for name, value in turn.items())
 
 
-def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Trigger | None:
+def interrupted(first: JsonMap, pause: Paused | None) -> Trigger | None:
     """Return what began the turn of a journal's first entry; None if its pause is over."""
     kind, time, request_id = first["kind"], first["time"], first.get("request_id")
     step = first.get("step_only", False)

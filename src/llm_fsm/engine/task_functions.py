@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._async import is_async, is_cancelled
-from llm_fsm._json import copied, in_unicode, plain
+from llm_fsm._json import JsonDict, JsonMap, copied, in_unicode, plain
 from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
 from llm_fsm.engine.turn_runner import TurnHost, TurnRunner
@@ -60,7 +60,7 @@ _ONCE = "once"
 _WORDS = "words"
 """Log and journal entry: hash of a question, beside its reply."""
 
-_Own = tuple[Mapping[str, Any], Mapping[str, Any]]
+_Own = tuple[JsonMap, JsonMap]
 """The shared values and the memory as a function leaves them."""
 
 
@@ -79,11 +79,7 @@ class _Questions:
         self.once = ExactlyOnce(
             effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun
         )
-        self.log: dict[str, Any] = {
-            **effect.log,
-            _BEGUN: self._begun_before(kept),
-            _ONCE: self.once.log,
-        }
+        self.log: JsonDict = {**effect.log, _BEGUN: self._begun_before(kept), _ONCE: self.once.log}
         first = {key: entry for key, entry in {**effect.log, **kept}.items() if key.endswith(".0")}
         self.words = {key[:-2]: entry[_WORDS] for key, entry in first.items() if _WORDS in entry}
         """The text of each question by its name. The first entry of a question has it."""
@@ -137,7 +133,7 @@ class _Questions:
         if self._asking:
             await asyncio.wait(self._asking, timeout=GRACE)
 
-    def _begun_before(self, kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    def _begun_before(self, kept: Mapping[str, JsonMap]) -> list[str]:
         """Return the first question of each task, from before a pause or a crash in this turn; ""
         if unknown."""
         begun: list[str] = list(self.effect.log.get(_BEGUN, ()))
@@ -160,7 +156,7 @@ class _Questions:
         if asked != 1 or first or self.running.journal is None:
             return
 
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             return {_WORDS: self.log[_BEGUN][place]}
 
         await self.running.journal.keyed(f"{self.effect.key}/{_BEGUN}/{place}", fetch)
@@ -399,7 +395,7 @@ class _Drive:
         questions, running = self.questions, self.questions.running
         fetched: list[ModelReply | OutOfTime] = []
 
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             fetched.append(await running.asked(effect))
             return {**reply_entry(fetched[0]), _WORDS: questions.words[self.number]}
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from llm_fsm._async import DeadlineExceeded, in_time
-from llm_fsm._json import plain, read
+from llm_fsm._json import JsonDict, JsonMap, plain, read
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.engine.journal import (
     Entry,
@@ -228,7 +228,7 @@ class TurnRunner:
         """
         if not self.host.journals and not durable:
             return at
-        origin: dict[str, Any] = {"definition": self.host.name, "sha": self.host.identity}
+        origin: JsonDict = {"definition": self.host.name, "sha": self.host.identity}
         if hold:
             origin["hold"] = True
         if durable:
@@ -353,7 +353,7 @@ class TurnRunner:
     ) -> ModelReply | OutOfTime:
         fetched: list[ModelReply | OutOfTime] = []
 
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             fetched.append(await self.asked(effect, listener))
             return reply_entry(fetched[0])
 
@@ -364,7 +364,7 @@ class TurnRunner:
     async def _summary(self, effect: AskModel) -> ModelReply | OutOfTime | Unanswered:
         """Get a summary. A turn with a caller goes on without one; a run stops."""
 
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             began = time.monotonic()
             try:
                 return reply_entry(await self.asked(effect))
@@ -431,10 +431,10 @@ class TurnRunner:
             if self.journal is None:
                 return await performed(call, perform)
 
-            async def fetch() -> Mapping[str, Any]:
+            async def fetch() -> JsonMap:
                 return result_entry(await performed(call, perform))
 
-            def lost() -> Mapping[str, Any]:
+            def lost() -> JsonMap:
                 return result_entry(ToolResult(id=call.id, name=call.name, unknown=True))
 
             begun = lost if call.at_most_once else None
@@ -452,7 +452,7 @@ class TurnRunner:
         )
 
     async def _checks(self, effect: CheckKeyResults) -> Verdicts:
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             with around(HostWork("function", self.id, "checks")):
                 found = await self.host.functions.verdicts(
                     effect.checks, effect.data, self.time_left(effect.left)
@@ -464,7 +464,7 @@ class TurnRunner:
         return read(entry, Verdicts, "a journal cannot be read: checks")
 
     async def _route(self, effect: PickRoute) -> Routed:
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             with around(HostWork("function", self.id, effect.function)):
                 found = await self.host.functions.route(
                     effect.function, effect.data, self.time_left(effect.left)
@@ -480,7 +480,7 @@ class TurnRunner:
             with around(HostWork("function", self.id, effect.function)):
                 return await self.host.execute(effect, self)
 
-        async def fetch() -> Mapping[str, Any]:
+        async def fetch() -> JsonMap:
             return executed_entry(await executed())
 
         if self.journal is None:

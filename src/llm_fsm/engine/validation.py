@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from llm_fsm._json import JsonDict
 from llm_fsm._zones import zone_fault
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.definition.json_schema.validator import compile_shape
@@ -127,7 +128,7 @@ def checked_speaker(name: object) -> str:
     return name.strip()
 
 
-def checked_values(values: object) -> dict[str, Any]:
+def checked_values(values: object) -> JsonDict:
     """Check that values by key are JSON, and return them as they are stored.
 
     Raises:
@@ -138,7 +139,7 @@ def checked_values(values: object) -> dict[str, Any]:
             f"the context is an object of keys and values, not a {type(values).__name__}"
         )
     try:
-        found: dict[str, Any] = to_json_value(dict(values or {}))
+        found: JsonDict = to_json_value(dict(values or {}))
     except ValueFault as fault:
         raise ValueError(f"the context is not JSON: {fault}") from fault
     return found

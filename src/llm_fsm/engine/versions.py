@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from pydantic import ValidationError
 
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.registry import Handler
@@ -43,7 +43,7 @@ class Policy:
     change: Change = field(default_factory=Change)
 
 
-def read_policy(given: str | Mapping[str, Any]) -> Policy:
+def read_policy(given: str | JsonMap) -> Policy:
     """Read a policy: a name, or the map of `migrate`.
 
     Raises:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, convert
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
@@ -39,7 +40,7 @@ class ConditionCheck(Struct, frozen=True, kw_only=True):
 
     description: str
     holds: bool | None
-    values: Mapping[str, Any]
+    values: JsonMap
     unset: tuple[str, ...] = ()
     error: str | None = None
 
@@ -159,7 +160,7 @@ class _Account:
     def __init__(self, program: CompiledMachine, before: Session) -> None:
         self.program = program
         self.session = before
-        self.notes: list[Mapping[str, Any] | MoveDecision | ev.LimitReached] = []
+        self.notes: list[JsonMap | MoveDecision | ev.LimitReached] = []
         self.user: str | None = None
         self.picked: str | None = None
         self.fallback = False
@@ -207,9 +208,7 @@ class _Account:
         elif isinstance(event, _NOTED) and getattr(event, "entered", None) != "":
             self.notes.append(shown_event(event, is_secret))
 
-    def learn(
-        self, contexts: Iterable[Mapping[str, Any]], is_secret: Callable[[str], bool]
-    ) -> None:
+    def learn(self, contexts: Iterable[JsonMap], is_secret: Callable[[str], bool]) -> None:
         """Learn the secrets of contexts, also short ones, which only a model's reply must not show."""
         for context in contexts:
             for key, value in context.items():
@@ -256,7 +255,7 @@ class _Account:
         )
         self.notes.append(decision)
 
-    def masked(self, noted: Mapping[str, Any] | MoveDecision | ev.LimitReached) -> Noted:
+    def masked(self, noted: JsonMap | MoveDecision | ev.LimitReached) -> Noted:
         """Mask texts and values of other keys, which may repeat a secret of the user."""
         if not isinstance(noted, Mapping):
             return noted
@@ -267,7 +266,7 @@ class _Account:
         return convert(document, ev.EVENTS[document["type"]])
 
 
-def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) -> Candidate:
+def _candidate(keys: Keys, move: Move, data: JsonMap, *, taken: bool) -> Candidate:
     return Candidate(
         target=move.target,
         description=move.description,
@@ -279,7 +278,7 @@ def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) 
     )
 
 
-def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> ConditionCheck:
+def _check(keys: Keys, guard: Guard, data: JsonMap) -> ConditionCheck:
     """Evaluate one condition again, including parts that the machine skipped."""
     names = dict.fromkeys(guard.keys)
     holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)

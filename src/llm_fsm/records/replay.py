@@ -9,13 +9,13 @@ on record repeats itself. Nothing is stored, and nothing outside is called.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import DOTS
@@ -380,7 +380,7 @@ class _Source:
         due = [event for count, event in written if count <= used]
         if not due[self._wrote :]:
             return ()
-        changes: dict[str, Any] = {}
+        changes: JsonDict = {}
         for event in due[self._wrote :]:
             changes |= {**event.values, **dict.fromkeys(event.removed)}
         self._wrote = len(due)
@@ -394,7 +394,7 @@ class _Source:
                 return (HandlerResult(handler="recorded", veto=event.reason),)
         return ()
 
-    def _called(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    def _called(self, id: str, name: str, arguments: JsonMap) -> ToolResult:
         for event in self._calls:
             if event.name == name and event.arguments == arguments:
                 return ToolResult(id=id, name=name, value=event.result, error=event.error)
@@ -406,9 +406,7 @@ class _Source:
         )
 
 
-def _refusal(
-    refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[str, Any]
-) -> str | None:
+def _refusal(refused: Iterable[ev.ToolRefused], name: str, arguments: JsonMap) -> str | None:
     """Return why a call was refused; None if none of these refusals is its own."""
     for event in refused:
         with suppress(ArgumentsFault):  # too long to be recorded whole
@@ -438,7 +436,7 @@ def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     return [event for event in refused if not any(_is_of(event, call) for call in asked)]
 
 
-def _is_of(event: ev.ToolRefused, call: Mapping[str, Any]) -> bool:
+def _is_of(event: ev.ToolRefused, call: JsonMap) -> bool:
     """Return true if a refusal is one of a call about which a person was asked."""
     name, arguments = call.get("name", ""), call.get("arguments", {})
     return bool(_refusal((event,), name, arguments))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.stores.base import Store
@@ -26,7 +26,7 @@ async def keep_place(llm: LLM | None, store: Store, conversation_id: str) -> Non
     """
     if not isinstance(llm, ScriptedLLM):
         return
-    entries: list[dict[str, Any]] = []
+    entries: list[JsonDict] = []
     for text in await store.records(conversation_id):
         entries += json.loads(text)["events"]
     # A turn that was cut off takes its replies from the journal and does not ask for them again.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.stores.base import Store, every_unfinished
 
 VISIBLE_AFTER = 86_400.0
@@ -66,17 +67,17 @@ async def stuck_turns(store: Store, now: float) -> Sequence[StuckTurn]:
     return found
 
 
-def _stuck(name: str, entries: Sequence[Mapping[str, Any]], **facts: Any) -> StuckTurn:
+def _stuck(name: str, entries: Sequence[JsonMap], **facts: Any) -> StuckTurn:
     return StuckTurn(conversation_id=name, definition=entries[0].get("definition", ""), **facts)
 
 
-async def _entries(store: Store, name: str) -> Sequence[Mapping[str, Any]]:
+async def _entries(store: Store, name: str) -> Sequence[JsonMap]:
     return [json.loads(text) for text in await store.journalled(name)]
 
 
-def _last_errors(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _last_errors(entries: Sequence[JsonMap]) -> Sequence[JsonMap]:
     """Return the errors of the attempts since the last new result, in order."""
-    errors: list[Mapping[str, Any]] = []
+    errors: list[JsonMap] = []
     for entry in reversed(entries[1:]):
         if entry["kind"] not in _MARKS or entry.get("handed_back"):
             break

@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 from msgspec import structs
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
@@ -91,7 +91,7 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
     return json.dumps({**document, "checksum": _checksum(document)}, separators=(",", ":"))
 
 
-def _checksum(document: Mapping[str, Any]) -> str:
+def _checksum(document: JsonMap) -> str:
     rest = {name: value for name, value in document.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
@@ -115,7 +115,7 @@ async def _secret_keys(
 
 def _masked(
     records: Sequence[TurnRecord], session: Session, is_secret: Callable[[str], bool]
-) -> list[dict[str, Any]]:
+) -> list[JsonDict]:
     """Return a session and its records as JSON, with dots for all values that were ever given for
     secret keys."""
     events = list(chain.from_iterable(record.events for record in records))
@@ -315,7 +315,7 @@ async def _keep(
         )
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str) -> JsonDict:
     """Read the object of a JSON text.
 
     Raises:

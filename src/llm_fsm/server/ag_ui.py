@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from llm_fsm import AsyncMachine, Choice, ConversationNotFound, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import escape
+from llm_fsm._json import JsonDict, JsonMap, escape
 from llm_fsm.server import views
 from llm_fsm.server.feed import Feed
 from llm_fsm.server.http_rules import PathText
@@ -195,7 +195,7 @@ class _Telling:
             case ev.ToolReturned():
                 yield from self._tool(event)
 
-    def end(self, turn: Turn, before: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
+    def end(self, turn: Turn, before: JsonMap) -> Iterator[ag.BaseEvent]:
         """Translate the end of the turn."""
         yield from self._close()
         changes = _patch(before, self.shown.value(_state(self._served, turn.context)))
@@ -301,7 +301,7 @@ def _follows(given: RunAgentInput) -> bool:
 
 def _failed(problem: Problem) -> ag.RunErrorEvent:
     """Return the end of a run that failed. `retry_after`: seconds, as in problem documents."""
-    event: dict[str, Any] = {"message": problem.detail, "code": problem.kind}
+    event: JsonDict = {"message": problem.detail, "code": problem.kind}
     if problem.wait is not None:
         event["retry_after"] = problem.wait
     return ag.RunErrorEvent.model_validate(event)
@@ -391,13 +391,13 @@ def _last_user(given: RunAgentInput) -> str | None:
     return "".join(part.text for part in last.content)
 
 
-def _state(served: Served, context: Mapping[str, Any]) -> dict[str, Any]:
+def _state(served: Served, context: JsonMap) -> JsonDict:
     """Return the context without its secret keys."""
     secret = served.machine.program.is_secret
     return {key: value for key, value in context.items() if not secret(key)}
 
 
-def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Any]:
+def _patch(before: JsonMap, after: JsonMap) -> list[Any]:
     """Return the change as a JSON Patch (RFC 6902)."""
     gone = [{"op": "remove", "path": f"/{escape(key)}"} for key in before if key not in after]
     new = [

@@ -22,6 +22,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from llm_fsm._json import JsonDict
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.problems import BUSY_SECONDS, MEDIA_TYPE, Problem
 
@@ -84,7 +85,7 @@ class LoopErrors:
     def __init__(self) -> None:
         self._silent_until = 0.0
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: JsonDict) -> None:
         """Handle an error; `context` is as of `loop.call_exception_handler`."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _NONE_LEFT:

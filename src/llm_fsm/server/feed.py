@@ -12,14 +12,15 @@ event was seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from llm_fsm import ConversationNotFound, StoreError, observe
 from llm_fsm import events as ev
+from llm_fsm._json import JsonMap
 from llm_fsm.engine.conversation import Turn, turn_of
 from llm_fsm.engine.observers import TurnSaved
 from llm_fsm.engine.turn_runner import TurnResult
@@ -44,7 +45,7 @@ class Happened(NamedTuple):
 
     position: Position
     name: str
-    data: Mapping[str, Any]
+    data: JsonMap
     turn: Turn | None = None
 
     @property
@@ -226,7 +227,7 @@ async def _happened(
     ]
 
 
-def _told(served: Served, event: ev.Event) -> tuple[str, Mapping[str, Any]] | None:
+def _told(served: Served, event: ev.Event) -> tuple[str, JsonMap] | None:
     """Return name and data of an event; None if followers do not need it."""
     match event:
         case ev.UserSaid():

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import jwt
 
+from llm_fsm._json import JsonMap
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right, caller_with
 from llm_fsm.server.watched_file import WatchedFile
@@ -126,9 +127,9 @@ class JsonWebTokens:
                     return self._named(claims)
         return None
 
-    def _verified(self, token: str, key: _Key) -> Mapping[str, Any] | None:
+    def _verified(self, token: str, key: _Key) -> JsonMap | None:
         try:
-            found: Mapping[str, Any] = jwt.decode(
+            found: JsonMap = jwt.decode(
                 token,
                 key.key,
                 algorithms=list(key.algorithms),
@@ -140,7 +141,7 @@ class JsonWebTokens:
             return None
         return found
 
-    def _named(self, claims: Mapping[str, Any]) -> Caller | None:
+    def _named(self, claims: JsonMap) -> Caller | None:
         name = claims.get(self._claims["name"])
         if not isinstance(name, str) or not name:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import Response
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.pauses import PauseKind
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json
@@ -75,7 +75,7 @@ class FilterRequest(BaseModel):
         return self
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
+    def metadata(self) -> JsonMap:
         """The labels, by key."""
         return {name.removeprefix(_LABEL): text for name, text in (self.model_extra or {}).items()}
 
@@ -162,10 +162,7 @@ def listings(service: Service) -> APIRouter:
             for line in lines[: wish.limit]
         ]
         more = len(lines) > wish.limit
-        found: dict[str, Any] = {
-            "conversations": page,
-            "next": _next(page[-1], wish) if more else None,
-        }
+        found: JsonDict = {"conversations": page, "next": _next(page[-1], wish) if more else None}
         if wish.count:
             found["count"] = await service.counted(caller, wish.query())
         return Json(found)
@@ -213,7 +210,7 @@ def listings(service: Service) -> APIRouter:
     return router
 
 
-def _next(line: Mapping[str, Any], wish: ListRequest) -> str:
+def _next(line: JsonMap, wish: ListRequest) -> str:
     """Return the place of a line in its listing."""
     return str(line["id"]) if wish.order == "id" else f"{line['updated']!r}:{line['id']}"
 

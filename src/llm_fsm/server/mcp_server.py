@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp
 
 from llm_fsm import AsyncMachine, __version__
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.documents.discovery import travelling
 from llm_fsm.server import views, workbench
@@ -127,13 +128,13 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     async def found(ctx: Context[Any, Any], conversation_id: str) -> Served:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
 
-    async def shown(served: Served, document: dict[str, Any]) -> dict[str, Any]:
+    async def shown(served: Served, document: JsonDict) -> JsonDict:
         redactor = await service.shown(served)
-        found: dict[str, Any] = redactor.document(document)
+        found: JsonDict = redactor.document(document)
         return found
 
     @tool
-    async def list_definitions(ctx: Context[Any, Any]) -> dict[str, Any]:
+    async def list_definitions(ctx: Context[Any, Any]) -> JsonDict:
         """List the machines, each with its description and states."""
         return {"definitions": [views.head_of(machine) for machine in machines.all(_caller(ctx))]}
 
@@ -141,10 +142,10 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     async def start_conversation(
         ctx: Context[Any, Any],
         definition: str,
-        context: dict[str, Any] | None = None,
+        context: JsonDict | None = None,
         conversation_id: str | None = None,
         greet: bool = True,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Begin a conversation with a definition. Returns its id, state and greeting."""
         caller = _caller(ctx)
         begun = await service.start(
@@ -163,7 +164,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         text: str,
         request_id: str | None = None,
         picked: bool = False,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Send a message of the user. The same request_id returns the recorded answer.
 
         `picked`: the text is the label of one of the `choices`.
@@ -179,14 +180,14 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         value: Any,
         pause: str | None = None,
         request_id: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Answer the pause of a conversation or run. `value` fits `paused.schema`."""
         served = await found(ctx, conversation_id)
         turn = await service.answer(served, value, pause, request_id)
         return await shown(served, views.turn_of(served, turn))
 
     @tool
-    async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
+    async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> JsonDict:
         """Read the state of a conversation, and all its messages."""
         served = await found(ctx, conversation_id)
         history = [
@@ -201,7 +202,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         conversation_id: str,
         after: int | None = None,
         seconds: float = 20.0,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Wait for what happens between messages: reminders, time-outs, words of the program or an
         operator, the end.
 
@@ -210,7 +211,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         """
         served = await found(ctx, conversation_id)
         position = None if after is None else (after + 1, 0)
-        turns: list[dict[str, Any]] = []
+        turns: list[JsonDict] = []
         last = after or 0
         with service.gauge.stream(served.caller):
             async for happened in feed.follow(
@@ -230,9 +231,9 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         ctx: Context[Any, Any],
         definition: str,
         given: Any = None,
-        context: dict[str, Any] | None = None,
+        context: JsonDict | None = None,
         run_id: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Run a machine without a user as far as possible. `given` is its input; the same run_id
         resumes it.
         """
@@ -261,7 +262,7 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         return service.machines.named(_caller(ctx), definition)
 
     @tool
-    async def validate_definition(ctx: Context[Any, Any], definition: str) -> dict[str, Any]:
+    async def validate_definition(ctx: Context[Any, Any], definition: str) -> JsonDict:
         """Check a definition, given as JSON text. Returns every finding with line, column and hint."""
         found = await work(ctx, "findings", definition)
         return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
@@ -277,19 +278,19 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         ctx: Context[Any, Any],
         definition: str,
         state: str | None = None,
-        context: dict[str, Any] | None = None,
+        context: JsonDict | None = None,
         message: str = "Hello!",
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Show the prompt of a state. `definition`: JSON text, or the name of a served one."""
         machine = served(ctx, definition)
         text = definition if machine is None else machine.program.document
-        found: dict[str, Any] = await work(
+        found: JsonDict = await work(
             ctx, "prompt", text, state, context or {}, message, machine is not None
         )
         return found
 
     @tool
-    async def play_test(ctx: Context[Any, Any], definition: str, test: str) -> dict[str, Any]:
+    async def play_test(ctx: Context[Any, Any], definition: str, test: str) -> JsonDict:
         """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of
         the tests.
         """

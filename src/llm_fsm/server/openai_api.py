@@ -16,7 +16,7 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NoReturn, get_args
@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 from starlette.responses import Response
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
@@ -121,7 +122,7 @@ InputItems = Annotated[
 ]
 
 
-def _answers(whole: str, event: str) -> dict[int | str, dict[str, Any]]:
+def _answers(whole: str, event: str) -> dict[int | str, JsonDict]:
     """Return the answer of a route, whole and as a stream, by names of `stream_events.schemas`."""
     return {
         200: {
@@ -260,7 +261,7 @@ class OpenAI:
             "owned_by": "llm-fsm",
         }
 
-    def _check_size(self, messages: Sequence[Mapping[str, Any]], pointer: str) -> None:
+    def _check_size(self, messages: Sequence[JsonMap], pointer: str) -> None:
         """Raise Problem 422 for a transcript with too many messages."""
         most = self.service.limits.transcript_messages
         if len(messages) > most:
@@ -538,7 +539,7 @@ class OpenAI:
     async def _chunks(self, going: Going, *, usage: bool) -> AsyncGenerator[bytes]:
         head = _head(going.served.definition, "chat.completion.chunk")
 
-        def chunk(delta: Mapping[str, Any], finish: str | None = None, **extra: Any) -> bytes:
+        def chunk(delta: JsonMap, finish: str | None = None, **extra: Any) -> bytes:
             return sse(
                 {
                     **head,
@@ -653,7 +654,7 @@ class OpenAI:
             yield told("response.completed", response=done)
         except Exception as error:
             problem = problem_of(error)
-            fault: dict[str, Any] = {"code": problem.kind, "message": problem.detail}
+            fault: JsonDict = {"code": problem.kind, "message": problem.detail}
             if problem.wait is not None:
                 fault["retry_after"] = problem.wait
             yield told("response.failed", response={**begun, "status": "failed", "error": fault})
@@ -691,7 +692,7 @@ def _answered_before(before: Sequence[Said]) -> Sequence[Said]:
     return before[:end]
 
 
-def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str) -> list[Said]:
+def _transcript(messages: Sequence[JsonMap], pointer: str, wanted: str) -> list[Said]:
     """Return the messages that are read. Raises Problem 422 if the last one is none to answer.
 
     Earlier messages are read as far as possible. One of them may have been refused, and the client
@@ -706,7 +707,7 @@ def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str
     return said
 
 
-def _said(message: Mapping[str, Any], *, strict: bool) -> Said | None:
+def _said(message: JsonMap, *, strict: bool) -> Said | None:
     """Read a message of a chat, or an item of an input; None: it is ignored. Raises Problem 422 if
     strict.
     """
@@ -772,7 +773,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _text_of(given: Mapping[str, Any] | None, name: str) -> str | None:
+def _text_of(given: JsonMap | None, name: str) -> str | None:
     found = None if given is None else given.get(name)
     return found if isinstance(found, str) and found else None
 
@@ -807,22 +808,22 @@ def _read_response_id(given: str) -> tuple[str, str]:
 # -- writing answers
 
 
-def _head(definition: str, kind: str) -> dict[str, Any]:
+def _head(definition: str, kind: str) -> JsonDict:
     made = f"chatcmpl-{secrets.token_hex(12)}"
     return {"id": made, "object": kind, "created": int(time.time()), "model": definition}
 
 
-def _usage(turn: Turn) -> dict[str, Any]:
+def _usage(turn: Turn) -> JsonDict:
     given, written = turn.usage.input_tokens, turn.usage.output_tokens
     return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
 
 
-def _extra(served: Served, turn: Turn) -> dict[str, Any]:
+def _extra(served: Served, turn: Turn) -> JsonDict:
     """Return the fields that this server adds to the API."""
     return {"conversation_id": served.id, "llm_fsm": views.turn_of(served, turn)}
 
 
-def _tool_calls(served: Served, turn: Turn) -> list[dict[str, Any]]:
+def _tool_calls(served: Served, turn: Turn) -> list[JsonDict]:
     """Return a pause as a tool call, which a tool message answers; none if the caller may not
     answer it.
     """
@@ -857,13 +858,9 @@ def _arguments(paused: Any) -> str:
     return json.dumps(told, ensure_ascii=False, default=dict)
 
 
-def _completion(served: Served, turn: Turn) -> dict[str, Any]:
+def _completion(served: Served, turn: Turn) -> JsonDict:
     calls = _tool_calls(served, turn)
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": words_of(served, turn),
-        "refusal": None,
-    }
+    message: JsonDict = {"role": "assistant", "content": words_of(served, turn), "refusal": None}
     if calls:
         message["tool_calls"] = calls
     choice = {
@@ -876,7 +873,7 @@ def _completion(served: Served, turn: Turn) -> dict[str, Any]:
     return {**head, "choices": [choice], "usage": _usage(turn), **_extra(served, turn)}
 
 
-def _message_item(name: str, text: str | None) -> dict[str, Any]:
+def _message_item(name: str, text: str | None) -> JsonDict:
     content = [] if text is None else [{"type": "output_text", "text": text, "annotations": []}]
     status = "in_progress" if text is None else "completed"
     return {
@@ -888,12 +885,10 @@ def _message_item(name: str, text: str | None) -> dict[str, Any]:
     }
 
 
-def _response(
-    going: Going, turn: Turn | None, text: str, item: str | None = None
-) -> dict[str, Any]:
+def _response(going: Going, turn: Turn | None, text: str, item: str | None = None) -> JsonDict:
     """Return a response; without a turn, one that is in progress."""
     served = going.served
-    document: dict[str, Any] = {
+    document: JsonDict = {
         "id": _response_id(served.id, going.live.request_id),
         "object": "response",
         "created_at": int(time.time()),

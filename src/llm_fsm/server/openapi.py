@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from llm_fsm._json import JsonDict
 from llm_fsm.server import stream_events
 from llm_fsm.server.guard import OPEN
 from llm_fsm.server.problems import CHANNELS, KINDS, type_of
@@ -35,7 +34,7 @@ def describe(app: FastAPI, *, needs_token: bool) -> None:
     """Complete the document of an application. `needs_token`: callers without a token are refused."""
     made = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def openapi() -> JsonDict:
         document = made()
         components = document.setdefault("components", {})
         schemas = components.setdefault("schemas", {})

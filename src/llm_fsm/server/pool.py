@@ -14,10 +14,11 @@ import struct
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.server.faults import report
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.problems import Problem
@@ -97,7 +98,7 @@ class WorkPool:
         while self._free:
             await _end(self._free.pop())
 
-    async def _done(self, job: str, arguments: tuple[Any, ...]) -> Mapping[str, Any]:
+    async def _done(self, job: str, arguments: tuple[Any, ...]) -> JsonMap:
         seconds = self._limits.work_seconds
         asked = json.dumps({"job": job, "arguments": arguments, "seconds": seconds}).encode()
         async with self._worker() as process:
@@ -118,7 +119,7 @@ class WorkPool:
                 raise Problem(
                     "too-large", "this needs more than there is for it; give a smaller one"
                 ) from error
-            found: Mapping[str, Any] = json.loads(answer)
+            found: JsonMap = json.loads(answer)
             return found
 
     @asynccontextmanager
@@ -172,7 +173,7 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _result(job: str, answer: Mapping[str, Any]) -> Any:
+def _result(job: str, answer: JsonMap) -> Any:
     """Return the result in an answer. Raises its problem."""
     if "problem" not in answer:
         return answer["result"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from llm_fsm import errors
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.server.faults import PREFIX, report
 
 MEDIA_TYPE = "application/problem+json"
@@ -99,7 +100,7 @@ class Problem(Exception):
         detail: str,
         *,
         retry_after: float | None = None,
-        extra: Mapping[str, Any] | None = None,
+        extra: JsonMap | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
@@ -114,7 +115,7 @@ class Problem(Exception):
         """The HTTP status."""
         return KINDS[self.kind].status
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonDict:
         """Return the problem document."""
         return {
             "type": type_of(self.kind),
@@ -132,7 +133,7 @@ class Problem(Exception):
             return None
         return max(1, math.ceil(self.retry_after or BUSY_SECONDS))
 
-    def for_openai(self) -> dict[str, Any]:
+    def for_openai(self) -> JsonDict:
         """Return the problem document, with the member `error` for clients of the OpenAI API."""
         error = {"message": self.detail, "type": self.kind, "code": self.kind, "param": None}
         return {**self.document(), "error": error}

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.server import accepted, views
 from llm_fsm.server.encoding import Json, sse
@@ -156,21 +157,21 @@ _PREFER_PARAMETER = {
 }
 ConversationId = Annotated[PathText, Path(min_length=1, max_length=600)]
 RequestId = Annotated[PathText, Path(min_length=1, max_length=600)]
-PROBLEMS: dict[int | str, dict[str, Any]] = {
+PROBLEMS: dict[int | str, JsonDict] = {
     "default": {
         "description": "A problem document (RFC 9457)",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
 _STREAM = stream_of("TurnEvent")
-_TURN: dict[int | str, dict[str, Any]] = {200: {"model": views.TurnView, "content": _STREAM}}
+_TURN: dict[int | str, JsonDict] = {200: {"model": views.TurnView, "content": _STREAM}}
 
 
-def _header(description: str) -> dict[str, Any]:
+def _header(description: str) -> JsonDict:
     return {"description": description, "schema": {"type": "string"}}
 
 
-_ACCEPTED: dict[str, Any] = {
+_ACCEPTED: JsonDict = {
     "model": views.AcceptedView,
     "description": "The message is kept, and a worker answers it",
     "headers": {
@@ -178,7 +179,7 @@ _ACCEPTED: dict[str, Any] = {
         "Preference-Applied": _header(accepted.ASYNC),
     },
 }
-_WAITING: dict[str, Any] = {
+_WAITING: JsonDict = {
     "model": views.AcceptedView,
     "description": "The message is not answered yet",
     "headers": {"Retry-After": _header("Seconds after which to look again")},
@@ -624,7 +625,7 @@ class RestRoutes:
 
     async def _begun(
         self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn
-    ) -> Mapping[str, Any]:
+    ) -> JsonMap:
         """Read a run that has just started. If it fails at once, raise its error."""
         await live.settle(0.05)
         if live.error is not None:
@@ -633,9 +634,9 @@ class RestRoutes:
 
     async def _run_view(
         self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn | None
-    ) -> Mapping[str, Any]:
+    ) -> JsonMap:
         running = live is not None and not live.is_over
-        view: dict[str, Any] = {
+        view: JsonDict = {
             "id": run_id,
             "definition": machine.definition.name,
             "status": "running",
@@ -662,7 +663,7 @@ class RestRoutes:
             view["status"] = "paused" if chat.paused is not None else outcome or "parked"
             view["output"] = turns[-1].output if turns else None
         shown = await self.service.shown(served)
-        document: dict[str, Any] = shown.document(view)
+        document: JsonDict = shown.document(view)
         return document
 
     # -- answers

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from llm_fsm import AsyncMachine
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right
 from llm_fsm.session.messages import Paused
@@ -100,9 +101,9 @@ def check_start(
     machine: AsyncMachine,
     stored: str,
     *,
-    context: Mapping[str, Any] | None = None,
+    context: JsonMap | None = None,
     state: str | None = None,
-    background: Mapping[str, Any] | None = None,
+    background: JsonMap | None = None,
 ) -> None:
     """Refuse the beginning of a conversation or run that a caller may not begin so.
 
@@ -194,7 +195,7 @@ def check_own_id(caller: Caller, name: str | None) -> None:
         )
 
 
-def spoken(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
+def spoken(machine: AsyncMachine, context: JsonMap) -> JsonDict:
     """Return the values of a context that a user could bring by talking.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
+from llm_fsm._json import JsonMap
 from llm_fsm.engine.pauses import OpenPause, open_pause
 from llm_fsm.records.transfer import fork
 from llm_fsm.server.ending import CONNECTIONS, TURNS, Ending, cut_off
@@ -152,7 +153,7 @@ class Service:
         caller: Caller,
         machine: AsyncMachine,
         *,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
@@ -188,7 +189,7 @@ class Service:
         machine: AsyncMachine,
         conversation_id: str,
         *,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         greet: bool = True,
         metadata: Mapping[str, str] | None = None,
     ) -> Served:
@@ -218,7 +219,7 @@ class Service:
         caller: Caller,
         machine: AsyncMachine,
         name: str,
-        context: Mapping[str, Any] | None,
+        context: JsonMap | None,
         *,
         state: str | None,
         metadata: Mapping[str, str] | None,
@@ -510,7 +511,7 @@ class Service:
         return await served.chat.say(text, by=by, request_id=request_id)
 
     async def update(
-        self, served: Served, context: Mapping[str, Any], state: str | None, request_id: str | None
+        self, served: Served, context: JsonMap, state: str | None, request_id: str | None
     ) -> Turn:
         """Change keys or the state. Raises the errors of `AsyncConversation.update`, and Problem
         403.
@@ -526,8 +527,8 @@ class Service:
         machine: AsyncMachine,
         *,
         given: Any,
-        context: Mapping[str, Any] | None,
-        background: Mapping[str, Any] | None,
+        context: JsonMap | None,
+        background: JsonMap | None,
         run_id: str | None,
         key: str | None,
     ) -> tuple[str, LiveTurn]:

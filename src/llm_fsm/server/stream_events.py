@@ -8,12 +8,13 @@ event: its `event`, its `id`, and its `data`, parsed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from ag_ui.core.events import EventType
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.json_schema import models_json_schema
 
+from llm_fsm._json import JsonDict
 from llm_fsm.server import views
 from llm_fsm.session.turn_record import Kind
 
@@ -309,12 +310,12 @@ CONVERSATION_EVENTS: Mapping[str, type[BaseModel]] = {
 """Names of events in the stream of a conversation, besides `error`."""
 
 
-def stream_of(name: str) -> dict[str, Any]:
+def stream_of(name: str) -> JsonDict:
     """Return the content of a response that may be a stream, whose events have a name in `schemas`."""
     return {"text/event-stream": {"schema": {"$ref": PLACE + name}}}
 
 
-def schemas() -> dict[str, Any]:
+def schemas() -> JsonDict:
     """Return the schemas of streams and of all that they name, for the components of an OpenAPI
     document.
     """
@@ -334,12 +335,12 @@ def schemas() -> dict[str, Any]:
     }
 
 
-def _any_of(description: str, events: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
+def _any_of(description: str, events: Mapping[str, type[BaseModel]]) -> JsonDict:
     kinds = [_event(name, model.__name__) for name, model in events.items()]
     return {"description": description, "oneOf": [*kinds, _event("error", "Problem")]}
 
 
-def _event(name: str, data: str) -> dict[str, Any]:
+def _event(name: str, data: str) -> JsonDict:
     return {
         "title": name,
         "type": "object",

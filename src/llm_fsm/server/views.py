@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import plain
+from llm_fsm._json import JsonDict, JsonMap, plain
 from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
@@ -223,7 +223,7 @@ def checked_new_id(given: str | None) -> str | None:
     return given
 
 
-def head_of(machine: AsyncMachine) -> dict[str, Any]:
+def head_of(machine: AsyncMachine) -> JsonDict:
     """Return the summary of a definition."""
     definition = machine.definition
     talks = definition.kind_of(definition.initial_state) == "converse"
@@ -237,7 +237,7 @@ def head_of(machine: AsyncMachine) -> dict[str, Any]:
     }
 
 
-def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
+def context_of(machine: AsyncMachine, context: JsonMap) -> JsonDict:
     """Return a context without the values of secret keys."""
     secret = machine.program.is_secret
     return {key: DOTS if secret(key) else value for key, value in context.items()}
@@ -249,7 +249,7 @@ TAKEN_OVER = "A colleague takes over here. You can go on writing."
 """The sentence that a user reads while a person has taken over."""
 
 
-def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
+def paused_of(served: Served, paused: Any) -> JsonDict | None:
     """Return a pause; None for none. Who may not answer it does not read how to, nor for what it
     is.
     """
@@ -261,7 +261,7 @@ def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
     return {**document, **_of_colleagues(paused), "may_answer": False}
 
 
-def _of_colleagues(paused: Paused) -> dict[str, Any]:
+def _of_colleagues(paused: Paused) -> JsonDict:
     """Return the members of a pause that tell how to answer it, or what it is for, as others see
     them.
     """
@@ -269,12 +269,12 @@ def _of_colleagues(paused: Paused) -> dict[str, Any]:
     return {"what": words, "call": None, "schema": {}}
 
 
-def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
+def choices_of(choices: Iterable[Choice]) -> list[JsonDict]:
     """Return the choices that the user has, as JSON data."""
     return [{"label": one.label, "value": one.value, "question": one.question} for one in choices]
 
 
-def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
+def turn_of(served: Served, turn: Turn) -> JsonDict:
     """Return a turn."""
     return {
         "conversation_id": served.id,
@@ -295,22 +295,22 @@ def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
     }
 
 
-def accepted_of(served: Served, request_id: str, *, answered: bool) -> dict[str, Any]:
+def accepted_of(served: Served, request_id: str, *, answered: bool) -> JsonDict:
     """Return an accepted message."""
     return {"conversation_id": served.id, "request_id": request_id, "answered": answered}
 
 
-def open_pause_of(served: Served, pause: OpenPause) -> dict[str, Any]:
+def open_pause_of(served: Served, pause: OpenPause) -> JsonDict:
     """Return what a conversation waits for, for an operators' list."""
     return {**asdict(pause), "conversation_id": served.id}
 
 
-def started_of(begun: Begun) -> dict[str, Any]:
+def started_of(begun: Begun) -> JsonDict:
     """Return a new or forked conversation."""
     return {**conversation_of(begun.served), "greeting": begun.greeting}
 
 
-def conversation_of(served: Served) -> dict[str, Any]:
+def conversation_of(served: Served) -> JsonDict:
     """Return a conversation in its last known state."""
     chat = served.chat
     return {
@@ -330,7 +330,7 @@ _FOR_ALL = (ev.UserSaid, ev.BotSaid, ev.StateEntered, ev.ContextSet, ev.Agreed, 
 """Events whose content a reader knows without the right `inspect`."""
 
 
-def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
+def recorded_of(served: Served, turn: Turn) -> JsonDict:
     """Return a turn on record, with its events as far as its reader may see them."""
     inspects = may(served.caller, "inspect", served.chat.id)
     shown = [event for event in turn.events if inspects or isinstance(event, _FOR_ALL)]
@@ -338,7 +338,7 @@ def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
     return {**turn_of(served, turn), "events": events}
 
 
-def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
+def event_of(served: Served, event: ev.Event) -> JsonDict:
     """Return an event, without what only the engine needs."""
     document = shown_event(event, served.machine.program.is_secret)
     for name in _FOR_ENGINE.get(type(event), ()):
@@ -353,7 +353,7 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
     return document
 
 
-def _hide_inside(event: object, document: dict[str, Any]) -> None:
+def _hide_inside(event: object, document: JsonDict) -> None:
     """Take the words of exceptions out of an event's document; the log has them."""
     for name in _INSIDE.get(type(event), ()):
         if document.get(name):
@@ -364,15 +364,15 @@ def _hide_inside(event: object, document: dict[str, Any]) -> None:
         document["failures"] = failures_of(event)
 
 
-def explained(account: Explanation) -> dict[str, Any]:
+def explained(account: Explanation) -> JsonDict:
     """Return an explanation as JSON. Each note has its `type`."""
-    document: dict[str, Any] = plain(account)
+    document: JsonDict = plain(account)
     for note, shown in zip(account.notes, document["notes"], strict=True):
         _hide_inside(note, shown)
     return document
 
 
-def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
+def listed_of(held_id: str, line: Listed) -> JsonDict:
     """Return a line of the listing."""
     shown = {name: getattr(line, name) for name in ListedView.model_fields if name != "id"}
     return {"id": held_id, **shown, "metadata": dict(line.metadata)}
@@ -410,14 +410,14 @@ def failures_of(event: ev.AttemptFailed) -> list[dict[str, str]]:
     return [{name: reason_of(text) for name, text in failure.items()} for failure in event.failures]
 
 
-def _quotes_of(machine: AsyncMachine, event: ev.ContextSet) -> dict[str, Any]:
+def _quotes_of(machine: AsyncMachine, event: ev.ContextSet) -> JsonDict:
     """Return the places of the user's words for values, without those of secret keys."""
     is_secret = machine.program.is_secret
     places = {key: list(place) for key, place in event.quotes.items() if not is_secret(key)}
     return {"quotes": places} if places else {}
 
 
-_Told = Callable[[AsyncMachine, Any], tuple[str, dict[str, Any]]]
+_Told = Callable[[AsyncMachine, Any], tuple[str, JsonDict]]
 _TOLD: Mapping[type[ev.Event], _Told] = {
     ev.MessageDelta: lambda _, event: ("delta", {"text": event.text, **({"restart": True} if event.restart else {})}),
     ev.PromptRead: lambda _, event: ("reading", {"read": event.read, "total": event.total}),
@@ -456,7 +456,7 @@ _TOLD: Mapping[type[ev.Event], _Told] = {
 """The events of streams, each as a name and data."""
 
 
-def told(served: Served, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
+def told(served: Served, event: ev.Event) -> tuple[str, JsonDict] | None:
     """Return name and data of an event for a stream; None if clients do not need it."""
     if isinstance(event, ev.Paused):
         return "paused", _pause_told(served, event)
@@ -464,7 +464,7 @@ def told(served: Served, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
     return None if tell is None else tell(served.machine, event)
 
 
-def _pause_told(served: Served, event: ev.Paused) -> dict[str, Any]:
+def _pause_told(served: Served, event: ev.Paused) -> JsonDict:
     """Return a pause for a stream, as `paused_of` shows it."""
     document = paused_of(served, _pause_in(event)) or {}
     return {

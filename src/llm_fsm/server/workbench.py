@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.documents.check import check_data
 from llm_fsm.documents.draw.dot import dot
@@ -36,7 +36,7 @@ TEST_NAME = "test.json"
 """The name of the text of tests in its faults."""
 
 
-def findings(text: str) -> list[dict[str, Any]]:
+def findings(text: str) -> list[JsonDict]:
     """Return all findings about a definition, each with line, column and hint."""
     return [found.to_dict() for found in check_data(text.encode("utf-8", "replace"), file=NAME)]
 
@@ -54,7 +54,7 @@ def drawn(text: str, form: Form) -> str:
     return picture(load_text(text, file=NAME).definition.document, form)
 
 
-def picture(document: Mapping[str, Any], form: Form) -> str:
+def picture(document: JsonMap, form: Form) -> str:
     """Return a definition that was checked already as a picture. Raises GraphvizError for `svg`."""
     extracted = extract(dict(document), Details())
     if form == "svg":
@@ -62,9 +62,7 @@ def picture(document: Mapping[str, Any], form: Form) -> str:
     return {"mermaid": mermaid, "text": listing, "dot": dot}[form](extracted)
 
 
-def prompt(
-    text: str, state: str | None, context: Mapping[str, Any], message: str, is_kept: bool
-) -> dict[str, Any]:
+def prompt(text: str, state: str | None, context: JsonMap, message: str, is_kept: bool) -> JsonDict:
     """Render the prompt of a state.
 
     Args:
@@ -102,7 +100,7 @@ def prompt(
     }
 
 
-def played(definition: str, test: str) -> list[dict[str, Any]]:
+def played(definition: str, test: str) -> list[JsonDict]:
     """Play conversation tests, with their own replies, on a definition.
 
     Raises:

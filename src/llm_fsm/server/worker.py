@@ -18,6 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, BinaryIO
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.documents.draw.graphviz import GraphvizError
 from llm_fsm.errors import DefinitionError, told
 from llm_fsm.server import workbench
@@ -36,7 +37,7 @@ JOBS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer(asked: JsonMap) -> JsonDict:
     """Do one job.
 
     Args:

@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from llm_fsm import __version__
 from llm_fsm import events as ev
+from llm_fsm._json import JsonDict
 from llm_fsm.engine.observers import HostWork, TurnAborted, TurnSaved, observe, surround
 from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.telemetry import names
@@ -218,7 +219,7 @@ class _Instrument:
         span.end()
         self._meters.operation.record(seconds, shared)
 
-    def _model(self, full: str) -> dict[str, Any]:
+    def _model(self, full: str) -> JsonDict:
         """Return the attributes that name a model."""
         provider, _, model = full.rpartition("/")
         return {
@@ -266,7 +267,7 @@ class _Instrument:
                 span.add_event(names.PAUSED, {names.KIND: event.kind, names.STATE: event.state})
 
     def _child(
-        self, turn: _Turn, name: str, kind: SpanKind, seconds: float, attributes: dict[str, Any]
+        self, turn: _Turn, name: str, kind: SpanKind, seconds: float, attributes: JsonDict
     ) -> Any:
         began = time.time_ns() - int(seconds * _NANO)
         if turn.state:
@@ -278,7 +279,7 @@ class _Instrument:
     def _chat(self, turn: _Turn, event: ev.ModelReplied) -> None:
         shared = self._model(event.model)
         model = shared[names.RESPONSE_MODEL] = shared[names.REQUEST_MODEL]
-        attributes: dict[str, Any] = {
+        attributes: JsonDict = {
             **shared,
             names.INPUT_TOKENS: event.input_tokens,
             names.OUTPUT_TOKENS: event.output_tokens,
@@ -301,10 +302,7 @@ class _Instrument:
         self._meters.operation.record(event.seconds, shared)
 
     def _tool(self, turn: _Turn, event: ev.ToolReturned) -> None:
-        attributes: dict[str, Any] = {
-            names.OPERATION: names.EXECUTE_TOOL,
-            names.TOOL_NAME: event.name,
-        }
+        attributes: JsonDict = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
         if event.key:
             attributes[names.TOOL_CALL_ID] = event.key
         call = _call_of(turn, event)

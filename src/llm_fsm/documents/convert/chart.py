@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.conditions import infix
 from llm_fsm.definition.names import KEY_PATTERN
 
@@ -35,7 +36,7 @@ class Note:
     message: str
     line: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form, as `llm-fsm convert --report json` prints it."""
         return {"mapped": not self.lost, "message": self.message, "line": self.line}
 
@@ -70,7 +71,7 @@ class Arrow:
     source: str | None
     target: str
     label: str = ""
-    conditions: tuple[dict[str, Any], ...] = ()
+    conditions: tuple[JsonDict, ...] = ()
     auto: bool = False
     done: bool = False
     event: str | None = None
@@ -126,7 +127,7 @@ class Chart:
                 yield name
 
 
-def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ...]:
+def conditions_of(guard: str, *, bare: bool = False) -> tuple[JsonDict, ...]:
     """Convert a guard to conditions. An expression becomes keys and logic, and a model judges any
     other text.
     """
@@ -140,7 +141,7 @@ def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ..
     parts = rule["and"] if isinstance(rule, dict) and "and" in rule else [rule]
     keys = [key for part in parts if (key := _demanded(part)) is not None]
     rest = [part for part in parts if _demanded(part) is None]
-    condition: dict[str, Any] = {"requires_context_keys": keys} if keys else {}
+    condition: JsonDict = {"requires_context_keys": keys} if keys else {}
     if rest:
         condition["logic"] = rest[0] if len(rest) == 1 else {"and": rest}
     return (condition,)
@@ -159,7 +160,7 @@ def _demanded(rule: Any) -> str | None:
     return None
 
 
-def judged(condition: dict[str, Any]) -> bool:
+def judged(condition: JsonDict) -> bool:
     """Return true if only a model can judge it."""
     return condition.get("logic") is None and not condition.get("requires_context_keys")
 

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.documents.convert.chart import (
     ANY_EVENT,
@@ -30,7 +30,7 @@ _MAX_STATES = 20_000
 _MAX_TRANSITIONS = 200_000
 
 
-def flatten(chart: Chart, stem: str | None) -> dict[str, Any]:
+def flatten(chart: Chart, stem: str | None) -> JsonDict:
     """Return the definition's document. `stem`: its name if the chart has none. Raises
     ConversionError.
     """
@@ -115,7 +115,7 @@ class _Flattening:
             )
         return cls(chart, children, arrows, state_ids(leaves), shared, overruled)
 
-    def document(self, stem: str | None) -> dict[str, Any]:
+    def document(self, stem: str | None) -> JsonDict:
         chart = self.chart
         for name, unique in self.ids.items():
             if name != unique:
@@ -130,7 +130,7 @@ class _Flattening:
                 raise ConversionError(
                     f"made flat, it has more than {_MAX_TRANSITIONS:,} transitions"
                 )
-        document: dict[str, Any] = {
+        document: JsonDict = {
             "name": chart.name or stem or "machine",
             "initial_state": self.ids[self.entered(initial)],
             "states": states,
@@ -185,13 +185,13 @@ class _Flattening:
     def first_leaf(self) -> str:
         return next(iter(self.ids))
 
-    def state(self, vertex: Vertex) -> dict[str, Any]:
+    def state(self, vertex: Vertex) -> JsonDict:
         words = [line for line in vertex.label if line.strip()]
         if self.chart.titled and words and words[0].strip() == vertex.name:
             words = words[1:]
         if not words and self.ids[vertex.name] != vertex.name:
             words = [vertex.name]
-        state: dict[str, Any] = {}
+        state: JsonDict = {}
         if words:
             state["purpose"] = "\n".join(words)
         if vertex.remarks:
@@ -283,8 +283,8 @@ class _Flattening:
                     yield replace(arrow, auto=arrow.auto and is_certain)
             heard |= events
 
-    def transition(self, arrow: Arrow, *, decides: bool = False) -> dict[str, Any]:
-        found: dict[str, Any] = {"target_state": self.ids[self.entered(arrow.target)]}
+    def transition(self, arrow: Arrow, *, decides: bool = False) -> JsonDict:
+        found: JsonDict = {"target_state": self.ids[self.entered(arrow.target)]}
         if arrow.label:
             found["description"] = arrow.label
         if arrow.conditions:

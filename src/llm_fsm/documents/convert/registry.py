@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
@@ -58,7 +59,7 @@ _NOT_READ = "this is {}, which is written but not read; give {}"
 class Converted:
     """A definition, its document, and notes on the conversion."""
 
-    document: Mapping[str, Any]
+    document: JsonMap
     definition: Definition
     notes: tuple[Note, ...]
 
@@ -180,7 +181,7 @@ def _modern(text: str, name: str, stem: str | None) -> Converted:
     return Converted(_without_nulls(upgraded), loaded.definition, notes)
 
 
-def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(document: JsonMap) -> JsonDict:
     """Return the document without keys that are null, also in its states."""
     found = {key: value for key, value in document.items() if value is not None}
     states = found.get("states")

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import (
@@ -90,7 +90,7 @@ class _NodePlace:
 
     name: str
     pointer: str
-    value: Mapping[str, Any]
+    value: JsonMap
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class _XStateReader:
     places: list[_NodePlace] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
 
-    def machine(self, value: dict[str, Any]) -> Chart:
+    def machine(self, value: JsonDict) -> Chart:
         if not isinstance(value.get("states"), dict) or not value["states"]:
             raise ConversionError('an XState machine has "states"', self.line(""))
         name = value.get("id")
@@ -165,7 +165,7 @@ class _XStateReader:
         elif _is_ours(value.get("meta")):
             vertex.kind = value["meta"]["kind"]
 
-    def unused(self, value: Mapping[str, Any], pointer: str, where: str) -> None:
+    def unused(self, value: JsonMap, pointer: str, where: str) -> None:
         for key in value:
             if key in _SILENT or (key == "meta" and _is_ours(value[key])):
                 continue
@@ -274,7 +274,7 @@ class _XStateReader:
                 # The first transition of an event that has no guard is the last one that counts.
                 return
 
-    def target(self, place: _NodePlace, found: Mapping[str, Any], pointer: str) -> str | None:
+    def target(self, place: _NodePlace, found: JsonMap, pointer: str) -> str | None:
         given = found.get("target")
         if isinstance(given, list):
             if len(given) > 1:
@@ -322,7 +322,7 @@ class _XStateReader:
             name = f"{parent}.{path}"
         return name if name in self.chart.vertices else None
 
-    def guards(self, found: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
+    def guards(self, found: JsonMap, pointer: str) -> Iterator[JsonDict]:
         guard = found.get("guard", found.get("cond"))
         if guard is None:
             return
@@ -364,7 +364,7 @@ class _XStateReader:
         return name
 
 
-def _label(transition: Mapping[str, Any], event: str) -> str:
+def _label(transition: JsonMap, event: str) -> str:
     words = transition.get("description")
     label = "any other event" if event == ANY_EVENT else event
     if isinstance(words, str):
@@ -402,7 +402,7 @@ def write(definition: Definition) -> str:
     """Return a definition as the JSON of an XState 5 machine. The document of `read` gives the same
     graph.
     """
-    machine: dict[str, Any] = {"id": definition.name, "initial": definition.initial_state}
+    machine: JsonDict = {"id": definition.name, "initial": definition.initial_state}
     if definition.description:
         machine["description"] = definition.description
     machine["states"] = {name: _state(definition, name) for name in definition.states}
@@ -422,14 +422,14 @@ def write(definition: Definition) -> str:
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
-def _relative(transition: dict[str, Any]) -> dict[str, Any]:
+def _relative(transition: JsonDict) -> JsonDict:
     return {**transition, "target": "." + transition["target"]}
 
 
-def _state(definition: Definition, name: str) -> dict[str, Any]:
+def _state(definition: Definition, name: str) -> JsonDict:
     state = definition.states[name]
     kind = definition.kind_of(name)
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     words = state.purpose or state.description
     if words:
         found["description"] = words
@@ -446,8 +446,8 @@ def _state(definition: Definition, name: str) -> dict[str, Any]:
     return found
 
 
-def _events(transitions: list[Transition]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _events(transitions: list[Transition]) -> dict[str, list[JsonDict]]:
+    found: dict[str, list[JsonDict]] = {}
     for one in transitions:
         name = event_name(one)
         # A move without a guard is the last of its event that is ever made.
@@ -464,11 +464,8 @@ def event_name(transition: Transition) -> str:
     return slug or "GO"
 
 
-def _transition(transition: Transition) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "target": transition.target_state,
-        "description": transition.description,
-    }
+def _transition(transition: Transition) -> JsonDict:
+    found: JsonDict = {"target": transition.target_state, "description": transition.description}
     conditions = [
         one.model_dump(mode="json", exclude_defaults=True) for one in transition.conditions
     ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 
@@ -38,9 +38,9 @@ class Difference:
     states: tuple[str, ...] = ()
     key: str | None = None
     when: When = "set"
-    schema: Mapping[str, Any] | None = None
+    schema: JsonMap | None = None
 
-    def touches(self, state: str, context: Mapping[str, Any]) -> bool:
+    def touches(self, state: str, context: JsonMap) -> bool:
         """Return true if a running conversation cannot simply continue."""
         if self.impact == "safe" or (self.states and state not in self.states):
             return False
@@ -51,7 +51,7 @@ class Difference:
             return value is not None and _mismatches(self.schema or {}, value)
         return (value is not None) == (self.when == "set")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form, as `llm-fsm diff --format json` prints it."""
         return {
             "subject": self.subject,
@@ -93,7 +93,7 @@ def from_to(old: Any, new: Any) -> str:
     return ""
 
 
-def _mismatches(schema: Mapping[str, Any], value: Any) -> bool:
+def _mismatches(schema: JsonMap, value: Any) -> bool:
     try:
         return compile_shape(schema).fault(value) is not None
     except ShapeError:

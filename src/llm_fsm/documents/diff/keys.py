@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of
@@ -175,12 +175,12 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
         yield Difference(subject="words", message=text, pointer=place)
 
 
-def _definitions(definition: Definition) -> Mapping[str, Any]:
+def _definitions(definition: Definition) -> JsonMap:
     found = (definition.context_schema or {}).get("$defs")
     return found if isinstance(found, dict) else {}
 
 
-def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
+def _meaning(schema: JsonMap, definition: Definition) -> JsonDict:
     """Return the part of a schema that restricts values, with the schemas that it refers to."""
     every = _definitions(definition)
     found = bare(schema)
@@ -189,7 +189,7 @@ def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any
             break
         [name] = _referred(found)
         found = bare(every[name])
-    used: dict[str, Any] = {}
+    used: JsonDict = {}
     left = [found]
     while left:
         for name in _referred(left.pop()) & every.keys() - used.keys():
@@ -198,12 +198,12 @@ def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any
     return {**found, "$defs": used} if used else found
 
 
-def _referred(schema: Mapping[str, Any]) -> set[str]:
+def _referred(schema: JsonMap) -> set[str]:
     """Return the names in `$defs` that a schema refers to."""
     return set(re.findall(r'"\$ref": "#/\$defs/([^"/]+)', json.dumps(schema, ensure_ascii=False)))
 
 
-def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _told(old: JsonMap, new: JsonMap) -> Iterator[str]:
     """Describe a change keyword by keyword, as `maxLength from 3 to 5`."""
     for key in dict.fromkeys((*old, *new)):
         if key not in new:
@@ -218,7 +218,7 @@ def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key}{from_to(old[key], new[key])}"
 
 
-def _wider(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _wider(old: JsonMap, new: JsonMap) -> bool:
     """Return true if every old value surely fits: bounds are looser or gone, types or values are
     added.
     """

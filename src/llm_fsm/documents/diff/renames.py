@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import product
 from typing import Any
 
-from llm_fsm._json import value_at
+from llm_fsm._json import JsonDict, JsonMap, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Condition, Definition, Transition
 from llm_fsm.definition.naming import Naming
@@ -154,7 +154,7 @@ def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str])
         return old
 
 
-def bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+def bare(schema: JsonMap) -> JsonDict:
     """Return the part of a schema that restricts values, without their meaning or source."""
     return {word: _bare(word, value) for word, value in schema.items() if word not in _NOTHING_SAID}
 

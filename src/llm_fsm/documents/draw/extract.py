@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions import infix
 from llm_fsm.conditions.words import in_words, known
 from llm_fsm.errors import Finding, Level
@@ -146,7 +147,7 @@ class Picture:
         return tuple(edge for edge in self.edges if not edge.everywhere)
 
 
-def extract(written: Mapping[str, Any], details: Details | None = None) -> Picture:
+def extract(written: JsonMap, details: Details | None = None) -> Picture:
     """Return the picture of a document in today's form, with any faults, as texts of one line."""
     shown = details or Details()
     return tidied(picture_of(Document(Placed("", written)), shown), shown)

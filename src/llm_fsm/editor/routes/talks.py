@@ -8,13 +8,13 @@ import os
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from llm_fsm import AsyncConversation
 from llm_fsm import events as ev
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows, read_document
@@ -39,7 +39,7 @@ from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 
-_STREAM: dict[int | str, dict[str, Any]] = {
+_STREAM: dict[int | str, JsonDict] = {
     200: {
         "description": "Events `delta`, `replaced` and `state`, then `talk` or `problem`, each a Streamed.",
         "content": {"text/event-stream": {"schema": {"$ref": "#/components/schemas/Streamed"}}},

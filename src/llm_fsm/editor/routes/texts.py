@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Query
 
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.discovery import definition_paths
@@ -40,7 +41,7 @@ def router(studio: Studio) -> APIRouter:
     @made.get("/schema")
     def schema(
         kind: Literal["definition", "workflow", "tests"] = Query(default="definition"),
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Return the JSON Schema of a kind of file, for forms, completion and hover."""
         if kind == "tests":
             return suite_schema()
@@ -125,7 +126,7 @@ def _files(studio: Studio, body: models.NewBody) -> Mapping[str, str]:
     }
 
 
-def workflow_schema() -> dict[str, Any]:
+def workflow_schema() -> JsonDict:
     """Return the JSON Schema of a workflow of version 2.0."""
     texts = {"type": "array", "items": {"type": "string"}}
     result = {

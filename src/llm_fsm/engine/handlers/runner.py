@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.handlers.registry import (
     ErrorMode,
     Handler,
@@ -40,7 +41,7 @@ async def run_point(
         ahead: They run before the model's reply is complete. Their results are kept until their
             turn comes.
     """
-    context: dict[str, Any] = dict(effect.session.context)
+    context: JsonDict = dict(effect.session.context)
     results: list[HandlerResult] = []
     asked: Occasion | None = (
         None  # one occasion serves all conditions until a handler changes something
@@ -59,9 +60,7 @@ async def run_point(
                 continue
         occasion = occasion_of(effect, context, occasion_key(effect, handler.name))
 
-        async def perform(
-            handler: Handler = handler, occasion: Any = occasion
-        ) -> Mapping[str, Any]:
+        async def perform(handler: Handler = handler, occasion: Any = occasion) -> JsonMap:
             timeout = None if left is None else left()
             began = time.monotonic()
             found = await run(handler, occasion, mode=mode, timeout=timeout)
@@ -87,7 +86,7 @@ async def run_point(
     return HandlerResults(results=tuple(results))
 
 
-def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
+def _key(kind: str, effect: RunHandlers, context: JsonMap) -> str:
     """Return the key of this run of a handler among others in the turn."""
     occasion = [kind, effect.session.state, effect.target, sorted(effect.updated), context]
     return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
@@ -96,7 +95,7 @@ def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
 def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
     """Convert the changes of a handler's result to JSON. If that fails, the result becomes an
     error."""
-    changes: dict[str, Any] = {}
+    changes: JsonDict = {}
     faults: list[str] = []
     for key, value in result.changes.items():
         try:
@@ -110,7 +109,7 @@ def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
     )
 
 
-def _overlay(context: dict[str, Any], changes: Mapping[str, Any]) -> None:
+def _overlay(context: JsonDict, changes: JsonMap) -> None:
     for key, value in changes.items():
         if value is None:
             context.pop(key, None)

@@ -21,13 +21,13 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import aiohttp
 from yarl import URL
 
+from llm_fsm._json import JsonDict
 from llm_fsm._text import is_address
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
@@ -60,7 +60,7 @@ class Webhook:
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
         self._headers = {"User-Agent": "llm-fsm", "Content-Type": "application/json", **headers}
         self._secret = None if secret is None else secret_of(secret)
-        self._options: dict[str, Any] = {"allow_redirects": False}
+        self._options: JsonDict = {"allow_redirects": False}
         if (proxy := proxy_for(URL(self._url))) is not None:
             self._options["proxy"] = proxy
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
