@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.server import Limits
+from llm_fsm.server import Limits, create_app
 from llm_fsm.server.limits import Gauge
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.tokens import Caller
+from llm_fsm.server.tokens import Caller, Tokens, add_token
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
+from served import served
 from served_clients import begin, client_of
 
 SAID = {"messages": [{"role": "user", "content": "a"}], "model": "greeter"}
@@ -41,6 +46,11 @@ COUNTED: list[tuple[str, str, Any]] = [
     ("POST", "/ag-ui/greeter", AG_UI),
     ("POST", "/mcp", RPC),
     ("POST", "/nowhere", None),
+    ("GET", "/definitions", None),
+    ("GET", "/conversations/c/history", None),
+    ("HEAD", "/conversations/c/turns", None),
+    ("GET", "/v1/models", None),
+    ("GET", "/nowhere", None),
 ]
 
 
@@ -49,14 +59,42 @@ def greeter(*replies: Any) -> AsyncMachine:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), COUNTED, ids=lambda value: str(value)[:30])
-def test_every_request_that_is_not_a_reading_one_counts_once(
-    method: str, path: str, body: Any
-) -> None:
+def test_every_request_counts_once(method: str, path: str, body: Any) -> None:
     with client_of(greeter(reply("hello", "Hi.")), limits=Limits(messages_per_minute=2)) as client:
         answers = [client.request(method, path, json=body) for _ in range(3)]
         assert [answer.status_code == 429 for answer in answers] == [False, False, True]
         assert int(answers[2].headers["retry-after"]) > 0
-        assert client.get("/definitions").status_code == 200
+        assert client.get("/healthz").status_code == 200
+
+
+def test_all_bodies_under_way_have_one_limit_and_one_token_half_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    ada, bob, eve = (add_token(file, name) for name in ("ada", "bob", "eve"))
+    limits = Limits(body_bytes=1_000, bodies_bytes=2_000)
+    app = create_app(greeter(), tokens=Tokens.from_file(file), limits=limits, closes=True)
+    with served(app, limits) as url, ExitStack() as stack:
+
+        def half_sent(token: str, size: int) -> socket.socket:
+            head = (
+                f"POST /conversations HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {size + 1}\r\n\r\n"
+            )
+            place = httpx.URL(url)
+            client = stack.enter_context(socket.create_connection((place.host, place.port or 80)))
+            client.settimeout(30)
+            client.sendall(head.encode() + b" " * size)
+            return client
+
+        first = half_sent(ada, 900)
+        assert b" 429 " in half_sent(ada, 900).recv(100).splitlines()[0]
+        second = half_sent(bob, 900)
+        assert b" 429 " in half_sent(eve, 900).recv(100).splitlines()[0]
+        for client in (first, second):
+            client.sendall(b" ")
+            assert b" 400 " in client.recv(100).splitlines()[0]
+        third = half_sent(eve, 900)
+        third.sendall(b" ")
+        assert b" 400 " in third.recv(100).splitlines()[0]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])

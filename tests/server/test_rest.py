@@ -448,6 +448,43 @@ def test_slow_headers_and_slow_bodies_do_not_keep_a_connection() -> None:
         assert answer == b""
 
 
+def paged(client: httpx.Client, path: str, name: str, limit: int) -> list[Any]:
+    found: list[Any] = []
+    place: int | None = 0
+    while place is not None:
+        page = client.get(path, params={"after": place, "limit": limit}).json()
+        assert len(page[name]) <= limit
+        found += page[name]
+        place = page["next"]
+    return found
+
+
+def test_history_and_turns_come_in_pages() -> None:
+    model = ScriptedLLM([reply("hello", f"Your name? {number}") for number in range(60)])
+    with client_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
+        chat = f"/conversations/{begin(client)['id']}"
+        for number in range(60):
+            client.post(f"{chat}/messages", json={"text": f"a{number}"})
+        whole = client.get(f"{chat}/history", params={"limit": 1000}).json()
+        assert (len(whole["messages"]), whole["next"]) == (120, None)
+        first = client.get(f"{chat}/history").json()
+        assert (len(first["messages"]), first["next"]) == (100, 100)
+        for limit in (1, 7, 120, 500):
+            assert paged(client, f"{chat}/history", "messages", limit) == whole["messages"]
+        turns = client.get(f"{chat}/turns").json()
+        assert (len(turns["turns"]), turns["next"]) == (61, None)
+        assert paged(client, f"{chat}/turns", "turns", 9) == turns["turns"]
+        assert client.get(f"{chat}/turns", params={"after": 999}).json() == {
+            "turns": [], "next": None,
+        }  # fmt: skip
+        for wrong in ({"limit": 0}, {"limit": 1001}, {"after": -1}, {"cursor": 1}):
+            assert client.get(f"{chat}/history", params=wrong).status_code == 422
+        paths = client.get("/openapi.json").json()["paths"]
+        for name in ("history", "turns"):
+            names = paths[f"/conversations/{{conversation_id}}/{name}"]["get"]["parameters"]
+            assert {"after", "limit"} <= {one["name"] for one in names}
+
+
 def test_messages_and_streams_have_limits() -> None:
     limits = Limits(messages_per_minute=2)
     with client_of(greeter(reply("hello")), limits=limits) as client:

@@ -86,7 +86,7 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     return app
 
 
-def _admit(caller: Caller) -> None:
+def _admit(caller: Caller, *, reads: bool) -> None:
     """Let every request of the one page in."""
 
 

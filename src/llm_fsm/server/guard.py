@@ -8,13 +8,15 @@ import asyncio
 import ipaddress
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_fsm.server.faults import PREFIX, REQUEST_ID
 from llm_fsm.server.limits import Limits
-from llm_fsm.server.problems import CHANNELS, Problem, path_of, problem_in
+from llm_fsm.server.problems import BUSY_SECONDS, CHANNELS, Problem, path_of, problem_in
 from llm_fsm.server.rights import local_rights
 from llm_fsm.server.tokens import NOBODY, Caller, Right, Tokens
 
@@ -22,6 +24,15 @@ OPEN = frozenset({"/", "/operator", "/docs", "/openapi.json", "/healthz", "/read
 """Paths that need no token: pages and documents without private data."""
 Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""
+
+
+class Enter(Protocol):
+    """Counts a request of a caller; `reads`: it only reads. Raises Problem 429 and 503."""
+
+    def __call__(self, caller: Caller, *, reads: bool) -> None:
+        """Let the request in."""
+
+
 AGAIN_SECONDS = 1.0
 """Seconds for which a token that was checked counts, so that what a stream tells seldom costs
 another check.
@@ -48,8 +59,7 @@ class RequestGuard:
     That is safe with tokens, which a foreign page cannot make a browser send. `origins`: origins
     whose pages may call the server.
     `anonymous`: rights of a caller without a token, if there are no tokens. None: as `local_rights`
-    says. `enter` is called for each request that may change something or make work. It raises
-    Problem 429 for too many.
+    says. `enter` is called for each request. It raises Problem 429 for too many.
     """
 
     def __init__(
@@ -60,7 +70,7 @@ class RequestGuard:
         tokens: Tokens | None,
         hosts: Collection[str] | None,
         origins: Collection[str],
-        enter: Callable[[Caller], None],
+        enter: Enter,
         anonymous: Collection[Right] | None = None,
         answered: Sequence[Answered] = (),
     ) -> None:
@@ -72,6 +82,7 @@ class RequestGuard:
         self.anonymous = None if anonymous is None else Caller(rights=frozenset(anonymous))
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
         self.origins = {origin.rstrip("/") for origin in origins}
+        self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
@@ -81,7 +92,7 @@ class RequestGuard:
         request_id = uuid.uuid4().hex
         REQUEST_ID.set(request_id)
         status, since = 0, time.monotonic()
-        body = _Body(receive, self.limits)
+        body = _Body(receive, self.limits, self._under_way)
         began = False
         caller = NOBODY
         checked = since
@@ -105,9 +116,8 @@ class RequestGuard:
         try:
             caller = await self._admit(scope)
             PREFIX.set(caller.prefix)
-            if scope["method"] not in _READING:
-                self.enter(caller)
-            body.expect(scope)
+            self.enter(caller, reads=scope["method"] in _READING)
+            body.expect(scope, caller)
             scope.setdefault("state", {})["caller"] = caller
             await self.app(scope, body.receive if body.is_expected else receive, answer)
         except _WithdrawnError:
@@ -116,6 +126,8 @@ class RequestGuard:
             if began:
                 raise
             body.problem = body.problem or problem_in(scope, error)
+        finally:
+            body.release()
         refusal, body.problem = body.problem, None
         if refusal is not None and not began:
             await refusal.response(scope)(scope, receive, answer)
@@ -214,18 +226,25 @@ def _name(host: str) -> str | None:
 
 
 class _Body:
-    """The body of a request, with limits of time and size."""
+    """The body of a request, with limits of time and size.
 
-    def __init__(self, receive: Receive, limits: Limits) -> None:
+    `under_way`: the bytes of all bodies whose requests are not answered yet, by the name of the
+    caller. They are counted as they arrive: what a client only announces takes no memory.
+    """
+
+    def __init__(self, receive: Receive, limits: Limits, under_way: Counter[str]) -> None:
         self._receive = receive
         self._limits = limits
+        self._under_way = under_way
+        self._owner = ""
         self._deadline = time.monotonic() + limits.body_seconds
         self._size = 0
         self.is_expected = False
         self.problem: Problem | None = None
 
-    def expect(self, scope: Scope) -> None:
-        """Raise Problem 413 if the headers announce too large a body."""
+    def expect(self, scope: Scope, caller: Caller) -> None:
+        """Raise Problem 413 if the headers of a caller announce too large a body."""
+        self._owner = caller.name
         for name, value in scope["headers"]:
             if name == b"content-length":
                 self.is_expected = value != b"0"
@@ -235,7 +254,7 @@ class _Body:
                 self.is_expected = True
 
     async def receive(self) -> Message:
-        """Return the next part. Raises Problem 408, 413."""
+        """Return the next part. Raises Problem 408, 413, 429."""
         if not self.is_expected:
             return await self._receive()
         try:
@@ -248,12 +267,34 @@ class _Body:
                 headers={"Connection": "close"},
             )
             raise self.problem from error
-        self._size += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        self._size += size
+        self._under_way[self._owner] += size
         if self._size > self._limits.body_bytes:
             self._too_large()
+        self._check_all()
         if not message.get("more_body", False):
             self.is_expected = False  # only the end of the connection can follow
         return message
+
+    def release(self) -> None:
+        """Count the bytes of this body no longer: its request was answered."""
+        self._under_way[self._owner] -= self._size
+        if not self._under_way[self._owner]:
+            del self._under_way[self._owner]
+
+    def _check_all(self) -> None:
+        """Raise Problem 429 if the bodies under way are too large together, or those of one token
+        take more than half.
+        """
+        one = self._limits.body_bytes
+        most = max(self._limits.bodies_bytes, one)
+        own = self._under_way[self._owner] if self._owner else 0
+        if self._under_way.total() <= most and own <= max(most // 2, one):
+            return
+        said = f"the requests under way have {most:,} bytes together, which is the limit"
+        self.problem = Problem("too-many-requests", said, retry_after=BUSY_SECONDS)
+        raise self.problem
 
     def _too_large(self) -> None:
         said = f"a body has at most {self._limits.body_bytes:,} bytes here"

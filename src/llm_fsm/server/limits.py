@@ -21,14 +21,16 @@ class Limits:
 
     Attributes:
         body_bytes: Bytes of a request's body.
+        bodies_bytes: Bytes of the bodies of all requests under way in each process; one token may
+            have half of them.
         transcript_messages: Messages of a transcript in the OpenAI form. Its size is also that of a
             body.
         connections: Open connections in each process; fewer if it has too few descriptors for them.
         idle_seconds: Seconds for which a connection may have no request.
         header_seconds: Seconds until all headers have arrived.
         body_seconds: Seconds until the whole body has arrived.
-        messages_per_minute: Requests that are not only reading ones, for each token in each
-            process; None: no limit.
+        messages_per_minute: Requests of each token in each process, reading ones too; None: no
+            limit.
         streams: Open streams in each process; one token may have half of them.
         work_processes: Processes that check, play tests and draw for authors.
         work_seconds: Seconds that such a job may take.
@@ -39,6 +41,7 @@ class Limits:
     """
 
     body_bytes: int = 1_000_000
+    bodies_bytes: int = 50_000_000
     transcript_messages: int = 10_000
     connections: int = 10_000
     idle_seconds: float = 30.0
@@ -71,7 +74,7 @@ class Gauge:
         return self._streams.total()
 
     def request(self, caller: Caller) -> None:
-        """Count a request that is not only a reading one.
+        """Count a request.
 
         Raises:
             Problem: The caller sends too many of them (429).
@@ -86,7 +89,7 @@ class Gauge:
         if left < 1:
             raise Problem(
                 "too-many-requests",
-                f"at most {rate} requests a minute that send or change something are taken with this token",
+                f"at most {rate} requests a minute are taken with this token",
                 retry_after=(1 - left) * 60 / rate,
             )
         self._buckets.pop(caller.name, None)  # so that the dictionary is in order of time

@@ -1,18 +1,21 @@
 """Logs as JSON lines on standard error: events of turns, and one line for each request.
 
-Every value is written as JSON, so no client can add a line.
+Every value is written as JSON, so no client can add a line. What anything else prints to the
+streams of the process becomes such a line, too.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from loguru import logger
 from starlette.types import Scope
@@ -26,7 +29,9 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     """Write JSON lines from now on, in this whole process. The returned function ends it."""
     logger.remove()
     logger.configure(patcher=_with_request)
-    sink = logger.add(_write, level=level, format="{message}")
+    streams = sys.stdout, sys.stderr
+    sink = logger.add(partial(_write, sys.stderr), level=level, format="{message}")
+    sys.stdout, sys.stderr = _Lines(sys.stdout, "INFO"), _Lines(sys.stderr, "WARNING")
     stop = enable_logging(level)
     handlers = (
         (LOGGER, _FaultHandler("fault")),
@@ -43,6 +48,7 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     hook, sys.excepthook = sys.excepthook, _crash
 
     def end() -> None:
+        sys.stdout, sys.stderr = streams
         warnings.showwarning = shown
         sys.excepthook = hook
         stop()
@@ -52,6 +58,31 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
         logger.remove(sink)
 
     return end
+
+
+class _Lines(io.TextIOBase):
+    """A stream of the process whose lines become JSON, whoever prints them."""
+
+    def __init__(self, stream: TextIO, level: str) -> None:
+        self._stream = stream
+        self._level = level
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Log every line that is whole."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in filter(str.strip, lines):
+            tell("output", line, level=self._level)
+        return len(text)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream, for what writes below Python."""
+        return self._stream.fileno()
+
+
+def tell(event: str, message: str, *, level: str = "INFO", **fields: str) -> None:
+    """Write a line of the server itself, such as the addresses on which it listens."""
+    logger.bind(event=event, **fields).log(level, "{}", message)
 
 
 class _FaultHandler(logging.Handler):
@@ -107,7 +138,7 @@ def _with_request(record: Any) -> None:
         record["extra"]["request_id"] = request_id
 
 
-def _write(message: Any) -> None:
+def _write(stream: TextIO, message: Any) -> None:
     record = message.record
     line = {
         "time": record["time"].isoformat(timespec="milliseconds"),
@@ -115,5 +146,5 @@ def _write(message: Any) -> None:
         "message": record["message"],
         **record["extra"],
     }
-    sys.stderr.write(json.dumps(line, default=str) + "\n")
-    sys.stderr.flush()
+    stream.write(json.dumps(line, default=str) + "\n")
+    stream.flush()

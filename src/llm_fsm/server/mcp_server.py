@@ -187,14 +187,20 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         return await shown(served, views.turn_of(served, turn))
 
     @tool
-    async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> JsonDict:
-        """Read the state of a conversation, and all its messages."""
+    async def read_conversation(
+        ctx: Context[Any, Any],
+        conversation_id: str,
+        after: views.After = 0,
+        limit: views.Limit = 100,
+    ) -> dict[str, Any]:
+        """Read the state of a conversation, and a page of its messages.
+
+        `after`: pass `next` of the page before; it is null at the end.
+        """
         served = await found(ctx, conversation_id)
-        history = [
-            {"role": one.role, "text": one.text, "turn": one.turn, "by": one.by}
-            for one in await served.chat.history()
-        ]
-        return await shown(served, {**views.conversation_of(served), "history": history})
+        page = views.PageRequest(after=after, limit=limit)
+        history = page.of("history", await served.chat.history(), views.message_of)
+        return await shown(served, {**views.conversation_of(served), **history})
 
     @tool
     async def wait_for_turns(

@@ -68,7 +68,7 @@ KINDS: Mapping[str, Kind] = {
         422, "Not valid", "a value does not fit; `errors` says where, with JSON pointers"
     ),
     "too-many-requests": Kind(
-        429, "Too many requests", "a limit of messages or streams is reached"
+        429, "Too many requests", "a limit of requests, bytes or streams is reached"
     ),
     "model-unavailable": Kind(
         503, "The model does not answer", "the provider is down, refuses, or is not set up"

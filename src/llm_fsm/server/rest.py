@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -377,23 +378,17 @@ class RestRoutes:
             return Response(status_code=204)
 
         @router.get(
-            "/conversations/{conversation_id}/history", tags=tag, summary="Read all messages",
+            "/conversations/{conversation_id}/history", tags=tag, summary="Read the messages",
             response_model=views.HistoryView,
         )  # fmt: skip
-        async def read_history(request: Request, conversation_id: ConversationId) -> Response:
+        async def read_history(
+            request: Request,
+            conversation_id: ConversationId,
+            wish: Annotated[views.PageRequest, Query()],
+        ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             found = await served.chat.history()
-            shown = await service.shown(served)
-            said = [
-                {
-                    "role": one.role,
-                    "text": shown.text(one.text),
-                    "turn": one.turn,
-                    "by": shown.text(one.by),
-                }
-                for one in found
-            ]
-            return Json({"messages": said})
+            return await self._json(served, wish.of("messages", found, views.message_of))
 
         @router.post(
             "/conversations/{conversation_id}/end", tags=tag, summary="Close a conversation",
@@ -485,12 +480,15 @@ class RestRoutes:
             "/conversations/{conversation_id}/turns", tags=tag, summary="Read the turns with their events",
             response_model=views.TurnsView,
         )  # fmt: skip
-        async def list_turns(request: Request, conversation_id: ConversationId) -> Response:
+        async def list_turns(
+            request: Request,
+            conversation_id: ConversationId,
+            wish: Annotated[views.PageRequest, Query()],
+        ) -> Response:
             served = await service.find(caller_of(request), conversation_id, fresh=True)
             found = await served.chat.turns()
-            return await self._json(
-                served, {"turns": [views.recorded_of(served, turn) for turn in found]}
-            )
+            page = wish.of("turns", found, partial(views.recorded_of, served))
+            return await self._json(served, page)
 
         @router.get(
             "/conversations/{conversation_id}/turns/{number}/why",

@@ -110,9 +110,9 @@ class Service:
         tasks = self.turns.tasks() | self.stopping.tasks()
         return tasks - {asyncio.current_task()}
 
-    def enter(self, caller: Caller) -> None:
-        """Count a request that is not only a reading one, and mark the turns in it as those of this
-        service.
+    def enter(self, caller: Caller, *, reads: bool = False) -> None:
+        """Count a request, and mark the turns in it as those of this service. `reads`: it changes
+        nothing, and is answered while the server ends, too.
 
         A request that nobody has checked yet is not counted: else anybody could use up what a
         channel may take. A channel enters its senders itself, once it knows them.
@@ -120,7 +120,7 @@ class Service:
         Raises:
             Problem: The caller sends too many requests (429), or the server ends (503).
         """
-        if self.is_closing:
+        if self.is_closing and not reads:
             raise Problem("unavailable", "the server ends; ask again, and another one answers")
         if caller is not NOBODY:
             self.gauge.request(caller)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -18,7 +18,7 @@ from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Begun
-from llm_fsm.session.messages import Paused
+from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.redaction import DOTS, shown_event
 from llm_fsm.stores.base import Listed
 
@@ -145,9 +145,12 @@ class RecordedView(TurnView):
 
 
 class TurnsView(BaseModel):
-    """The turns of a conversation."""
+    """A page of the turns of a conversation. `next`: pass it as `after` for the next page; null at
+    the end.
+    """
 
     turns: list[RecordedView]
+    next: int | None
 
 
 class MessageView(BaseModel):
@@ -163,9 +166,12 @@ class MessageView(BaseModel):
 
 
 class HistoryView(BaseModel):
-    """All messages of a conversation."""
+    """A page of the messages of a conversation. `next`: pass it as `after` for the next page; null
+    at the end.
+    """
 
     messages: list[MessageView]
+    next: int | None
 
 
 class OpenPauseView(BaseModel):
@@ -305,7 +311,31 @@ def open_pause_of(served: Served, pause: OpenPause) -> JsonDict:
     return {**asdict(pause), "conversation_id": served.id}
 
 
-def started_of(begun: Begun) -> JsonDict:
+After = Annotated[int, Field(ge=0, le=2**53)]
+Limit = Annotated[int, Field(ge=1, le=1000)]
+
+
+class PageRequest(BaseModel):
+    """A page of a list, oldest first. `after`: `next` of the page before."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: After = 0
+    limit: Limit = 100
+
+    def of(self, name: str, found: Sequence[Any], shown: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return the page under its name, with the place of the next one; None at the end."""
+        end = self.after + self.limit
+        page = [shown(one) for one in found[self.after : end]]
+        return {name: page, "next": end if end < len(found) else None}
+
+
+def message_of(message: Message) -> dict[str, Any]:
+    """Return a message of a history."""
+    return {name: getattr(message, name) for name in MessageView.model_fields}
+
+
+def started_of(begun: Begun) -> dict[str, Any]:
     """Return a new or forked conversation."""
     return {**conversation_of(begun.served), "greeting": begun.greeting}
 

@@ -548,3 +548,35 @@ def test_wrong_sinks_webhooks_and_channels_are_said_in_words(
         != 0
     )
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_no_line_is_plain_with_json_logs(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(GREETER))
+    (tmp_path / "tools.py").write_text("print('odd line')\nTOOLS = []\nFUNCTIONS = [print]\n")
+    command = [sys.executable, "-m", "llm_fsm", "serve", "flow.json", "--port", "0"]
+    command += ["--model", "offline", "--log", "json", "--tools", "tools.py"]
+    command += ["--workers", workers, "--db", f"sqlite:///{tmp_path}/bots.db"]
+    with warm_parent.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(2)]
+        place = json.loads(lines[1])
+        with httpx.Client(base_url=place["chat"], timeout=30, trust_env=False) as client:
+            until_ready(client)
+            assert client.get("nowhere").status_code == 404
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    told = [json.loads(line) for line in (*lines, *err.splitlines())]
+    assert out == ""
+    assert place["event"] == "listening"
+    assert {"output", "request"} <= {line["event"] for line in told}
+
+
+def test_the_last_words_of_a_server_are_json_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "llm_fsm", "serve", "nowhere.json", "--log", "json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "nowhere.json" in json.loads(done.stderr)["message"]
+    assert done.stdout == ""

@@ -289,6 +289,7 @@ def _serve(wanted: ServeOptions) -> int:
     if wanted.temporal is not None:
         asyncio.run(temporal_module().check_namespace(wanted.temporal))
     with ExitStack() as stack:
+        stack.enter_context(_logging(wanted))
         listening = stack.enter_context(_listening(wanted))
         if wanted.workers == 1:
             stack.enter_context(_observing(wanted))
@@ -330,6 +331,12 @@ def _say(wanted: ServeOptions, listening: socket.socket) -> None:
     host = wanted.host if wanted.host not in ("0.0.0.0", "::") else "127.0.0.1"
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
+    if wanted.log == "json":
+        from llm_fsm.server.logs import tell
+
+        pages = {"chat": f"{url}/", "documentation": f"{url}/docs", "openai": f"{url}/v1"}
+        tell("listening", f"listening on {url}", **pages)
+        return
     console.out(
         f"chat page          {url}/",
         f"API documentation  {url}/docs",
@@ -340,19 +347,28 @@ def _say(wanted: ServeOptions, listening: socket.socket) -> None:
 def application() -> Any:
     """The application of one of several workers."""
     wanted = ServeOptions(**json.loads(os.environ[_SETTINGS]))
+    atexit.register(_logging(wanted).close)
     atexit.register(_observing(wanted).close)
     return _application(wanted)
 
 
-def _observing(wanted: ServeOptions) -> ExitStack:
-    """Begin the logs and the export that are wanted. Closing the stack ends them."""
+def _logging(wanted: ServeOptions) -> ExitStack:
+    """Begin the logs that are wanted. Closing the stack ends them, but for lines of JSON: the last
+    words of the process are such lines, too.
+    """
     stack = ExitStack()
     if wanted.log == "json":
         from llm_fsm.server.logs import log_json
 
-        stack.callback(log_json("DEBUG" if wanted.verbose else "INFO"))
+        log_json("DEBUG" if wanted.verbose else "INFO")
     else:
         stack.enter_context(reporting(wanted.verbose))
+    return stack
+
+
+def _observing(wanted: ServeOptions) -> ExitStack:
+    """Begin the export that is wanted. Closing the stack ends it."""
+    stack = ExitStack()
     if wanted.otel:
         from llm_fsm.telemetry import export
 

@@ -1,7 +1,7 @@
 // The chat page: one conversation with one definition over the REST door.
 import { caller, events, newKey } from "./client.js";
 
-const { call } = caller("llm-fsm-token");
+const { call, pages } = caller("llm-fsm-token");
 const at = (id) => document.getElementById(id);
 const [definitions, messages, problem, state] = ["definition", "messages", "problem", "state"].map(at);
 const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at);
@@ -223,7 +223,7 @@ async function goOn() {
   try {
     const found = await (await call(path)).json();
     if (![...definitions.options].some((one) => one.value === found.definition)) return false;
-    const said = (await (await call(`${path}/history`)).json()).messages;
+    const said = await pages(`${path}/history`, "messages");
     definitions.value = found.definition;
     conversation = id;
     for (const one of said) if (one.text) show(one.role === "user" ? "user" : "bot", one.text, one.by);

@@ -43,7 +43,18 @@ export function caller(place) {
     return answer;
   }
 
-  return { call, askToken };
+  // Returns all items of a list that comes in pages.
+  async function pages(path, name) {
+    const found = [];
+    for (let next = 0; next !== null;) {
+      const page = await (await call(`${path}?limit=1000&after=${next}`)).json();
+      found.push(...page[name]);
+      next = page.next;
+    }
+    return found;
+  }
+
+  return { call, askToken, pages };
 }
 
 // Yields the server-sent events of an answer: [name, data, id] each.

@@ -1,7 +1,7 @@
 // The operators' page: what waits for a person, its conversation, and a form for the answer.
 import { caller, events, newKey } from "./client.js";
 
-const { call, askToken } = caller("llm-fsm-operator-token");
+const { call, askToken, pages } = caller("llm-fsm-operator-token");
 const at = (id) => document.getElementById(id);
 const [waiting, messages, answer, say, text, name] = ["waiting", "messages", "answer", "say", "text", "name"].map(at);
 const REFRESH = 3000; // milliseconds between two looks at the list
@@ -117,16 +117,16 @@ async function open(pause) {
 
 async function read(pause) {
   const [said, turns] = await Promise.all([
-    json(path(pause.conversation_id, "/history")), json(path(pause.conversation_id, "/turns")),
+    pages(path(pause.conversation_id, "/history"), "messages"), pages(path(pause.conversation_id, "/turns"), "turns"),
   ]);
   if (current !== pause) return;
-  messages.replaceChildren(...said.messages.map((one) => {
+  messages.replaceChildren(...said.map((one) => {
     const who = one.role === "user" ? "user" : one.by ? "person" : "bot";
     const shown = made("li", "", who);
     shown.append(made("span", { user: "User", bot: "Bot", person: one.by }[who], "who"), one.text);
     return shown;
   }));
-  const agreed = turns.turns.flatMap((turn) => turn.events).filter((event) => event.type === "Agreed").at(-1);
+  const agreed = turns.flatMap((turn) => turn.events).filter((event) => event.type === "Agreed").at(-1);
   if (agreed) pairs(at("agreed"), agreed.values);
   at("read").scrollTop = at("read").scrollHeight;
 }
