@@ -266,10 +266,8 @@ async def _standing(
     """
     yield ag.StepStartedEvent(step_name=served.chat.state)
     if greeting:
-        message = f"{given.run_id}-text"
-        yield ag.TextMessageStartEvent(message_id=message, role="assistant")
-        yield ag.TextMessageContentEvent(message_id=message, delta=shown.text(greeting))
-        yield ag.TextMessageEndEvent(message_id=message)
+        for event in _spoken(f"{given.run_id}-text", shown.text(greeting)):
+            yield event
     elif greeting is None:
         history = [
             {

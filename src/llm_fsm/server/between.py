@@ -11,21 +11,14 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import BaseModel, Field, JsonValue
 from starlette.responses import Response
 
+from llm_fsm import Turn
 from llm_fsm.engine.validation import MAX_SPEAKER_CHARS
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.feed import Feed, Position
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
-from llm_fsm.server.rest import (
-    ConversationId,
-    Key,
-    RequestBody,
-    caller_of,
-    event_stream,
-    key_of,
-    last_event,
-)
+from llm_fsm.server.rest import Found, Fresh, Key, RequestBody, event_stream, key_of, last_event
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
 
@@ -63,6 +56,10 @@ def between(service: Service, feed: Feed) -> APIRouter:
     router = APIRouter()
     tag: list[Any] = ["between messages"]
 
+    async def told(served: Served, turn: Turn) -> Response:
+        shown = await service.shown(served)
+        return Json(shown.document(views.turn_of(served, turn)))
+
     @router.get(
         "/conversations/{conversation_id}/events", tags=tag, summary="Follow a conversation",
         response_class=Response, responses={200: {"content": _STREAM}},
@@ -70,11 +67,8 @@ def between(service: Service, feed: Feed) -> APIRouter:
         "their turns, the end. It begins with `conversation`, or after Last-Event-ID, or after record number `after`.",
     )  # fmt: skip
     async def follow_conversation(
-        request: Request,
-        conversation_id: ConversationId,
-        after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        request: Request, served: Fresh, after: Annotated[int | None, Query(ge=0, le=2**53)] = None
     ) -> Response:
-        served = await service.find(caller_of(request), conversation_id, fresh=True)
         position = _position(request)
         if position is None and after is not None:
             position = (after + 1, 0)
@@ -86,36 +80,25 @@ def between(service: Service, feed: Feed) -> APIRouter:
         "/conversations/{conversation_id}/say", tags=tag, summary="Say something to the user between messages",
         response_model=views.TurnView,
     )  # fmt: skip
-    async def say_between_messages(
-        request: Request, conversation_id: ConversationId, wish: SayRequest, key: Key = None
-    ) -> Response:
-        served = await service.find(caller_of(request), conversation_id)
+    async def say_between_messages(served: Found, wish: SayRequest, key: Key = None) -> Response:
         turn = await service.say(served, wish.text, key_of(key), by=wish.by)
-        shown = await service.shown(served)
-        return Json(shown.document(views.turn_of(served, turn)))
+        return await told(served, turn)
 
     @router.post(
         "/conversations/{conversation_id}/update", tags=tag, summary="Change keys or the state between messages",
         response_model=views.TurnView,
     )  # fmt: skip
-    async def update_conversation(
-        request: Request, conversation_id: ConversationId, wish: UpdateRequest, key: Key = None
-    ) -> Response:
-        served = await service.find(caller_of(request), conversation_id)
+    async def update_conversation(served: Found, wish: UpdateRequest, key: Key = None) -> Response:
         turn = await service.update(served, wish.context, wish.state, key_of(key))
-        shown = await service.shown(served)
-        return Json(shown.document(views.turn_of(served, turn)))
+        return await told(served, turn)
 
     @router.post(
         "/conversations/{conversation_id}/cancel", tags=tag, summary="Stop the turn that is under way",
         response_model=CancelledView,
     )  # fmt: skip
     async def cancel_turn(
-        request: Request,
-        conversation_id: ConversationId,
-        _: Annotated[dict[str, JsonValue] | None, Body()] = None,
+        served: Found, _: Annotated[dict[str, JsonValue] | None, Body()] = None
     ) -> Response:
-        served = await service.find(caller_of(request), conversation_id)
         return Json({"cancelled": await service.cancel_turn(served)})
 
     return router

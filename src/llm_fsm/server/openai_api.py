@@ -141,6 +141,11 @@ class ChatRequest(_OpenAIBody):
     metadata: dict[str, JsonValue] | None = None
     n: int | None = Field(default=1, le=1, ge=1)
 
+    @property
+    def tells_usage(self) -> bool:
+        """True if the stream ends with the usage."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
 
 class ResponseRequest(_OpenAIBody):
     """A request for a response."""
@@ -481,6 +486,15 @@ class OpenAI:
             yield piece
         await self.finished(going, shown)
 
+    def _streamed(self, going: Going, events: AsyncGenerator[bytes]) -> Response:
+        """Return a turn as a stream."""
+        return event_stream(self.service, going.served.caller, events, _place(going))
+
+    async def _whole(self, going: Going, document: dict[str, Any]) -> Response:
+        """Return a turn as one document."""
+        redactor = await self.service.shown(going.served)
+        return Json(redactor.document(document), headers=_place(going))
+
     # -- chat completions
 
     def _chat(self) -> None:
@@ -501,15 +515,10 @@ class OpenAI:
                 wish.metadata, "conversation_id"
             )
             going = await self._take(request, headers, wish, said, name=name)
-            place = {"X-Conversation-Id": in_header(going.served.id)}
             if wish.stream:
-                usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
-                return event_stream(
-                    self.service, going.served.caller, self._chunks(going, usage=usage), place
-                )
+                return self._streamed(going, self._chunks(going, usage=wish.tells_usage))
             turn = await self.finished(going)
-            redactor = await self.service.shown(going.served)
-            return Json(redactor.document(_completion(going.served, turn)), headers=place)
+            return await self._whole(going, _completion(going.served, turn))
 
     def _task(self, request: Request, wish: ChatRequest, text: str) -> Response:
         """Answer a chore of a front end. No conversation knows of it."""
@@ -524,13 +533,11 @@ class OpenAI:
                 {**_head(definition, "chat.completion"), "choices": [choice], "usage": usage}
             )
         head = _head(definition, "chat.completion.chunk")
-        with_usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
 
         async def chunks() -> AsyncGenerator[bytes]:
-            delta = {"role": "assistant", "content": answer}
-            yield sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-            yield sse({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-            if with_usage:
+            yield _chunk(head, {"role": "assistant", "content": answer})
+            yield _chunk(head, {}, "stop")
+            if wish.tells_usage:
                 yield sse({**head, "choices": [], "usage": usage})
             yield sse("[DONE]")
 
@@ -538,29 +545,18 @@ class OpenAI:
 
     async def _chunks(self, going: Going, *, usage: bool) -> AsyncGenerator[bytes]:
         head = _head(going.served.definition, "chat.completion.chunk")
-
-        def chunk(delta: JsonMap, finish: str | None = None, **extra: Any) -> bytes:
-            return sse(
-                {
-                    **head,
-                    "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-                    **extra,
-                }
-            )
-
-        yield chunk({"role": "assistant", "content": ""})
+        yield _chunk(head, {"role": "assistant", "content": ""})
         try:
             async for piece in self._pieces(going):
-                yield chunk({"content": piece})
+                yield _chunk(head, {"content": piece})
             turn = await going.live.result()
             redactor = await self.service.shown(going.served)
             calls = redactor.document(_tool_calls(going.served, turn))
             if calls:
-                yield chunk(
-                    {"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]}
-                )
+                numbered = [{"index": place, **call} for place, call in enumerate(calls)]
+                yield _chunk(head, {"tool_calls": numbered})
             extra = redactor.document(_extra(going.served, turn))
-            yield chunk({}, "tool_calls" if calls else "stop", **extra)
+            yield _chunk(head, {}, "tool_calls" if calls else "stop", **extra)
             if usage:
                 yield sse({**head, "choices": [], "usage": _usage(turn)})
         except Exception as error:
@@ -607,17 +603,10 @@ class OpenAI:
             name = name or _text_of(wish.metadata, "conversation_id")
             said = said if name is None else said[-1:]
             going = await self._take(request, headers, wish, said, name=name, after=after)
-            place = {"X-Conversation-Id": in_header(going.served.id)}
             if wish.stream:
-                return event_stream(
-                    self.service, going.served.caller, self._response_events(going), place
-                )
+                return self._streamed(going, self._response_events(going))
             turn = await self.finished(going)
-            redactor = await self.service.shown(going.served)
-            return Json(
-                redactor.document(_response(going, turn, words_of(going.served, turn))),
-                headers=place,
-            )
+            return await self._whole(going, _response(going, turn, words_of(going.served, turn)))
 
     async def _response_events(self, going: Going) -> AsyncGenerator[bytes]:
         number = 0
@@ -713,14 +702,14 @@ def _said(message: JsonMap, *, strict: bool) -> Said | None:
     """
     kind = message.get("type")
     role = message.get("role")
-    if kind == "function_call_output":
-        return Said("tool", _canonical(_content(message.get("output"), strict=strict)))
+    is_output = kind == "function_call_output"
+    if is_output or role == "tool":
+        given = _content(message.get("output" if is_output else "content"), strict=strict)
+        return Said("tool", answer_text(_value(given, strict=False)))
     if kind in ("function_call", "reasoning") or role in ("system", "developer"):
         return None
     if role in ("user", "assistant"):
         return Said(str(role), _content(message.get("content"), strict=strict))
-    if role == "tool":
-        return Said("tool", _canonical(_content(message.get("content"), strict=strict)))
     if not strict:
         return None
     raise _invalid(
@@ -753,10 +742,6 @@ def _content(content: object, *, strict: bool) -> str:
     return ""
 
 
-def _canonical(text: str) -> str:
-    return answer_text(_value(text, strict=False))
-
-
 def _value(text: str, *, strict: bool) -> Any:
     """Return the answer in a text: JSON, or the text itself if that is allowed. Raises Problem 409."""
     try:
@@ -780,7 +765,7 @@ def _text_of(given: JsonMap | None, name: str) -> str | None:
 
 def _answered(turns: Sequence[Turn], after: int, request_id: str) -> bool:
     """Return true if the turn after a turn answered this request."""
-    return any(turn.number == after + 1 and turn.request_id == request_id for turn in turns)
+    return (after + 1, request_id) in [(turn.number, turn.request_id) for turn in turns]
 
 
 def _response_id(name: str, request_id: str) -> str:
@@ -813,7 +798,20 @@ def _head(definition: str, kind: str) -> JsonDict:
     return {"id": made, "object": kind, "created": int(time.time()), "model": definition}
 
 
-def _usage(turn: Turn) -> JsonDict:
+def _place(going: Going) -> dict[str, str]:
+    """Return the header that names the conversation."""
+    return {"X-Conversation-Id": in_header(going.served.id)}
+
+
+def _chunk(
+    head: Mapping[str, Any], delta: Mapping[str, Any], finish: str | None = None, **extra: Any
+) -> bytes:
+    """Return a part of a streamed completion."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return sse({**head, "choices": [choice], **extra})
+
+
+def _usage(turn: Turn) -> dict[str, Any]:
     given, written = turn.usage.input_tokens, turn.usage.output_tokens
     return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
 

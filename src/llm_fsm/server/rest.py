@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Header, Path, Query, Request
+from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.responses import Response
@@ -158,7 +158,23 @@ _PREFER_PARAMETER = {
 }
 ConversationId = Annotated[PathText, Path(min_length=1, max_length=600)]
 RequestId = Annotated[PathText, Path(min_length=1, max_length=600)]
-PROBLEMS: dict[int | str, JsonDict] = {
+
+
+async def _found(request: Request, conversation_id: ConversationId) -> Served:
+    """Return the conversation of a path. Raises ConversationNotFound, and Problem 403."""
+    service: Service = request.app.service
+    return await service.find(caller_of(request), conversation_id)
+
+
+async def _found_fresh(request: Request, conversation_id: ConversationId) -> Served:
+    """As `_found`, with the changes of other processes."""
+    service: Service = request.app.service
+    return await service.find(caller_of(request), conversation_id, fresh=True)
+
+
+Found = Annotated[Served, Depends(_found)]
+Fresh = Annotated[Served, Depends(_found_fresh)]
+PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "A problem document (RFC 9457)",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
@@ -361,8 +377,7 @@ class RestRoutes:
             "/conversations/{conversation_id}", tags=tag, summary="Read a conversation",
             response_model=views.ConversationView,
         )  # fmt: skip
-        async def read_conversation(request: Request, conversation_id: ConversationId) -> Response:
-            served = await service.find(caller_of(request), conversation_id, fresh=True)
+        async def read_conversation(served: Fresh) -> Response:
             return await self._json(served, views.conversation_of(served))
 
         @router.delete(
@@ -382,11 +397,8 @@ class RestRoutes:
             response_model=views.HistoryView,
         )  # fmt: skip
         async def read_history(
-            request: Request,
-            conversation_id: ConversationId,
-            wish: Annotated[views.PageRequest, Query()],
+            served: Found, wish: Annotated[views.PageRequest, Query()]
         ) -> Response:
-            served = await service.find(caller_of(request), conversation_id)
             found = await served.chat.history()
             return await self._json(served, wish.of("messages", found, views.message_of))
 
@@ -394,8 +406,7 @@ class RestRoutes:
             "/conversations/{conversation_id}/end", tags=tag, summary="Close a conversation",
             response_model=views.ConversationView,
         )  # fmt: skip
-        async def end_conversation(request: Request, conversation_id: ConversationId) -> Response:
-            served = await service.find(caller_of(request), conversation_id)
+        async def end_conversation(served: Found) -> Response:
             await service.end(served)
             return await self._json(served, views.conversation_of(served))
 
@@ -404,11 +415,8 @@ class RestRoutes:
             response_model=views.ConversationView,
         )  # fmt: skip
         async def undo_turn(
-            request: Request,
-            conversation_id: ConversationId,
-            wish: Annotated[UndoRequest | None, Body()] = None,
+            served: Found, wish: Annotated[UndoRequest | None, Body()] = None
         ) -> Response:
-            served = await service.find(caller_of(request), conversation_id)
             await service.undo(served, None if wish is None else wish.turn)
             return await self._json(served, views.conversation_of(served))
 
@@ -418,11 +426,10 @@ class RestRoutes:
         )  # fmt: skip
         async def fork_conversation(
             request: Request,
-            conversation_id: ConversationId,
+            served: Found,
             wish: Annotated[ForkRequest | None, Body()] = None,
             key: Key = None,
         ) -> Response:
-            served = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkRequest()
             begun = await service.copy(
                 served, wish.turn, views.checked_new_id(wish.id), key_of(key)
@@ -464,9 +471,8 @@ class RestRoutes:
             response_model=views.TurnView, responses=_TURN,
         )  # fmt: skip
         async def answer_pause(
-            request: Request, conversation_id: ConversationId, wish: AnswerRequest, key: Key = None
+            request: Request, served: Found, wish: AnswerRequest, key: Key = None
         ) -> Response:
-            served = await service.find(caller_of(request), conversation_id)
             if wants_stream(request):
                 seen = last_event(request)
                 live = await service.stream_answer(
@@ -481,11 +487,8 @@ class RestRoutes:
             response_model=views.TurnsView,
         )  # fmt: skip
         async def list_turns(
-            request: Request,
-            conversation_id: ConversationId,
-            wish: Annotated[views.PageRequest, Query()],
+            served: Fresh, wish: Annotated[views.PageRequest, Query()]
         ) -> Response:
-            served = await service.find(caller_of(request), conversation_id, fresh=True)
             found = await served.chat.turns()
             page = wish.of("turns", found, partial(views.recorded_of, served))
             return await self._json(served, page)
@@ -495,12 +498,7 @@ class RestRoutes:
             tags=tag,
             summary="Explain a turn",
         )
-        async def read_why(
-            request: Request,
-            conversation_id: ConversationId,
-            number: Annotated[int, Path(ge=0, le=2**53)],
-        ) -> Response:
-            served = await service.find(caller_of(request), conversation_id)
+        async def read_why(served: Found, number: Annotated[int, Path(ge=0, le=2**53)]) -> Response:
             check(served.caller, "inspect", "see why a turn went as it did", served.chat.id)
             records = [parse(text) for text in await served.machine.store.records(served.chat.id)]
             account = explain_turn(served.machine.program, served.chat.id, records, number)
@@ -513,10 +511,7 @@ class RestRoutes:
             summary="Read the turn of a message", response_model=views.TurnView,
             responses={202: _WAITING},
         )  # fmt: skip
-        async def read_message(
-            request: Request, conversation_id: ConversationId, request_id: RequestId
-        ) -> Response:
-            served = await service.find(caller_of(request), conversation_id, fresh=True)
+        async def read_message(served: Fresh, request_id: RequestId) -> Response:
             turn = await accepted.turn_of(served, request_id)
             if turn is None:
                 headers = {"Retry-After": str(accepted.RETRY_SECONDS)}
@@ -528,10 +523,7 @@ class RestRoutes:
             "/conversations/{conversation_id}/messages/{request_id}", status_code=204, tags=tag,
             summary="Cancel an accepted message before its turn begins",
         )  # fmt: skip
-        async def cancel_message(
-            request: Request, conversation_id: ConversationId, request_id: RequestId
-        ) -> Response:
-            served = await service.find(caller_of(request), conversation_id, fresh=True)
+        async def cancel_message(served: Fresh, request_id: RequestId) -> Response:
             await accepted.withdraw(served, request_id)
             return Response(status_code=204)
 
