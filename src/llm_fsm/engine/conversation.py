@@ -357,6 +357,11 @@ class AsyncConversation:
         return dict(self._session.metadata)
 
     @property
+    def generation(self) -> int:
+        """How often it began: `open(id, anew=True)` begins it again after an end."""
+        return self._session.generation
+
+    @property
     def paused(self) -> Paused | None:
         """The pause of the run; None if it waits for nothing but the user."""
         return self._session.pause

@@ -147,14 +147,10 @@ class Engine:
             )
         turn = TurnRunner(deployment, opening.conversation_id, sink)
         async with turn.lock():
-            if await self.store.load(opening.conversation_id) is not None:
-                raise ConversationConflict(
-                    f"a conversation with the id {opening.conversation_id!r} exists already; "
-                    "resume it, or choose another id"
-                )
+            before = await self._before(opening)
             entry = start_identity(deployment.program, opening)
             try:
-                result = await self._begin(turn, deployment, opening, entry)
+                result = await self._begin(turn, deployment, opening, entry, before)
             except LLMFSMError:
                 await turn.failed()
                 raise
@@ -164,19 +160,45 @@ class Engine:
         await run_end_handlers(deployment, result)
         return result
 
+    async def _before(self, opening: Opening) -> LoadedSession | None:
+        """Return the ended conversation that begins anew; None if there is none of this id.
+
+        Raises:
+            ConversationConflict: It goes on, or is not to begin again.
+        """
+        stored = await self.store.load(opening.conversation_id)
+        if stored is None:
+            return None
+        loaded, _ = await self._read(opening.conversation_id, stored)
+        if opening.anew and loaded.session.ended:
+            return loaded
+        raise ConversationConflict(
+            f"a conversation with the id {opening.conversation_id!r} exists already; "
+            "resume it, or choose another id"
+        )
+
     async def _begin(
-        self, turn: TurnRunner, deployment: Deployment, opening: Opening, entry: JsonMap
+        self,
+        turn: TurnRunner,
+        deployment: Deployment,
+        opening: Opening,
+        entry: Mapping[str, Any],
+        before: LoadedSession | None = None,
     ) -> TurnResult:
-        """Play the beginning of a conversation, under its lock. `entry`: its identity."""
+        """Play the beginning of a conversation, under its lock. `entry`: its identity. `before`:
+        the same conversation, which has ended.
+        """
         began = opening.time
         if deployment.journals and (not opening.hold or deployment.capabilities.points):
             began = await turn.open(entry, began, hold=opening.hold)
-        empty = LoadedSession(Session(conversation_id=opening.conversation_id), version=0)
-        step = begin(
-            deployment.program, empty.session, replace(opening, time=began), deployment.capabilities
-        )
+        session = Session(conversation_id=opening.conversation_id)
+        loaded = before or LoadedSession(session, version=0)
+        if before is not None:
+            session = before.session.before_another()
+        opening = replace(opening, time=began)
+        step = begin(deployment.program, session, opening, deployment.capabilities)
         step = await turn.play(step)
-        return await turn.commit("start", step.session, empty, step.usage)
+        return await turn.commit("start", step.session, loaded, step.usage)
 
     async def send(
         self,
@@ -579,7 +601,7 @@ class Engine:
             kept = without_undone(await self.records(conversation_id))
             while kept and kept[-1][1].kind in ("migrate", "heard"):
                 kept.pop()
-            if len(kept) < 2:
+            if len(kept) < 2 or kept[-1][1].kind == "start":
                 raise ConversationConflict("there is no turn to take back; send a message first")
             number, _ = kept[-1]
             session = replay(conversation_id, [record for _, record in kept[:-1]])

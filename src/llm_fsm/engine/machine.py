@@ -217,6 +217,7 @@ class AsyncMachine:
         history: Iterable[Any] | None = None,
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
+        anew: bool = False,
     ) -> AsyncConversation:
         """As `Machine.start`, awaited. `on_event` is called in the event loop."""
         opening = Opening(
@@ -229,6 +230,7 @@ class AsyncMachine:
             history=checked_history(history),
             timezone=checked_timezone(timezone),
             metadata=checked_metadata(metadata),
+            anew=anew,
         )
         await self._engine.resume_deliveries()
         result = await observed(on_event, partial(self._engine.start, opening))
@@ -246,10 +248,13 @@ class AsyncMachine:
         history: Iterable[Any] | None = None,
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
+        anew: bool = False,
     ) -> AsyncConversation:
         """As `Machine.open`, awaited. `on_event` is called in the event loop."""
         try:
-            return await self.resume(conversation_id)
+            chat = await self.resume(conversation_id)
+            if not (anew and chat.ended):
+                return chat
         except ConversationNotFound:
             pass
         try:
@@ -261,6 +266,7 @@ class AsyncMachine:
                 history=history,
                 timezone=timezone,
                 metadata=metadata,
+                anew=anew,
             )
         except ConversationConflict:  # another caller was faster, and has greeted
             return await self.resume(conversation_id)
@@ -274,8 +280,10 @@ class AsyncMachine:
             and await self._engine.run_due(conversation_id, self._now()) is not None
         ):
             session = await self._engine.load(conversation_id)
-        records = await self._engine.store.records(conversation_id, limit=1)
-        greeting = parse(records[0]).text if records else ""
+        most = 1 if session.generation == 1 else None
+        texts = await self._engine.store.records(conversation_id, limit=most)
+        starts = [record for record in map(parse, texts) if record.kind == "start"]
+        greeting = starts[-1].text if starts else ""
         return AsyncConversation(
             self._engine, session, greeting, await self._engine.choices(session)
         )

@@ -162,6 +162,11 @@ class Conversation:
         return self._conversation.metadata
 
     @property
+    def generation(self) -> int:
+        """How often it began: `open(id, anew=True)` begins it again after an end."""
+        return self._conversation.generation
+
+    @property
     def paused(self) -> Paused | None:
         """The pause of the run; None if it waits for nothing but the user."""
         return self._fresh().paused
@@ -555,6 +560,7 @@ class Machine:
         history: Iterable[Any] | None = None,
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
+        anew: bool = False,
     ) -> Conversation:
         """Begin a conversation, and greet the user unless `greet` is False.
 
@@ -575,12 +581,14 @@ class Machine:
                 "ada"}. They never change, and neither prompts nor conditions see them. At most 16
                 keys of 1 to 64 letters, digits, `_`, `-` and `.`, with texts of 1 to 512
                 characters.
+            anew: True begins a conversation of this id again if it has ended. The record goes on,
+                request ids stay known, and its labels stay.
 
         Returns:
             The conversation. Its `greeting` is the first message to the user.
 
         Raises:
-            ConversationConflict: The id exists.
+            ConversationConflict: The id exists, and is not to begin `anew` after an end.
             ValueError: The id, the context, the state, the history, the time zone or the metadata
                 is wrong.
             ConfigurationError: A tool or function that the definition names is missing.
@@ -604,6 +612,7 @@ class Machine:
             history=history,
             timezone=timezone,
             metadata=metadata,
+            anew=anew,
         )
         return Conversation(self, self._portal.run(started))
 
@@ -617,6 +626,7 @@ class Machine:
         history: Iterable[Any] | None = None,
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
+        anew: bool = False,
     ) -> Conversation:
         """Resume the conversation of an id, or begin it if there is none.
 
@@ -632,6 +642,8 @@ class Machine:
             history: As in `start`.
             timezone: As in `start`.
             metadata: As in `start`.
+            anew: True begins again if the conversation has ended, under the same id. The record
+                goes on, request ids stay known, and its labels stay.
 
         Returns:
             The conversation. `is_new` is true if this call began it.
@@ -647,6 +659,9 @@ class Machine:
             True
             >>> machine.open("visitor-7", {"size": "large"}).context
             {'size': 'small'}
+            >>> machine.resume("visitor-7").end()
+            >>> machine.open("visitor-7", greet=False, anew=True).generation
+            2
         """
         opened = self._machine.open(
             conversation_id,
@@ -656,6 +671,7 @@ class Machine:
             history=history,
             timezone=timezone,
             metadata=metadata,
+            anew=anew,
         )
         return Conversation(self, self._portal.run(opened))
 

@@ -172,7 +172,7 @@ def _begin(
     for event in record.events:
         match event:
             case ev.Started():
-                return _opening(program, event, record, capabilities)
+                return _opening(program, session, event, record, capabilities)
             case ev.UserSaid(text=text, time=time):
                 refuses = session.pause is not None and session.pause.messages == "refuse"
                 if refuses or session.ended:
@@ -216,7 +216,11 @@ def _due(
 
 
 def _opening(
-    program: CompiledMachine, event: ev.Started, record: TurnRecord, capabilities: HostCapabilities
+    program: CompiledMachine,
+    session: Session,
+    event: ev.Started,
+    record: TurnRecord,
+    capabilities: HostCapabilities,
 ) -> Step:
     known = event.state in program.states
     opening = Opening(
@@ -232,7 +236,10 @@ def _opening(
         metadata=event.metadata,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
-    return begin(program, Session(conversation_id=event.conversation_id), opening, capabilities)
+    before = Session(conversation_id=event.conversation_id)
+    if event.generation > 1:
+        before = session.before_another()
+    return begin(program, before, opening, capabilities)
 
 
 async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:

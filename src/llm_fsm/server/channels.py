@@ -1,24 +1,21 @@
-"""The common work of channels: the conversations of one messenger thread, one after the other.
+"""The common work of channels: one conversation for each messenger thread.
 
 A channel is a file for `--mount`. It checks who sent a request, and calls `answer`. A thread is a
-chat of the messenger. Its messages go to its last conversation. The first message after the end of
-that one begins the next.
+chat of the messenger, and its conversation has its id. The first message after an end begins it
+again. The ids of messages stay known, so a message that comes twice is never answered twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from llm_fsm import AsyncMachine, Choice, ConversationEnded, Turn
-from llm_fsm.server.machines import Served
+from llm_fsm import Choice, ConversationEnded, Turn
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
-from llm_fsm.stores.base import Listed, ListQuery
 
 THREAD = "thread"
-"""The label that all conversations of a thread have."""
-_FIRST = 1
-_DOT = "."
+"""The label that the conversation of a thread has."""
 
 
 async def answer(
@@ -59,26 +56,19 @@ async def answer(
     """
     service.enter(Caller(name=f"{caller.name} {thread}"))
     machine = service.machines.all(caller)[0]
-    number = await _last(machine, caller, thread)
     labels = {**(metadata or {}), THREAD: caller.stored(thread)}
-
-    async def conversation(number: int) -> Served:
-        name = _id(thread, number)
-        return await service.open(caller, machine, name, greet=False, metadata=labels)
-
-    async def send(served: Served) -> Turn:
-        said: str | Choice = text
-        if question is not None:
-            said = Choice(text, None, question)
-        elif text in [choice.label for choice in served.chat.choices]:
-            said = Choice(text, None)
-        return await service.send(served, said, request_id)
-
+    open_thread = partial(service.open, caller, machine, thread, greet=False, metadata=labels)
+    served = await open_thread()
+    said: str | Choice = text
+    if question is not None:
+        said = Choice(text, None, question)
+    elif text in [choice.label for choice in served.chat.choices]:
+        said = Choice(text, None)
     try:
-        return await send(await conversation(number))
+        return await service.send(served, said, request_id)
     except ConversationEnded:
-        question = None
-        return await send(await conversation(number + 1))
+        served = await open_thread(anew=True)
+        return await service.send(served, text, request_id)
 
 
 async def is_answered(service: Service, caller: Caller, thread: str, request_id: str) -> bool:
@@ -94,24 +84,5 @@ async def is_answered(service: Service, caller: Caller, thread: str, request_id:
         StoreError: The store cannot be used.
     """
     machine = service.machines.all(caller)[0]
-    number = await _last(machine, caller, thread)
-    loaded = await machine.store.load(caller.stored(_id(thread, number)), request_id)
+    loaded = await machine.store.load(caller.stored(thread), request_id)
     return loaded is not None and loaded.recorded is not None
-
-
-async def _last(machine: AsyncMachine, caller: Caller, thread: str) -> int:
-    """Return the number of a thread's last conversation; 1 if there is none yet."""
-    query = ListQuery(metadata={THREAD: caller.stored(thread)}, order="-updated", limit=1)
-    listed = await machine.store.list(query)
-    return max((_number(line, caller, thread) for line in listed), default=_FIRST)
-
-
-def _id(thread: str, number: int) -> str:
-    return thread if number == _FIRST else f"{thread}{_DOT}{number}"
-
-
-def _number(line: Listed, caller: Caller, thread: str) -> int:
-    name = caller.public(line.conversation_id)
-    if name == thread:
-        return _FIRST
-    return int(name.removeprefix(f"{thread}{_DOT}"))

@@ -56,7 +56,8 @@ NewId = Annotated[
 class StartRequest(RequestBody):
     """A conversation to begin. `greet` false: it sends no message before the first one of the user.
 
-    `metadata`: labels such as `user`, by which `GET /conversations` finds it.
+    `metadata`: labels such as `user`, by which `GET /conversations` finds it. `anew`: begin a
+    conversation of this id again, after its end.
     """
 
     definition: str = Field(max_length=MAX_NAME)
@@ -65,6 +66,7 @@ class StartRequest(RequestBody):
     greet: bool = True
     state: str | None = Field(default=None, max_length=200)
     metadata: dict[str, str] = Field(default={}, max_length=MAX_LABELS)
+    anew: bool = False
 
 
 class MessageRequest(RequestBody):
@@ -370,6 +372,7 @@ class RestRoutes:
                 state=wish.state,
                 key=key_of(key),
                 metadata=wish.metadata,
+                anew=wish.anew,
             )
             return await self._started(request, begun)
 

@@ -160,11 +160,13 @@ class Service:
         key: str | None = None,
         history: Iterable[tuple[str, str]] | None = None,
         metadata: Mapping[str, str] | None = None,
+        anew: bool = False,
     ) -> Begun:
         """Begin a conversation, or return the one of the same key. Raises ConversationConflict, and
         Problem 403.
 
         `history`: messages from elsewhere, as (role, text). `metadata`: labels for listings.
+        `anew`: it begins again if it has ended.
         """
         check_own_id(caller, conversation_id)
         name = conversation_id or new_id(caller, "start", key)
@@ -172,7 +174,7 @@ class Service:
         check_start(caller, machine, stored, context=context, state=state)
         try:
             chat = await machine.start(
-                context, stored, greet, state, history=history, metadata=metadata
+                context, stored, greet, state, history=history, metadata=metadata, anew=anew
             )
         except ConversationConflict:
             if key is None:
@@ -192,13 +194,17 @@ class Service:
         context: JsonMap | None = None,
         greet: bool = True,
         metadata: Mapping[str, str] | None = None,
+        anew: bool = False,
     ) -> Served:
         """Return the conversation of an id, or begin it if there is none. Raises Problem 403.
 
-        `context`, `greet` and `metadata` count only if this call begins it.
+        `context`, `greet` and `metadata` count only if this call begins it. `anew`: it begins again
+        if it has ended.
         """
         try:
-            return await self.find(caller, conversation_id, fresh=True)
+            served = await self.find(caller, conversation_id, fresh=True)
+            if not (anew and served.chat.ended):
+                return served
         except ConversationNotFound:
             pass
         try:
@@ -209,6 +215,7 @@ class Service:
                 conversation_id=conversation_id,
                 greet=greet,
                 metadata=metadata,
+                anew=anew,
             )
         except ConversationConflict:  # another delivery was faster
             return await self.find(caller, conversation_id, fresh=True)
@@ -225,14 +232,11 @@ class Service:
         metadata: Mapping[str, str] | None,
     ) -> tuple[Served, str]:
         served = await self.find(caller, name)
-        first = (await served.chat.turns())[0]
-        began = next((event for event in first.events if isinstance(event, ev.Started)), None)
+        turns = await served.chat.turns()
+        first = next(turn for turn in reversed(turns) if isinstance(turn.events[0], ev.Started))
+        began: Any = first.events[0]
         wanted = machine.definition.initial_state if state is None else state
-        same = (
-            began is not None
-            and dict(began.context) == dict(context or {})
-            and began.state == wanted
-        )
+        same = dict(began.context) == dict(context or {}) and began.state == wanted
         if (
             served.machine is not machine
             or not same

@@ -98,7 +98,9 @@ class AcceptedView(BaseModel):
 
 
 class ConversationView(BaseModel):
-    """A conversation in its current state. Times are seconds since the epoch."""
+    """A conversation in its current state. Times are seconds since the epoch. `generation`: how
+    often it began.
+    """
 
     id: str
     definition: str
@@ -109,6 +111,7 @@ class ConversationView(BaseModel):
     due: float | None
     choices: list[ChoiceView]
     metadata: dict[str, str]
+    generation: int
 
 
 class StartedView(ConversationView):
@@ -353,6 +356,7 @@ def conversation_of(served: Served) -> JsonDict:
         "due": chat.due,
         "choices": choices_of(chat.choices),
         "metadata": chat.metadata,
+        "generation": chat.generation,
     }
 
 

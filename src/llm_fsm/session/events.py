@@ -23,13 +23,14 @@ class Started(Event, frozen=True, kw_only=True):
     `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars`
     is as in BotSaid. `timezone` is that of the conversation, as an IANA name; "" is UTC.
     `metadata` are labels for listings. `held`: a run, whose first step comes with a turn of its
-    own.
+    own. `generation` counts how often the conversation began: it may begin again after an end.
     """
 
     conversation_id: str
     definition: str
     state: str
     time: float
+    generation: int = 1
     context: Mapping[str, Any] = {}
     input: Any = None
     memory: Mapping[str, Any] = {}

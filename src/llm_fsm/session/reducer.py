@@ -38,9 +38,15 @@ _KEPT_CHARS = 600
 """Characters of a result, as JSON, that are kept for the next prompts."""
 
 
-def _started(_: Session, event: ev.Started) -> Session:
+def _started(before: Session, event: ev.Started) -> Session:
+    """Begin. Turns of a later generation count on, and what was given in an earlier one stays
+    secret.
+    """
     return Session(
         conversation_id=event.conversation_id,
+        turn=before.turn + 1 if event.generation > 1 else 0,
+        secrets=before.secrets,
+        generation=event.generation,
         definition=event.definition,
         state=event.state,
         context=dict(event.context),

@@ -279,6 +279,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The values that the current definition read back last, to be agreed to."""
     held: float | None = None
     """Time at which a run began that has made no step yet; None for everything else."""
+    generation: int = 1
+    """How often it began: it may begin again after an end."""
     agreed: tuple[Agreement, ...] = ()
     """The user's yeses, the last one at the end. One is dropped when a later one has all its keys.
     """
@@ -411,6 +413,17 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.user_input is not None:
             messages.append((self.turn, self.user_input))
         return UserWords(messages=tuple(messages), asked=self.asked)
+
+    def before_another(self) -> Session:
+        """Return what remains of a conversation that ended where it begins again."""
+        return Session(
+            conversation_id=self.conversation_id,
+            turn=self.turn,
+            context=self.root_context(),
+            secrets=self.secrets,
+            metadata=self.metadata,
+            generation=self.generation + 1,
+        )
 
     def data(self) -> dict[str, Any]:
         """Return the values that conditions read: the context and the system names."""

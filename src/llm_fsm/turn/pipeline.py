@@ -79,8 +79,8 @@ class Opening:
     `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
     `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run
         goes on in a
-    turn of its own. `history`: what was said elsewhere before, as (role, text). Raises ValueError
-    for a context that is no object.
+    turn of its own. `history`: what was said elsewhere before, as (role, text). `anew`: it may begin
+    again what has ended. Raises ValueError for a context that is no object.
     """
 
     conversation_id: str
@@ -96,6 +96,7 @@ class Opening:
     history: tuple[tuple[str, str], ...] = ()
     timezone: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    anew: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
@@ -207,12 +208,15 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     clock = clock_names(opening.time, zone)
     context = initial_context(turn.machine.keys, opening.context, names=clock)
     secrets = turn.machine.keys.secret_values(context)
+    before = turn.session
+    turn.keep_secrets(before.context)
     turn.emit(
         ev.Started(
             conversation_id=opening.conversation_id,
             definition=turn.machine.identity,
             state=opening.state or definition.initial_state,
             time=opening.time,
+            generation=before.generation,
             context=context,
             input=opening.input,
             memory=initial_memory(opening.background, opening.memory),
@@ -220,7 +224,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             history=tuple((role, without(secrets, text) or text) for role, text in opening.history),
             kept_chars=definition.history.max_message_chars,
             timezone=zone,
-            metadata=opening.metadata,
+            metadata=before.metadata or opening.metadata,
             held=opening.hold,
         )
     )
