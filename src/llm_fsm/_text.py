@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from llm_fsm._json import in_unicode
 
 TRUNCATED = "... [truncated]"
+CLAIMED = "[said elsewhere, as the client claims] "
+"""The beginning of a message that a prompt shows, and that nobody here has said or heard."""
 INTERRUPTED = "… [interrupted]"
 """The end of a message that the user did not hear to its end."""
 

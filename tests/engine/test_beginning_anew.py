@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationEnded, Machine
+from llm_fsm.records.doctor import examine
+from llm_fsm.records.transfer import fork
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
 

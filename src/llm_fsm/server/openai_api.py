@@ -36,7 +36,7 @@ from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
-from llm_fsm.server.rights import may_answer
+from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import PLACE, stream_of
 from llm_fsm.server.tokens import Caller
@@ -60,6 +60,8 @@ from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.messages import Paused
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
+_UNKNOWN = "…"
+"""What a history has in place of an answer that its client may not bring."""
 ANSWER = "answer"
 """The name of the tool whose call represents a pause."""
 _NAMED_BY_BODY = ("user", "safety_identifier")
@@ -414,12 +416,18 @@ class OpenAI:
             return await self.service.find(caller, name), False  # the same key forked it before
 
     async def _new(self, asked: Asked) -> Served:
-        """Begin a conversation. What was said elsewhere is its history."""
+        """Begin a conversation. What was said elsewhere is its history. Without the right `seed`
+        an answer that only the client knows is not taken over.
+        """
         caller = asked.caller
         name = asked.address.id_prefix + new_id(caller, "v1", asked.key)
-        history = [
-            (said.role, said.text) for said in _answered_before(asked.before) if said.role != "tool"
-        ]
+        trusted = may(caller, "seed", caller.stored(name))
+        history: list[tuple[str, str]] = []
+        for said in _answered_before(asked.before):
+            if said.role == "user" or (said.role == "assistant" and trusted):
+                history.append((said.role, said.text))
+            elif said.role == "assistant":
+                history.append((said.role, _UNKNOWN))
         try:
             begun = await self.service.start(
                 caller, asked.machine, conversation_id=name, greet=False, history=history

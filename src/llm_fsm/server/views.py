@@ -159,13 +159,15 @@ class TurnsView(BaseModel):
 class MessageView(BaseModel):
     """One message of a conversation. `turn` counts from 1; the greeting is turn 0.
 
-    `by`: the person who said it in place of the machine; "" is the machine, or the user.
+    `by`: the person who said it in place of the machine; "" is the machine, or the user. `claimed`:
+    it was said elsewhere before, as the client claims.
     """
 
     role: Literal["user", "assistant"]
     text: str
     turn: int
     by: str
+    claimed: bool
 
 
 class HistoryView(BaseModel):

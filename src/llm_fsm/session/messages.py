@@ -94,7 +94,8 @@ class Message(Struct, frozen=True):
     """One message of a conversation. `turn` counts from 1; the greeting is turn 0.
 
     `by` names the person who said it in the place of the machine; "" is the machine, or the user.
-    `interrupted`: the user heard only the text before the mark `… [interrupted]`.
+    `interrupted`: the user heard only the text before the mark `… [interrupted]`. `claimed`: it
+    was said elsewhere before, as who began the conversation claims.
     """
 
     role: Literal["user", "assistant"]
@@ -102,6 +103,7 @@ class Message(Struct, frozen=True):
     turn: int
     by: str = ""
     interrupted: bool = False
+    claimed: bool = False
 
 
 class Paused(Struct, frozen=True, kw_only=True):

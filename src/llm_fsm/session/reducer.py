@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._json import in_unicode
-from llm_fsm._text import cut
+from llm_fsm._text import CLAIMED, cut
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import (
@@ -63,15 +63,18 @@ def _started(before: Session, event: ev.Started) -> Session:
 
 
 def _exchanges(event: ev.Started) -> tuple[Exchange, ...]:
-    """Pair what was said elsewhere: what the user said, in one, with the answer."""
+    """Pair what was said elsewhere: what the user said, in one, with the answer. Prompts show that
+    it is only claimed.
+    """
     found: list[Exchange] = []
     said: list[str] = []
     for role, text in event.history:
         if role == "user":
             said.append(text)
         else:
-            heard = cut("\n\n".join(said), event.kept_chars) if said else None
-            found.append((heard, cut(text, event.kept_chars)))
+            words = CLAIMED + "\n\n".join(said)
+            heard = cut(words, event.kept_chars) if said else None
+            found.append((heard, cut(CLAIMED + text, event.kept_chars)))
             said = []
     return tuple(found)
 

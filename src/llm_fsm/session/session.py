@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from llm_fsm._json import plain, read, text_of, value_of
-from llm_fsm._text import estimate
+from llm_fsm._text import CLAIMED, estimate
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.models import HistorySettings
 from llm_fsm.errors import UnreadableError
@@ -405,7 +405,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def user_words(self) -> UserWords:
         """Return what the user wrote, as far as the history has it."""
-        said = [user for user, _ in self.window if user is not None]
+        said = [user.removeprefix(CLAIMED) for user, _ in self.window if user is not None]
         messages = [
             (self.turn - back, text)
             for back, text in zip(range(len(said), 0, -1), said, strict=True)

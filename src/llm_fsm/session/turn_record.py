@@ -132,7 +132,7 @@ def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
         for event in record.events:
             if isinstance(event, ev.Started):
                 said = (
-                    Message(role=_role(role), text=text, turn=record.turn)
+                    Message(role=_role(role), text=text, turn=record.turn, claimed=True)
                     for role, text in event.history
                 )
                 messages.extend(said)

@@ -123,7 +123,8 @@ async function read(pause) {
   messages.replaceChildren(...said.map((one) => {
     const who = one.role === "user" ? "user" : one.by ? "person" : "bot";
     const shown = made("li", "", who);
-    shown.append(made("span", { user: "User", bot: "Bot", person: one.by }[who], "who"), one.text);
+    const name = { user: "User", bot: "Bot", person: one.by }[who];
+    shown.append(made("span", one.claimed ? `${name} (not said here, as the client claims)` : name, "who"), one.text);
     return shown;
   }));
   const agreed = turns.flatMap((turn) => turn.events).filter((event) => event.type === "Agreed").at(-1);
