@@ -27,6 +27,7 @@ LAZY = {
         for name in ("player", "schema", "session")
     },
     *{("testing.pytest_plugin", "_text"), ("testing.pytest_plugin", "engine.host_files")},
+    ("documents.safety", "lint.rules.graph.acts"),
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     ("engine.conversation", "records.explain"),
     ("engine.outbox.sinks", "engine.outbox.webhook"),

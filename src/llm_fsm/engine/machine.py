@@ -14,8 +14,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
 
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
+from llm_fsm.documents.safety import unsafe
 from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.advice import advise
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.engine.deployment import Services
@@ -30,7 +33,7 @@ from llm_fsm.engine.pauses import OpenPause, open_pauses, paused_query
 from llm_fsm.engine.settings import MachineSettings, check_names, complete
 from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
-from llm_fsm.errors import ConversationConflict, ConversationNotFound, LLMFSMError
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.records.transfer import export, import_conversation
@@ -648,6 +651,11 @@ def _compiled(
 ) -> CompiledMachine:
     """Compile a definition with everything that its subflows call."""
     called = gather(definition, file=file, registered=settings["flows"])
+    found = unsafe(called, None if file is None else name_of(file))
+    if found and not settings["allow_unsafe"]:
+        raise DefinitionError(found)
+    for fault in found:
+        advise(definition.name, str(fault))
     return compile_flows(called, shipped_prompts(), pattern_piece)
 
 

@@ -65,6 +65,9 @@ class MachineSettings(TypedDict, total=False):
     {old: new}, "keys": {old: new, or None to drop}} also migrates them."""
     flows: Mapping[str, Registered] | None
     """Definitions by the names that subflows call."""
+    allow_unsafe: bool
+    """True starts a definition although it acts without a yes (F120), or a yes in it has no effect
+    (F122). The faults are logged then."""
     reply: str
     """"prompt" asks for the form of a reply in words alone. "schema" lets the provider force it."""
 
@@ -88,6 +91,7 @@ DEFAULTS: MachineSettings = {
     "clock": None,
     "on_change": "pin",
     "flows": None,
+    "allow_unsafe": False,
     "reply": "schema",
 }
 

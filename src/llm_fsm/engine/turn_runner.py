@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from llm_fsm._async import DeadlineExceeded, in_time
-from llm_fsm._json import JsonDict, JsonMap, plain, read
+from llm_fsm._json import plain, read
+from llm_fsm.engine.advice import advise_on_keys
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.engine.journal import (
     Entry,
@@ -245,6 +246,8 @@ class TurnRunner:
         for event in happened:
             if isinstance(event, ev.FunctionFailed):
                 log_failure(self.id, event)
+            elif isinstance(event, ev.ContextSet) and event.source == "host":
+                advise_on_keys(self.host.program, event.values)
         if self._sink is None and not is_observed():
             return
         for event in happened:

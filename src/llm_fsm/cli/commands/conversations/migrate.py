@@ -72,7 +72,12 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     if store is not None:
         try:
             machine = AsyncMachine(
-                definition, model="offline", store=store, on_change=change, file=path
+                definition,
+                model="offline",
+                store=store,
+                on_change=change,
+                file=path,
+                allow_unsafe=True,
             )
         except ConfigurationError as error:
             raise Failure(f"{map_file}: {error}") from error

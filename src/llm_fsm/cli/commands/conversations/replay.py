@@ -51,7 +51,9 @@ def replay(
     played. Exit code 1 when one goes another way.
     """
     path = choice.located(file, definition_paths())
-    machine = AsyncMachine(choice.opened(path), model="offline", store="memory", file=path)
+    machine = AsyncMachine(
+        choice.opened(path), model="offline", store="memory", file=path, allow_unsafe=True
+    )
     llm = None if model is None else resolve(model, environ=os.environ)
     store = open_existing(db)
     found: list[ReplayResult] = []

@@ -1,0 +1,38 @@
+"""What a host is told once: a key that no schema declares, and what is unsafe in a definition.
+
+The log is `logging.getLogger("llm_fsm.host")`. Each fault is one line at WARNING.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import lru_cache
+
+from llm_fsm._text import nearest, visible
+from llm_fsm.turn.compiled import CompiledMachine
+
+LOGGER = "llm_fsm.host"
+_REMEMBERED = 10_000
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def advise(definition: str, text: str) -> None:
+    """Log a fault of a definition or of its host, only the first time."""
+    logging.getLogger(LOGGER).warning("%s: %s", visible(definition), visible(text))
+
+
+def advise_on_keys(program: CompiledMachine, keys: Iterable[str]) -> None:
+    """Log the keys that a handler or an update has written, and that no schema declares."""
+    machines = (program, *program.flows.values())
+    if any(machine.definition.context_schema is None for machine in machines):
+        return
+    declared: set[str] = set()
+    for machine in machines:
+        declared.update(machine.definition.key_schemas)
+    for key in keys:
+        if key not in declared and not key.startswith("_"):
+            guess = nearest(key, declared)
+            hint = f"did you mean {guess!r}?" if guess else "declare it there"
+            text = f"the host wrote the key {key!r:.80}, which context_schema lacks; {hint}"
+            advise(program.definition.name, text)
