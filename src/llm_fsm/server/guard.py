@@ -26,7 +26,7 @@ Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""
 
 
-class Enter(Protocol):
+class Admission(Protocol):
     """Counts a request of a caller; `reads`: it only reads. Raises Problem 429 and 503."""
 
     def __call__(self, caller: Caller, *, reads: bool) -> None:
@@ -70,7 +70,7 @@ class RequestGuard:
         tokens: Tokens | None,
         hosts: Collection[str] | None,
         origins: Collection[str],
-        enter: Enter,
+        enter: Admission,
         anonymous: Collection[Right] | None = None,
         answered: Sequence[Answered] = (),
     ) -> None:

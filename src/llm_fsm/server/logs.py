@@ -31,7 +31,7 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     logger.configure(patcher=_with_request)
     streams = sys.stdout, sys.stderr
     sink = logger.add(partial(_write, sys.stderr), level=level, format="{message}")
-    sys.stdout, sys.stderr = _Lines(sys.stdout, "INFO"), _Lines(sys.stderr, "WARNING")
+    sys.stdout, sys.stderr = _JsonLines(sys.stdout, "INFO"), _JsonLines(sys.stderr, "WARNING")
     stop = enable_logging(level)
     handlers = (
         (LOGGER, _FaultHandler("fault")),
@@ -60,7 +60,7 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     return end
 
 
-class _Lines(io.TextIOBase):
+class _JsonLines(io.TextIOBase):
     """A stream of the process whose lines become JSON, whoever prints them."""
 
     def __init__(self, stream: TextIO, level: str) -> None:
