@@ -182,7 +182,7 @@ class Engine:
         turn: TurnRunner,
         deployment: Deployment,
         opening: Opening,
-        entry: Mapping[str, Any],
+        entry: JsonMap,
         before: LoadedSession | None = None,
     ) -> TurnResult:
         """Play the beginning of a conversation, under its lock. `entry`: its identity. `before`:

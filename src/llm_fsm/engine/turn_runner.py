@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from llm_fsm._async import DeadlineExceeded, in_time
-from llm_fsm._json import plain, read
+from llm_fsm._json import JsonDict, JsonMap, plain, read
 from llm_fsm.engine.advice import advise_on_keys
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.engine.journal import (

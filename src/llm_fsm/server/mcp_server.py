@@ -192,7 +192,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         conversation_id: str,
         after: views.After = 0,
         limit: views.Limit = 100,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Read the state of a conversation, and a page of its messages.
 
         `after`: pass `next` of the page before; it is null at the end.

@@ -498,7 +498,7 @@ class OpenAI:
         """Return a turn as a stream."""
         return event_stream(self.service, going.served.caller, events, _place(going))
 
-    async def _whole(self, going: Going, document: dict[str, Any]) -> Response:
+    async def _whole(self, going: Going, document: JsonDict) -> Response:
         """Return a turn as one document."""
         redactor = await self.service.shown(going.served)
         return Json(redactor.document(document), headers=_place(going))
@@ -811,15 +811,13 @@ def _place(going: Going) -> dict[str, str]:
     return {"X-Conversation-Id": in_header(going.served.id)}
 
 
-def _chunk(
-    head: Mapping[str, Any], delta: Mapping[str, Any], finish: str | None = None, **extra: Any
-) -> bytes:
+def _chunk(head: JsonMap, delta: JsonMap, finish: str | None = None, **extra: Any) -> bytes:
     """Return a part of a streamed completion."""
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return sse({**head, "choices": [choice], **extra})
 
 
-def _usage(turn: Turn) -> dict[str, Any]:
+def _usage(turn: Turn) -> JsonDict:
     given, written = turn.usage.input_tokens, turn.usage.output_tokens
     return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
 

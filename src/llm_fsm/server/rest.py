@@ -176,7 +176,7 @@ async def _found_fresh(request: Request, conversation_id: ConversationId) -> Ser
 
 Found = Annotated[Served, Depends(_found)]
 Fresh = Annotated[Served, Depends(_found_fresh)]
-PROBLEMS: dict[int | str, dict[str, Any]] = {
+PROBLEMS: dict[int | str, JsonDict] = {
     "default": {
         "description": "A problem document (RFC 9457)",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},

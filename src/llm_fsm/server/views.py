@@ -328,19 +328,19 @@ class PageRequest(BaseModel):
     after: After = 0
     limit: Limit = 100
 
-    def of(self, name: str, found: Sequence[Any], shown: Callable[[Any], Any]) -> dict[str, Any]:
+    def of(self, name: str, found: Sequence[Any], shown: Callable[[Any], Any]) -> JsonDict:
         """Return the page under its name, with the place of the next one; None at the end."""
         end = self.after + self.limit
         page = [shown(one) for one in found[self.after : end]]
         return {name: page, "next": end if end < len(found) else None}
 
 
-def message_of(message: Message) -> dict[str, Any]:
+def message_of(message: Message) -> JsonDict:
     """Return a message of a history."""
     return {name: getattr(message, name) for name in MessageView.model_fields}
 
 
-def started_of(begun: Begun) -> dict[str, Any]:
+def started_of(begun: Begun) -> JsonDict:
     """Return a new or forked conversation."""
     return {**conversation_of(begun.served), "greeting": begun.greeting}
 
