@@ -51,7 +51,7 @@ def machine(
 
 def found_by(name: str, document: Written) -> list[Finding]:
     """The findings of one rule."""
-    return list(BY_NAME[name].check(Document(Placed("", document))))
+    return list(BY_NAME[name].findings(Document(Placed("", document))))
 
 
 def briefly(findings: list[Finding]) -> list[tuple[str, str]]:

@@ -39,9 +39,9 @@ def unsafe(flows: Flows, file: str | None = None) -> list[Finding]:
         return Called(path, called.get(path))
 
     root = Document(Placed("", _document(flows.root, places)), file, read_flow=read)
-    found = [*act_without_yes.check(root), *yes_without_effect.check(root)]
+    found = [*act_without_yes.findings(root), *yes_without_effect.findings(root)]
     for inner in called.values():
-        found += yes_without_effect.check(Document(Placed("", inner)))
+        found += yes_without_effect.findings(Document(Placed("", inner)))
     return [replace(one, file=file) for one in found if one.level == "error"]
 
 

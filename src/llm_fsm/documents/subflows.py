@@ -23,7 +23,7 @@ from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint import catalogue
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, mapping_fault
-from llm_fsm.lint.rule import LintRule
+from llm_fsm.lint.rule import Fault, LintRule
 from llm_fsm.lint.rules.subflows import flow_mapping, missing_flow, subflow_recursion
 
 Registered = FilePath | JsonMap | Definition
@@ -214,7 +214,7 @@ def _fault(
     option: str = "flow",
 ) -> DefinitionError:
     pointer = f"/states{step(state_id)}/{option}"
-    made = rule.finding(message, pointer=pointer, hint=hint, level="error")
+    made = rule.finding(Fault(message, pointer, hint, "error"))
     return DefinitionError(
         [_located(replace(made, file=place.file or place.name or None), place.file)]
     )

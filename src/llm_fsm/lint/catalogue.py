@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from llm_fsm.definition.codes import CODES
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.rule import Findings, LintRule
+from llm_fsm.lint.rule import Faults, LintRule
 
 PAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -284,7 +284,7 @@ Let one definition call several after another instead of each calling the next.
 """Name of a rule to its page."""
 
 
-def _nothing(document: Document) -> Findings:  # noqa: ARG001
+def _nothing(document: Document) -> Faults:  # noqa: ARG001
     return iter(())
 
 

@@ -8,9 +8,27 @@ from typing import NamedTuple
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document
 
-Findings = Iterator[Finding]
-"""The findings that a check yields."""
-Check = Callable[[Document], Iterable[Finding]]
+
+class Fault(NamedTuple):
+    """A fault that a check yields. Its rule makes a finding of it.
+
+    Args:
+        message: The fault, in one line.
+        pointer: JSON pointer of the place.
+        hint: A way to fix it.
+        level: Overrides the level of the rule.
+        path: Ids of the states on a path that shows the fault.
+    """
+
+    message: str
+    pointer: str
+    hint: str | None = None
+    level: Level | None = None
+    path: tuple[str, ...] = ()
+
+
+Faults = Iterator[Fault]
+Check = Callable[[Document], Iterable[Fault]]
 
 
 class LintRule(NamedTuple):
@@ -20,7 +38,7 @@ class LintRule(NamedTuple):
         name: Readable name, as in `"x-lint": {"ignore": ["trap"]}`.
         code: Letter of the family and three digits.
         level: The highest level of its findings.
-        check: A function that yields the findings of a document.
+        check: A function that yields the faults of a document.
         page: The published page, see `lint_rule`.
         at_key: Its findings point to the key at their pointer, not to the value.
         needs_form: It runs only on documents without errors of form.
@@ -41,37 +59,20 @@ class LintRule(NamedTuple):
         return document.once(self._found)
 
     def _found(self, document: Document) -> tuple[Finding, ...]:
-        return tuple(self.check(document))
+        return tuple(map(self.finding, self.check(document)))
 
-    def finding(
-        self,
-        message: str,
-        *,
-        pointer: str,
-        hint: str | None = None,
-        level: Level | None = None,
-        path: tuple[str, ...] = (),
-    ) -> Finding:
-        """Make a finding of this rule without a position in a file.
-
-        Args:
-            message: The fault, in one line.
-            pointer: JSON pointer of the place.
-            hint: A way to fix it.
-            level: Overrides the level of the rule.
-            path: Ids of the states on a path that shows the fault.
-
-        Returns:
-            The finding, with pointer and without line and column.
+    def finding(self, fault: Fault) -> Finding:
+        """Make a finding of this rule, with the pointer of the fault and without line and
+        column.
         """
         return Finding(
             code=self.code,
             name=self.name,
-            level=level or self.level,
-            message=message,
-            hint=hint,
-            pointer=pointer,
-            path=path,
+            level=fault.level or self.level,
+            message=fault.message,
+            hint=fault.hint,
+            pointer=fault.pointer,
+            path=fault.path,
         )
 
 
@@ -97,7 +98,7 @@ def lint_rule(
 
     Example:
         @lint_rule("F105", "warning")
-        def trap(document: Document) -> Findings: ...
+        def trap(document: Document) -> Faults: ...
     """
 
     def made(check: Check) -> LintRule:

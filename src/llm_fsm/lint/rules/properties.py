@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from llm_fsm._json import step
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, root_of
 from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, paths, read, statements
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("P602", "error", blocks=False)
-def property_malformed(document: Document) -> Findings:
+def property_malformed(document: Document) -> Faults:
     """A property has no clear meaning.
 
     Why it is bad:
@@ -36,13 +35,11 @@ def property_malformed(document: Document) -> Findings:
             place = ""
             if error.key:
                 place = step(error.key)
-            yield property_malformed.finding(
-                str(error), pointer=placed.pointer + place, hint=error.hint or None
-            )
+            yield Fault(str(error), pointer=placed.pointer + place, hint=error.hint or None)
 
 
 @lint_rule("P603", "error", blocks=False)
-def property_unknown_name(document: Document) -> Findings:
+def property_unknown_name(document: Document) -> Faults:
     """A property names a state or a key that the machine does not have.
 
     Why it is bad:
@@ -60,7 +57,7 @@ def property_unknown_name(document: Document) -> Findings:
         yield from unknown_names(document, pointer, statement)
 
 
-def unknown_names(document: Document, pointer: str, statement: Statement) -> Findings:
+def unknown_names(document: Document, pointer: str, statement: Statement) -> Faults:
     """Find the unknown names in one property."""
     limit = next((word for word, verb in LIMITS.items() if verb == statement.verb), "")
     keys = _keys(data_flow(document))
@@ -81,8 +78,8 @@ def unknown_names(document: Document, pointer: str, statement: Statement) -> Fin
                 )
 
 
-def _finding(message: str, pointer: str, word: str, hint: str | None) -> Finding:
-    return property_unknown_name.finding(message, pointer=pointer + step(word), hint=hint)
+def _finding(message: str, pointer: str, word: str, hint: str | None) -> Fault:
+    return Fault(message, pointer=pointer + step(word), hint=hint)
 
 
 def _keys(flow: DataFlow) -> set[str]:
@@ -99,7 +96,7 @@ def _keys(flow: DataFlow) -> set[str]:
 
 
 @lint_rule("P601", "error", blocks=False)
-def property_violated(document: Document) -> Findings:
+def property_violated(document: Document) -> Faults:
     """A property is violated: there is a path that breaks it.
 
     Why it is bad:
@@ -119,7 +116,7 @@ def property_violated(document: Document) -> Findings:
             continue
         violation = paths(document).broken(statement)
         if violation is not None:
-            yield property_violated.finding(
+            yield Fault(
                 f"{_said(statement)} does not hold: {violation.shows} on the way"
                 f" {route(violation.path)}",
                 pointer=pointer,

@@ -21,11 +21,11 @@ from llm_fsm.lint.facts.subflows import (
 )
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.graph import path_to, reached_states, states_of_kind
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("F114", "error", blocks=False)
-def missing_flow(document: Document) -> Findings:
+def missing_flow(document: Document) -> Faults:
     """The file of a subflow does not exist, is no definition, or is outside the folder of its caller.
 
     Why it is bad:
@@ -46,13 +46,11 @@ def missing_flow(document: Document) -> Findings:
             continue
         if is_absolute(flow):
             message = f"{quoted(flow)} is not a relative path"
-            yield missing_flow.finding(
-                message, pointer=pointer, hint="name a file of the same folder tree"
-            )
+            yield Fault(message, pointer=pointer, hint="name a file of the same folder tree")
         elif document.read_flow is not None:
             place, found, why = document.read_flow(flow, None)
             if leads_out(flow):
-                yield missing_flow.finding(
+                yield Fault(
                     f"{quoted(flow)} leads out of the folder of this file: a machine that begins"
                     " here cannot call it",
                     pointer=pointer,
@@ -61,7 +59,7 @@ def missing_flow(document: Document) -> Findings:
                     level="warning" if found is not None else None,
                 )
             elif found is None:
-                yield missing_flow.finding(
+                yield Fault(
                     f"there is no definition in {quoted(place)}: {why}",
                     pointer=pointer,
                     hint="the path is relative to this file",
@@ -120,7 +118,7 @@ def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
 
 
 @lint_rule("F113", "error", blocks=False)
-def subflow_recursion(document: Document) -> Findings:
+def subflow_recursion(document: Document) -> Faults:
     """A subflow calls, directly or through others, the definition that it belongs to.
 
     Why it is bad:
@@ -139,7 +137,7 @@ def subflow_recursion(document: Document) -> Findings:
         through = ""
         if way[:-1]:
             through = f" through {route(way[:-1])}"
-        yield subflow_recursion.finding(
+        yield Fault(
             f"state {quoted(name)} calls its own machine{through}",
             pointer=document.states[name].pointer + "/flow",
             hint="lead back by a transition instead",
@@ -152,7 +150,7 @@ def _basename(file: str) -> str:
 
 
 @lint_rule("R903", "error", blocks=False)
-def flow_mapping(document: Document) -> Findings:
+def flow_mapping(document: Document) -> Faults:
     """The `input` or `output` of a subflow names an unknown key, or maps a secret to a public key.
 
     Why it is bad:
@@ -180,7 +178,7 @@ def flow_mapping(document: Document) -> Findings:
                 if _is_known(here, own):
                     fault = mapping_fault(key, source_key, taker, giver)
                 if fault is not None:
-                    yield flow_mapping.finding(
+                    yield Fault(
                         fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1]
                     )
 
@@ -199,7 +197,7 @@ _ALWAYS = ("default", "cancelled")
 
 
 @lint_rule("T518", "warning")
-def unknown_ending(document: Document) -> Findings:
+def unknown_ending(document: Document) -> Faults:
     """A subflow names an ending that the called definition does not have, or lacks one.
 
     Why it is bad:
@@ -222,7 +220,7 @@ def unknown_ending(document: Document) -> Findings:
         for transition in transitions:
             label = transition.value.get("on")
             if isinstance(label, str) and label.strip() not in (*last, *_ALWAYS):
-                yield unknown_ending.finding(
+                yield Fault(
                     f'no final state of the called definition is named {quoted(label)}: "on"'
                     " never fits",
                     pointer=transition.pointer + "/on",
@@ -235,7 +233,7 @@ def unknown_ending(document: Document) -> Findings:
         )
         left = [end for end in last if end in on_the_way and end not in labels]
         if left and None not in labels and "default" not in labels:
-            yield unknown_ending.finding(
+            yield Fault(
                 f"state {quoted(name)} has no transition for what the called definition ends in: "
                 f"{', '.join(map(quoted, left[:4]))}",
                 pointer=document.states[name].pointer + "/transitions",

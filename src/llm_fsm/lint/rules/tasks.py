@@ -10,14 +10,14 @@ from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.graph import Arc, arcs_from, kind_of, states_of_kind
 from llm_fsm.lint.logics import compiled_rules
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _REPLY_TOKENS = 50
 """The fewest tokens of a short reply."""
 
 
 @lint_rule("T517", "warning", needs_form=True)
-def hopeless_setting(document: Document) -> Findings:
+def hopeless_setting(document: Document) -> Faults:
     """A limit or a setting of the model is too low for the machine to work.
 
     Why it is bad:
@@ -43,7 +43,7 @@ def hopeless_setting(document: Document) -> Findings:
     )
 
 
-def _limits(document: Document) -> Findings:
+def _limits(document: Document) -> Faults:
     limits = document.root.at("limits")
     kinds = {name: kind_of(document, name) for name in document.states}
     speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
@@ -63,24 +63,22 @@ def _limits(document: Document) -> Findings:
         yield from _below(limits, "seconds", 1, "hardly a model answers in that time")
 
 
-def _model(owner: Placed) -> Findings:
+def _model(owner: Placed) -> Faults:
     settings = owner.at("model")
     yield from _below(settings, "max_tokens", _REPLY_TOKENS, "a reply is cut off before it ends")
 
 
-def _below(placed: Placed, key: str, least: float, why: str) -> Findings:
+def _below(placed: Placed, key: str, least: float, why: str) -> Faults:
     value = placed.value.get(key)
     if is_number(value) and value < least:
-        yield hopeless_setting.finding(
-            f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}"
-        )
+        yield Fault(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
 
 
 _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
 
 
 @lint_rule("T508", "info", at_key=True)
-def missing_limit(document: Document) -> Findings:
+def missing_limit(document: Document) -> Faults:
     """A loop of states works without asking anybody, and the machine sets no limits.
 
     Why it is bad:
@@ -118,7 +116,7 @@ def missing_limit(document: Document) -> Findings:
         if not circles or not any(kind_of(document, name) == "task" for name in members):
             continue
         path = shortest_round(graph, start)
-        yield missing_limit.finding(
+        yield Fault(
             f"this circle of work has no limits of its own: {route(path)}",
             pointer=document.states[start].pointer,
             hint='set "limits", such as {"auto_steps": 10, "seconds": 120}',
@@ -127,7 +125,7 @@ def missing_limit(document: Document) -> Findings:
 
 
 @lint_rule("T506", "warning")
-def key_result_without_check(document: Document) -> Findings:
+def key_result_without_check(document: Document) -> Faults:
     """A key result of a task has no `check`: a model judges its description, if it has one.
 
     Why it is bad:
@@ -149,14 +147,14 @@ def key_result_without_check(document: Document) -> Findings:
             if result.text("description").strip():
                 judged.append(quoted(name))
                 continue
-            yield key_result_without_check.finding(
+            yield Fault(
                 f"nothing says when the key result {quoted(name)} is reached: neither a check nor"
                 " a description",
                 pointer=result.pointer,
                 hint='add a "check", or a "description" for a judge',
             )
         if judged:
-            yield key_result_without_check.finding(
+            yield Fault(
                 f"these key results of state {quoted(state_id)} have no check, so a model judges them:"
                 f" {listed(judged, 4)}",
                 pointer=state.pointer + "/key_results",
@@ -166,7 +164,7 @@ def key_result_without_check(document: Document) -> Findings:
 
 
 @lint_rule("T511", "info", at_key=True)
-def task_without_results(document: Document) -> Findings:
+def task_without_results(document: Document) -> Faults:
     """A task has no key results.
 
     Why it is bad:
@@ -181,7 +179,7 @@ def task_without_results(document: Document) -> Findings:
     # A registered function checks its own output.
     for name, state in states_of_kind(document, "task"):
         if state.value.get("execute") is None and not state.value.get("key_results"):
-            yield task_without_results.finding(
+            yield Fault(
                 f"task {quoted(name)} has no key results: any output counts as done",
                 pointer=state.pointer,
                 hint='add "key_results"',
@@ -189,7 +187,7 @@ def task_without_results(document: Document) -> Findings:
 
 
 @lint_rule("T507", "warning")
-def retry_without_idempotence(document: Document) -> Findings:
+def retry_without_idempotence(document: Document) -> Faults:
     """A task that is tried again uses a tool that must not be called twice.
 
     Why it is bad:
@@ -214,7 +212,7 @@ def retry_without_idempotence(document: Document) -> Findings:
             continue
         for pointer, name in state.texts("tools"):
             if name in once:
-                yield retry_without_idempotence.finding(
+                yield Fault(
                     f"task {quoted(state_id)} is tried up to {retries} times more,"
                     f" and its tool {quoted(name)} must not be called twice",
                     pointer=pointer,
@@ -223,7 +221,7 @@ def retry_without_idempotence(document: Document) -> Findings:
 
 
 @lint_rule("T505", "warning")
-def tool_out_of_scope(document: Document) -> Findings:
+def tool_out_of_scope(document: Document) -> Faults:
     """A state lists a tool whose `scope` does not include the state.
 
     Why it is bad:
@@ -244,7 +242,7 @@ def tool_out_of_scope(document: Document) -> Findings:
     }
     for state_id, pointer, name in texts_of_states(document, "tools"):
         if name in scopes and state_id not in scopes[name]:
-            yield tool_out_of_scope.finding(
+            yield Fault(
                 f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which lists it",
                 pointer=pointer,
                 hint=f'add {quoted(state_id)} to the "scope" of the tool',
@@ -267,7 +265,7 @@ def _openable(document: Document, arc: Arc) -> bool:
 
 
 @lint_rule("T509", "warning", at_key=True)
-def wait_without_way_out(document: Document) -> Findings:
+def wait_without_way_out(document: Document) -> Faults:
     """A `wait` state has neither a time-out with a target nor a transition that an answer can open.
 
     Why it is bad:
@@ -283,7 +281,7 @@ def wait_without_way_out(document: Document) -> Findings:
     for name, state in states_of_kind(document, "wait"):
         timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
         if not timed and not any(_openable(document, arc) for arc in arcs_from(document)[name]):
-            yield wait_without_way_out.finding(
+            yield Fault(
                 f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out"
                 " that leads on",
                 pointer=state.pointer,

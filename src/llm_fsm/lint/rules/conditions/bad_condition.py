@@ -9,14 +9,14 @@ from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import compiled_rules, logics_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _LOOKS = ("invalid perl operator", "invalid escape sequence")
 _NOT_IN_RE2 = "RE2 has no look-around such as (?=…) or (?!…) and no back-references such as \\1"
 
 
 @lint_rule("C201", "error")
-def bad_condition(document: Document) -> Findings:
+def bad_condition(document: Document) -> Faults:
     """The logic of a condition is not JsonLogic that this program knows.
 
     Why it is bad:
@@ -37,7 +37,7 @@ def bad_condition(document: Document) -> Findings:
             continue
         for fault in collect_faults(logic):
             hint = _NOT_IN_RE2 if fault.reason.endswith(_LOOKS) else fault.hint
-            yield bad_condition.finding(fault.reason, pointer=pointer + fault.pointer, hint=hint)
+            yield Fault(fault.reason, pointer=pointer + fault.pointer, hint=hint)
 
 
 _NAMES = ("output", "context", "input")
@@ -45,7 +45,7 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 
 @lint_rule("C202", "error")
-def bad_check(document: Document) -> Findings:
+def bad_check(document: Document) -> Faults:
     """The `check` of a key result is not JsonLogic, a judge's criterion or a function's name, or it reads nothing.
 
     Why it is bad:
@@ -65,7 +65,7 @@ def bad_check(document: Document) -> Findings:
             if isinstance(test, dict) and test.keys() & {"judge", "registered"}:
                 value = next(iter(test.values()))
                 if len(test) != 1 or not isinstance(value, str) or not value.strip():
-                    yield bad_check.finding(
+                    yield Fault(
                         "a check is JsonLogic, or one judge's criterion, or the name of one"
                         " registered function",
                         pointer=pointer,
@@ -74,27 +74,25 @@ def bad_check(document: Document) -> Findings:
             elif test is not None:
                 faults = collect_faults(test)
                 for fault in faults:
-                    yield bad_check.finding(
-                        fault.reason, pointer=pointer + fault.pointer, hint=fault.hint
-                    )
+                    yield Fault(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
                 if not faults:
                     yield from _reads(document, test, pointer)
 
 
-def _reads(document: Document, test: Any, pointer: str) -> Findings:
+def _reads(document: Document, test: Any, pointer: str) -> Faults:
     """Find faults in the names that a sound check reads. A check that reads nothing has the same
     outcome each time.
     """
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
-        yield bad_check.finding(
+        yield Fault(
             "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
         )
     for name in sorted(rule.reads):
         root = name.split(".", 1)[0]
         if root and root not in _NAMES:
             meant = nearest(root, _NAMES)
-            yield bad_check.finding(
+            yield Fault(
                 f"this check reads {quoted(name)}, which is never set there",
                 pointer=pointer,
                 level="warning",
@@ -106,7 +104,7 @@ def _reads(document: Document, test: Any, pointer: str) -> Findings:
             yield from _key(document, name.partition(".")[2], pointer)
 
 
-def _key(document: Document, name: str, pointer: str) -> Findings:
+def _key(document: Document, name: str, pointer: str) -> Faults:
     """Find faults in a context key that a check reads."""
     from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
@@ -121,4 +119,4 @@ def _key(document: Document, name: str, pointer: str) -> Findings:
         fault = (f'{quoted(name)} is not declared by "context_schema"', hint)
     if fault is not None:
         message = f"this check reads a key that is never set: {fault[0]}"
-        yield bad_check.finding(message, pointer=pointer, level="warning", hint=fault[1])
+        yield Fault(message, pointer=pointer, level="warning", hint=fault[1])

@@ -13,12 +13,11 @@ from typing import Any
 from llm_fsm.conditions.coercion import Meter, is_number, number_of
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import CLOCKS, COMPARISONS, EQUALITIES, ORDERINGS
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_state_in_condition
 from llm_fsm.lint.solver.comparisons import ContextOperation, parts
 from llm_fsm.lint.solver.guards import GuardCases, guard_of
@@ -29,7 +28,7 @@ from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSE
 
 
 @lint_rule("C203", "warning")
-def never_holds(document: Document) -> Findings:
+def never_holds(document: Document) -> Faults:
     """The conditions of a transition can never be true, with any values of the keys.
 
     Why it is bad:
@@ -100,7 +99,7 @@ def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> Valu
     return reduce(or_, (by_type[found] for found in types), UNSET)
 
 
-def _finding(known: Reasoning, transition: Placed) -> Finding:
+def _finding(known: Reasoning, transition: Placed) -> Fault:
     target = transition.value.get("target_state")
     to = ""
     if isinstance(target, str):
@@ -116,11 +115,11 @@ def _finding(known: Reasoning, transition: Placed) -> Finding:
                 else f"no value that {shown} may have fits it"
             )
             place = "/logic" if "logic" in condition.value else ""
-            return never_holds.finding(
+            return Fault(
                 f"the transition{to} can never be taken: this condition cannot hold, {why}",
                 pointer=condition.pointer + place,
             )
-    return never_holds.finding(
+    return Fault(
         f"the transition{to} can never be taken: its conditions contradict each other",
         pointer=transition.pointer + "/conditions",
         hint="all conditions of a transition must hold; write two transitions where one of them"
@@ -145,7 +144,7 @@ _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
 
 @lint_rule("C204", "info")
-def always_holds(document: Document) -> Findings:
+def always_holds(document: Document) -> Faults:
     """The logic of a condition is true in every case, so it decides nothing.
 
     Why it is bad:
@@ -178,7 +177,7 @@ def always_holds(document: Document) -> Findings:
         guard = known.guard_of([condition])
         if guard is not None and guard.always and rule.reads:
             names = ", ".join(map(quoted, sorted(rule.reads)))
-            yield always_holds.finding(
+            yield Fault(
                 f"this is true in any case, with any value of {names}",
                 pointer=condition.pointer + "/logic",
             )
@@ -236,7 +235,7 @@ def _reads(rule: Any) -> bool:
 
 
 @lint_rule("C205", "warning")
-def constant_expression(document: Document) -> Findings:
+def constant_expression(document: Document) -> Faults:
     """A condition, or a comparison in it, reads no key and so has the same outcome each time.
 
     Why it is bad:
@@ -255,7 +254,7 @@ def constant_expression(document: Document) -> Findings:
         if test(compile_rule(rule), {}).holds:
             outcome = "holds"
         message = f"this reads no key: it {outcome} in every case"
-        yield constant_expression.finding(message, pointer=pointer, hint=_hint(document, rule))
+        yield Fault(message, pointer=pointer, hint=_hint(document, rule))
 
 
 def _hint(document: Document, rule: Any) -> str | None:
@@ -288,7 +287,7 @@ _MILLISECONDS = 10**11
 
 
 @lint_rule("C217", "warning")
-def impossible_comparison(document: Document) -> Findings:
+def impossible_comparison(document: Document) -> Faults:
     """A computed value is compared with something that makes the outcome the same every time.
 
     Why it is bad:
@@ -310,7 +309,7 @@ def impossible_comparison(document: Document) -> Findings:
                 yield from _in_part(document, part)
 
 
-def _in_part(document: Document, part: ContextOperation) -> Findings:
+def _in_part(document: Document, part: ContextOperation) -> Faults:
     place, rule, operator, arguments, positive = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
         yield from _literal_date(rule, arguments[0], place)
@@ -321,7 +320,7 @@ def _in_part(document: Document, part: ContextOperation) -> Findings:
     if name is not None:
         message = f"both sides are {as_json(name)}: this tests nothing"
         hint = "compare with something else"
-        yield impossible_comparison.finding(message, pointer=f"{place}/{operator}/1", hint=hint)
+        yield Fault(message, pointer=f"{place}/{operator}/1", hint=hint)
         return
     for here, there in ((0, 1), (1, 0)):
         computed = operation(arguments[here])
@@ -331,9 +330,7 @@ def _in_part(document: Document, part: ContextOperation) -> Findings:
         if why is None and positive:
             why = _too_long(document, operator, computed, arguments, here)
         if why is not None:
-            yield impossible_comparison.finding(
-                why[0], pointer=f"{place}/{operator}/{there}", hint=why[1]
-            )
+            yield Fault(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
 
 
 def _odd(
@@ -423,9 +420,9 @@ def _is_text(document: Document, name: str) -> bool:
     return not values.empty and values.within(TEXTS)
 
 
-def _literal_date(part: Any, text: str, place: str) -> Findings:
+def _literal_date(part: Any, text: str, place: str) -> Faults:
     if is_literal(text) and test(compile_rule(part), {}).error is not None:
-        yield impossible_comparison.finding(
+        yield Fault(
             f"{as_json(text)} is no date, so this never holds",
             pointer=place + "/date",
             hint="dates are written as 2026-01-31 or 2026-01-31T09:30:00Z",
@@ -433,7 +430,7 @@ def _literal_date(part: Any, text: str, place: str) -> Findings:
 
 
 @lint_rule("F119", "warning")
-def left_at_once(document: Document) -> Findings:
+def left_at_once(document: Document) -> Faults:
     """A state that asks the user for something has an automatic transition that is always open.
 
     Why it is bad:
@@ -453,7 +450,7 @@ def left_at_once(document: Document) -> Findings:
         for arc in known.decided[name] if wanted else ():
             guard = known.guard(arc.placed)
             if guard is not None and guard.always and not arc.is_global:
-                yield left_at_once.finding(
+                yield Fault(
                     f"state {quoted(name)} is left at once, before the user is asked for"
                     f" {quoted(wanted[0])}",
                     pointer=arc.placed.pointer + "/auto",

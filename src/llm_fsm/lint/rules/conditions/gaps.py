@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm.errors import Finding, Level
+from llm_fsm.errors import Level
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, mapped
 from llm_fsm.lint.facts.suggestions import as_json, quoted
@@ -18,7 +18,7 @@ from llm_fsm.lint.graph import (
     path_to,
     reached_states,
 )
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Context, Reasoning, described, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import SET
@@ -26,7 +26,7 @@ from llm_fsm.turn.repair.questions import asks
 
 
 @lint_rule("C208", "warning")
-def decide_gap(document: Document) -> Findings:
+def decide_gap(document: Document) -> Faults:
     """A deciding state has no transition for values that are possible when it is entered.
 
     Why it is bad:
@@ -78,10 +78,10 @@ def _is_open(document: Document, state: str) -> bool:
     return waits and document.keys is None and "answer_schema" not in document.states[state].value
 
 
-def _finding(flow: DataFlow, state: str, context: Context, guards: list[GuardCases]) -> Finding:
+def _finding(flow: DataFlow, state: str, context: Context, guards: list[GuardCases]) -> Fault:
     document = flow.document
     names = read_names(guards)
-    return decide_gap.finding(
+    return Fault(
         f"state {quoted(state)} has no transition when {described(context, names)}: the run ends"
         " there, stuck",
         pointer=f"{document.states[state].pointer}/transitions",
@@ -101,7 +101,7 @@ def _level(flow: DataFlow, context: Context, names: list[str]) -> Level:
 
 
 @lint_rule("C215", "error", blocks=False)
-def stuck_decide(document: Document) -> Findings:
+def stuck_decide(document: Document) -> Faults:
     """A deciding state has no transition that could ever be taken.
 
     Why it is bad:
@@ -122,7 +122,7 @@ def stuck_decide(document: Document) -> Findings:
         arcs = known.decided[name]
         if kind_of(document, name) != "decide" or not arcs or any(map(known.may_hold, arcs)):
             continue
-        yield stuck_decide.finding(
+        yield Fault(
             f"none of the transitions of state {quoted(name)} can ever hold: every run that"
             " enters it is stuck",
             pointer=state.pointer + "/transitions",
@@ -132,7 +132,7 @@ def stuck_decide(document: Document) -> Findings:
 
 
 @lint_rule("C222", "warning")
-def one_way_confirmation(document: Document) -> Findings:
+def one_way_confirmation(document: Document) -> Faults:
     """A state asks the user to agree, and has no transition for users who do not.
 
     Why it is bad:
@@ -169,7 +169,7 @@ def one_way_confirmation(document: Document) -> Findings:
         others = [arc for arc in shared if arc.target != name]
         if any(found is None or _opens(known, arc, *found) for arc in others):
             continue
-        yield one_way_confirmation.finding(
+        yield Fault(
             f"the reply of state {quoted(name)} reads back what was said and asks, but one way"
             " alone leads on"
             if found is None

@@ -9,7 +9,7 @@ from llm_fsm._json import step
 from llm_fsm.conditions.operators import OPERATIONS
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.outcomes import variable
 
@@ -30,7 +30,7 @@ _ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
 
 
 @lint_rule("C221", "warning")
-def odd_operation(document: Document) -> Findings:
+def odd_operation(document: Document) -> Faults:
     """An operator of a condition has more values than it reads, or a value in place of a key.
 
     Why it is bad:
@@ -51,10 +51,10 @@ def odd_operation(document: Document) -> Findings:
                 yield from _odd(part.operator, part.arguments, part.pointer)
 
 
-def _odd(operator: str, arguments: list[Any], place: str) -> Findings:
+def _odd(operator: str, arguments: list[Any], place: str) -> Faults:
     taken = _TAKEN.get(operator, len(arguments))
     if len(arguments) > taken:
-        yield odd_operation.finding(
+        yield Fault(
             f'"{operator}" takes {_COUNTED[taken]} and what follows do nothing',
             pointer=f"{place}{step(operator)}/{taken}",
             hint=_INSTEAD.get(operator),
@@ -62,7 +62,7 @@ def _odd(operator: str, arguments: list[Any], place: str) -> Findings:
     named = operator == "missing" or (operator in _OF_NAMES and len(arguments) == 1)
     for name in map(variable, arguments if named else ()):
         if name is not None:
-            yield odd_operation.finding(
+            yield Fault(
                 f'"{operator}" takes the name of a key: this looks for the key that the value of'
                 f" {quoted(name)} names",
                 pointer=place + step(operator),

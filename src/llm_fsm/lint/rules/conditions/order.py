@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 
 from llm_fsm._json import steps
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import Arc, global_arcs_to, kind_of, own_arcs_from, reached_states
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.rules.conditions.words import unjudged_words
 from llm_fsm.lint.rules.format.duplicate_entry import repeated_transition
 from llm_fsm.lint.solver.cases import ANY
@@ -21,7 +20,7 @@ _MOST_ARCS = 40
 
 
 @lint_rule("C206", "warning")
-def overlapping_transitions(document: Document) -> Findings:
+def overlapping_transitions(document: Document) -> Faults:
     """Two transitions of equal priority can be open at the same time, and only conditions decide between them.
 
     Why it is bad:
@@ -53,7 +52,7 @@ def overlapping_transitions(document: Document) -> Findings:
 
 def _compared(
     known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc
-) -> Findings:
+) -> Faults:
     here = known.guard(first.placed)
     there = known.guard(second.placed)
     if here is None or there is None or here.always or there.always:
@@ -75,9 +74,9 @@ def _compared(
         )
 
 
-def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) -> Finding:
+def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) -> Fault:
     targets = f"{quoted(first.target)} and {quoted(second.target)}"
-    return overlapping_transitions.finding(
+    return Fault(
         f"state {quoted(state)}: the transitions to {targets} both hold when {when}. "
         "They have the same priority, so their order in the file decides",
         pointer=second.placed.pointer,
@@ -87,7 +86,7 @@ def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) 
 
 
 @lint_rule("C207", "warning")
-def shadowed_transition(document: Document) -> Findings:
+def shadowed_transition(document: Document) -> Faults:
     """A transition is never taken, because an earlier one is open whenever it is.
 
     Why it is bad:
@@ -117,7 +116,7 @@ def shadowed_transition(document: Document) -> Findings:
             yield from (found for found in _idle(known, state) if found.pointer not in twice)
 
 
-def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:
+def _dead(known: Reasoning, state: str, arc: Arc) -> Fault:
     covering = _covering(known, arc, known.decided[state])
     what = f"state {quoted(state)}: the transition to {quoted(arc.target)} is never taken"
     if covering is None:
@@ -133,7 +132,7 @@ def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:
         first = f"{quoted(covering.target)} (priority {covering.priority})"
         why = f"the one to {first} comes first and holds whenever it does"
         hint = "give it the lower priority number, or take it out"
-    return shadowed_transition.finding(f"{what}: {why}", pointer=arc.placed.pointer, hint=hint)
+    return Fault(f"{what}: {why}", pointer=arc.placed.pointer, hint=hint)
 
 
 def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None:
@@ -162,7 +161,7 @@ def _order(arc: Arc) -> tuple[int, bool, int, str]:
     return arc.priority, arc.is_global, len(arc.placed.pointer), arc.placed.pointer
 
 
-def _idle(known: Reasoning, state: str) -> Findings:
+def _idle(known: Reasoning, state: str) -> Faults:
     """Find moves that the model picks and that demand more than an earlier one to the same
     target.
     """
@@ -183,7 +182,7 @@ def _idle(known: Reasoning, state: str) -> Findings:
             free = None if covering is None else known.guard(covering.placed)
             worded = free is not None and free.judged and _says_when(covering)
             if covering is not None and not worded:
-                yield shadowed_transition.finding(
+                yield Fault(
                     f"state {quoted(state)}: the conditions of this transition to"
                     f" {quoted(arc.target)} demand nothing."
                     f" Another one to it, with priority {covering.priority}, holds whenever they do",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import compile_rule, test
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.graph import Arc
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
 from llm_fsm.lint.solver.outcomes import operation, variable
@@ -18,7 +17,7 @@ from llm_fsm.lint.solver.value_sets import UNSET
 
 
 @lint_rule("C209", "warning")
-def ordering_on_missing_key(document: Document) -> Findings:
+def ordering_on_missing_key(document: Document) -> Faults:
     """A key that may be missing is compared by less or greater, and the comparison is true without it.
 
     Why it is bad:
@@ -107,9 +106,9 @@ def _may_miss(flow: DataFlow, state: str, arc: Arc, key: str) -> bool:
     return any(case.having(key, UNSET, known.keys.domain) is not None for case in cases)
 
 
-def _finding(flow: DataFlow, state: str, comparison: Comparison) -> Finding:
+def _finding(flow: DataFlow, state: str, comparison: Comparison) -> Fault:
     declared = flow.document.keys is not None
-    return ordering_on_missing_key.finding(
+    return Fault(
         f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
         f'this "{comparison.operator}" then {"holds" if comparison.positive else "fails"}',
         pointer=comparison.pointer,

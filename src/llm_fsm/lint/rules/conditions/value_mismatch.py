@@ -12,7 +12,7 @@ from llm_fsm.lint.facts.members import never
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.comparisons import comparisons, parts
 from llm_fsm.lint.solver.mismatches import Mismatch, mismatches, type_word
 from llm_fsm.lint.solver.outcomes import variable
@@ -21,7 +21,7 @@ from llm_fsm.lint.solver.value_sets import points
 
 
 @lint_rule("C210", "warning")
-def type_mismatch(document: Document) -> Findings:
+def type_mismatch(document: Document) -> Faults:
     """A key is compared with a value of a type that it cannot have.
 
     Why it is bad:
@@ -45,7 +45,7 @@ def type_mismatch(document: Document) -> Findings:
         given = type_word(points([literal]))
         shown = as_json(literal)
         effect = "is converted first" if mismatch.harmless else "does not compare as it is meant"
-        yield type_mismatch.finding(
+        yield Fault(
             f"{quoted(key)} is {known}, and {shown} is {given}: this {effect}",
             pointer=pointer,
             hint=f"compare {quoted(key)} with {known}",
@@ -58,7 +58,7 @@ _COMPARED = re.compile(r"([A-Za-z_][\w.]*)\s*[=!]=\s*['\"]([^'\"\\]+)['\"]")
 
 
 @lint_rule("C211", "warning")
-def value_outside_enum(document: Document) -> Findings:
+def value_outside_enum(document: Document) -> Faults:
     """A key is compared with a value outside its schema: it is not listed, or beyond the bounds.
 
     Why it is bad:
@@ -79,27 +79,25 @@ def value_outside_enum(document: Document) -> Findings:
             literal = mismatch.comparison.literal
             shown = as_json(literal)
             if mismatch.why and mismatch.comparison.ordering:
-                yield value_outside_enum.finding(
+                yield Fault(
                     f"{quoted(key)} is compared with what it cannot be: {mismatch.why}",
                     pointer=pointer,
                 )
             elif mismatch.why:
-                yield value_outside_enum.finding(
-                    f"{quoted(key)} is never {shown}: {mismatch.why}", pointer=pointer
-                )
+                yield Fault(f"{quoted(key)} is never {shown}: {mismatch.why}", pointer=pointer)
             else:
-                yield value_outside_enum.finding(
+                yield Fault(
                     f"{quoted(key)} is never {shown}: its schema does not list it",
                     pointer=pointer,
                     hint=_hint(document.speller, mismatch),
                 )
     yield from _in_lists(document)
     for pointer, message in never(document):
-        yield value_outside_enum.finding(message, pointer=pointer)
+        yield Fault(message, pointer=pointer)
     yield from _in_replies(document)
 
 
-def _in_lists(document: Document) -> Findings:
+def _in_lists(document: Document) -> Faults:
     """Find elements that a condition looks for in a list and that the schema of the list does not
     allow.
     """
@@ -127,12 +125,10 @@ def _in_lists(document: Document) -> Findings:
             if why is not None:
                 shown = as_json(literal)
                 message = f"the list {quoted(key)} never holds {shown}: {why}"
-                yield value_outside_enum.finding(
-                    message[:300], pointer=f"{place}/{operator}/{here}"
-                )
+                yield Fault(message[:300], pointer=f"{place}/{operator}/{here}")
 
 
-def _in_replies(document: Document) -> Findings:
+def _in_replies(document: Document) -> Faults:
     """Find texts with which a fixed reply compares a key that has listed values."""
     known = reasoning(document)
     for state in document.states.values() if document.keys is not None else ():
@@ -142,7 +138,7 @@ def _in_replies(document: Document) -> Findings:
             if isinstance(listed, list) and text not in listed:
                 texts = [value for value in listed if isinstance(value, str)]
                 meant = document.speller.meant(text, texts)
-                yield value_outside_enum.finding(
+                yield Fault(
                     f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does"
                     " not list that",
                     pointer=state.pointer + "/reply",
@@ -171,7 +167,7 @@ def _hint(speller: Speller, mismatch: Mismatch) -> str:
 
 
 @lint_rule("C212", "warning")
-def case_mismatch(document: Document) -> Findings:
+def case_mismatch(document: Document) -> Faults:
     """A key is compared with a listed value in other letter case.
 
     Why it is bad:
@@ -194,7 +190,7 @@ def case_mismatch(document: Document) -> Findings:
                 for v in mismatch.values
                 if isinstance(v, str) and v.casefold() == literal.casefold()
             ]
-            yield case_mismatch.finding(
+            yield Fault(
                 f"{quoted(mismatch.comparison.key)} is never {quoted(literal)}: its schema writes"
                 f" {quoted(meant[0])}",
                 pointer=pointer,
@@ -203,7 +199,7 @@ def case_mismatch(document: Document) -> Findings:
 
 
 @lint_rule("C216", "warning")
-def unknown_state_in_condition(document: Document) -> Findings:
+def unknown_state_in_condition(document: Document) -> Faults:
     """A condition or a fixed reply compares `_current_state` or `_previous_state` with a value that it never has.
 
     Why it is bad:
@@ -223,7 +219,7 @@ def unknown_state_in_condition(document: Document) -> Findings:
         for start, end in compared_states(reply):
             name = reply[start:end]
             if name not in (*document.states, ""):
-                yield unknown_state_in_condition.finding(
+                yield Fault(
                     f"the reply compares a state with {quoted(name)}: there is no such state",
                     pointer=state.pointer + "/reply",
                     hint=document.speller.hint(name, document.states, "states"),
@@ -237,13 +233,13 @@ def unknown_state_in_condition(document: Document) -> Findings:
         owner = owners.get(found.owner.pointer.rpartition("/conditions/")[0])
         if found.literal not in document.states:
             if not (found.key == "_previous_state" and found.literal == ""):
-                yield unknown_state_in_condition.finding(
+                yield Fault(
                     f"{quoted(found.key)} is never {quoted(found.literal)}: there is no such state",
                     pointer=found.at,
                     hint=document.speller.hint(found.literal, document.states, "states"),
                 )
         elif found.key == "_current_state" and owner is not None and found.literal != owner:
-            yield unknown_state_in_condition.finding(
+            yield Fault(
                 f'"_current_state" is always {quoted(owner)} here: the transition belongs to that'
                 " state",
                 pointer=found.at,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.logics import conditions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
 
 @lint_rule("C218", "warning")
-def empty_condition(document: Document) -> Findings:
+def empty_condition(document: Document) -> Faults:
     """A condition is empty: it has neither keys nor logic, and no words by which a model could judge.
 
     Why it is bad:
@@ -30,7 +30,7 @@ def empty_condition(document: Document) -> Findings:
             and not condition.value.get("requires_context_keys")
             and condition.value.get("logic") is None
         ):
-            yield empty_condition.finding(
+            yield Fault(
                 "this condition says nothing, so it always holds",
                 pointer=condition.pointer,
                 hint='write "requires_context_keys" or "logic", or take it out',
@@ -38,7 +38,7 @@ def empty_condition(document: Document) -> Findings:
 
 
 @lint_rule("C219", "warning")
-def unjudged_words(document: Document) -> Findings:
+def unjudged_words(document: Document) -> Faults:
     """A condition in words is in a state that decides, or on an automatic transition, which no model judges.
 
     Why it is bad:
@@ -73,7 +73,7 @@ def unjudged_words(document: Document) -> Findings:
             who = "an automatic transition"
             if decides:
                 who = f'a state of kind "{kind_of(document, state)}"'
-            yield unjudged_words.finding(
+            yield Fault(
                 f"nobody judges these words: {who} asks no model, so the condition always holds",
                 pointer=worded.pointer,
                 hint='give it "logic" over a key, or let a state that talks choose',

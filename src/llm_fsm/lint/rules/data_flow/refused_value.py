@@ -8,7 +8,6 @@ from typing import Any
 from llm_fsm._json import step
 from llm_fsm.conditions.operators import COMPARISONS
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.schema_parts import answers, refusal, schema_parts
@@ -16,14 +15,14 @@ from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import Assigned, assignments_of, compiled_rules
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.mismatches import type_word
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 
 @lint_rule("K317", "warning")
-def mapping_never_fits(document: Document) -> Findings:
+def mapping_never_fits(document: Document) -> Faults:
     """An `output` or `input` maps a value to a key that never accepts its type, its values or its `x-source`.
 
     Why it is bad:
@@ -53,11 +52,11 @@ def mapping_never_fits(document: Document) -> Findings:
             yield from _owned(document, inner, document.states[name])
 
 
-def _sources(document: Document, placed: Placed, source: str) -> Findings:
+def _sources(document: Document, placed: Placed, source: str) -> Faults:
     for key, pointer in mapped(placed):
         owner = document.source_of(key)
         if key in (document.keys or {}) and owner not in ("model", source):
-            yield mapping_never_fits.finding(
+            yield Fault(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this'
                 " comes from "
                 f"{'a tool' if source == 'tool' else 'an answer'}",
@@ -66,7 +65,7 @@ def _sources(document: Document, placed: Placed, source: str) -> Findings:
             )
 
 
-def _answers(known: Reasoning, state: Placed) -> Findings:
+def _answers(known: Reasoning, state: Placed) -> Faults:
     for key, brought in answers(state).items():
         if key in (known.document.keys or {}):
             yield from _compared(
@@ -74,7 +73,7 @@ def _answers(known: Reasoning, state: Placed) -> Findings:
             )
 
 
-def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Findings:
+def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Faults:
     for option, taker, giver in (("input", there, here), ("output", here, there)):
         for key, source_key in state.at(option).value.items():
             if isinstance(source_key, str) and taker.keys.schema(key) is not None:
@@ -84,7 +83,7 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Findings:
                 )
 
 
-def _owned(document: Document, inner: Document, state: Placed) -> Findings:
+def _owned(document: Document, inner: Document, state: Placed) -> Faults:
     """Find keys that the model may not write, and that the called definition takes from its
     model.
     """
@@ -95,7 +94,7 @@ def _owned(document: Document, inner: Document, state: Placed) -> Findings:
             owner = document.source_of(key)
         theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
         if owner != "model" and theirs and source_key not in state.at("input").value:
-            yield mapping_never_fits.finding(
+            yield Fault(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there'
                 " the model writes "
                 f"{quoted(source_key)}",
@@ -104,7 +103,7 @@ def _owned(document: Document, inner: Document, state: Placed) -> Findings:
             )
 
 
-def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Findings:
+def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Faults:
     brought = brought & SET
     taken = taken & SET
     if brought.empty or taken.empty or not (brought & taken).empty:
@@ -114,11 +113,11 @@ def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Fin
     why = "none of the values fits its schema"
     if here != there:
         why = f"it is {here}, and this is {there}"
-    yield mapping_never_fits.finding(f"{quoted(key)} never takes this: {why}", pointer=pointer)
+    yield Fault(f"{quoted(key)} never takes this: {why}", pointer=pointer)
 
 
 @lint_rule("K320", "warning")
-def bad_set(document: Document) -> Findings:
+def bad_set(document: Document) -> Faults:
     """`set` gives a key a value that is always refused.
 
     Why it is bad:
@@ -160,7 +159,5 @@ def _is_constant(logic: Any) -> bool:
     return isinstance(logic, str | int | float)
 
 
-def _finding(given: Assigned, why: str) -> Finding:
-    return bad_set.finding(
-        f"{quoted(given.key)} never gets this value: {why}", pointer=given.pointer
-    )
+def _finding(given: Assigned, why: str) -> Fault:
+    return Fault(f"{quoted(given.key)} never gets this value: {why}", pointer=given.pointer)

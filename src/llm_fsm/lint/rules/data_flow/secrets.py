@@ -11,14 +11,14 @@ from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, dat
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 Text = tuple[str, str]
 """Pointer and text."""
 
 
 @lint_rule("K311", "warning")
-def secret_in_prompt(document: Document) -> Findings:
+def secret_in_prompt(document: Document) -> Faults:
     """A text of the prompt names a secret key as a placeholder.
 
     Why it is bad:
@@ -39,7 +39,7 @@ def secret_in_prompt(document: Document) -> Findings:
     for pointer, text in _texts(document):
         for name in dict.fromkeys(placeholders(text)):
             if flow.is_secret(name):
-                yield secret_in_prompt.finding(
+                yield Fault(
                     "this text goes into the prompt, where the value of the secret"
                     f" {quoted(name)} is never shown",
                     pointer=pointer,
@@ -48,12 +48,12 @@ def secret_in_prompt(document: Document) -> Findings:
     yield from _scopes(flow)
 
 
-def _scopes(flow: DataFlow) -> Findings:
+def _scopes(flow: DataFlow) -> Faults:
     for state in flow.document.states.values():
         for pointer, name in state.at("context_scope").texts("read"):
             if flow.is_secret(name):
                 message = f"{quoted(name)} is secret: a scope cannot show it to the model"
-                yield secret_in_prompt.finding(message, pointer=pointer, hint="take it out")
+                yield Fault(message, pointer=pointer, hint="take it out")
 
 
 def _texts(document: Document) -> Iterator[Text]:
@@ -77,7 +77,7 @@ def _texts(document: Document) -> Iterator[Text]:
 
 
 @lint_rule("K312", "error", blocks=False)
-def secret_in_reply(document: Document) -> Findings:
+def secret_in_reply(document: Document) -> Faults:
     """A fixed reply shows a secret key.
 
     Why it is bad:
@@ -104,7 +104,7 @@ def secret_in_reply(document: Document) -> Findings:
         for name, is_shown in shown.items():
             if flow.is_secret(name):
                 verb = "shows" if is_shown else "tests"
-                yield secret_in_reply.finding(
+                yield Fault(
                     f"the fixed reply of state {quoted(state)} {verb} the secret {quoted(name)}",
                     pointer=document.states[state].pointer + "/reply",
                     hint="secrets are never set in replies: take it out",
@@ -143,7 +143,7 @@ _SHOWN = 8
 
 
 @lint_rule("W412", "warning")
-def secret_literal(document: Document) -> Findings:
+def secret_literal(document: Document) -> Faults:
     """The file contains a key or token of a service.
 
     Why it is bad:
@@ -161,7 +161,7 @@ def secret_literal(document: Document) -> Findings:
     for pointer, text, is_key in every_text(document):
         found = None if is_key else _SECRET.search(text)
         if found is not None and not _made_up(found[0]):
-            yield secret_literal.finding(
+            yield Fault(
                 f'"{found[0][:_SHOWN]}…" looks like a key or password of some service',
                 pointer=pointer,
                 hint="revoke it, and keep secrets out of definitions",

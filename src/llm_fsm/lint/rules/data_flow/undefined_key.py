@@ -5,27 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
 from llm_fsm._json import object_at, step, value_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.definition.naming import Naming, named_in
-from llm_fsm.errors import Level
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
-from llm_fsm.lint.rule import Findings, LintRule, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _NEAR = 0.8
 _OWN_NAMES = frozenset(SYSTEM_NAMES) | {"_extra"}
 
 
 @lint_rule("C213", "warning")
-def unknown_condition_key(document: Document) -> Findings:
+def unknown_condition_key(document: Document) -> Faults:
     """A condition, or a rule under `set`, reads a key that is not declared.
 
     Why it is bad:
@@ -54,43 +52,30 @@ def unknown_condition_key(document: Document) -> Findings:
         fault = missing_member(flow, read.schema, path, root_of(read.name))
         if fault is not None and not any(word in read.schema for word in OPEN):
             hint = None if fault[1] is None else fault[1].replace(f"{path}.", "")
-            yield unknown_condition_key.finding(fault[0], pointer=read.pointer, hint=hint)
+            yield Fault(fault[0], pointer=read.pointer, hint=hint)
 
 
-def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Findings:
+def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Faults:
     """Find the fault of a name that a condition, or a rule under `set`, reads."""
-    yield from _told(unknown_condition_key, _fault(flow, name, f"this {what}"), pointer)
+    yield from _unknown(flow, name, f"this {what}", pointer)
     yield from _refused(flow, name, pointer)
 
 
-class _Fault(NamedTuple):
-    """The fault of a name, a hint, and the level if it is not that of the rule."""
-
-    message: str
-    hint: str | None
-    level: Level | None = None
-
-
-def _fault(flow: DataFlow, name: str, reader: str) -> _Fault | None:
-    """Return the fault of a name that something reads; None if it may find something."""
+def _unknown(flow: DataFlow, name: str, reader: str, pointer: str) -> Faults:
+    """Find the fault of a name that something reads; none if it may find something."""
     root, keys, speller = root_of(name), flow.document.keys, flow.document.speller
     if root.startswith("_"):
-        if root in _OWN_NAMES:
-            return None
-        hint = speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
-        return _Fault(f"{reader} reads {quoted(root)}, which is none of the system's names", hint)
-    if keys is None:
-        return _near_miss(flow, name, reader)
-    if flow.declared(name) is None:
+        if root not in _OWN_NAMES:
+            message = f"{reader} reads {quoted(root)}, which is none of the system's names"
+            hint = speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
+            yield Fault(message, pointer, hint)
+    elif keys is None:
+        yield from _near_miss(flow, name, reader, pointer)
+    elif flow.declared(name) is None:
         message = f'{reader} reads {quoted(name)}, which "context_schema" does not declare'
-        return _Fault(message, _hint(flow, name))
-    found = member_fault(flow, name)
-    return None if found is None else _Fault(*found)
-
-
-def _told(rule: LintRule, fault: _Fault | None, pointer: str) -> Findings:
-    if fault is not None:
-        yield rule.finding(fault.message, pointer=pointer, hint=fault.hint, level=fault.level)
+        yield Fault(message, pointer, _hint(flow, name))
+    elif (found := member_fault(flow, name)) is not None:
+        yield Fault(found[0], pointer, found[1])
 
 
 def _hint(flow: DataFlow, name: str) -> str | None:
@@ -121,7 +106,7 @@ def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
         yield at, name
 
 
-def _refused(flow: DataFlow, name: str, pointer: str) -> Findings:
+def _refused(flow: DataFlow, name: str, pointer: str) -> Faults:
     """Find a key in `_refusals` that no reply can write, so that nothing is ever refused."""
     root, _, key = name.partition(".")
     keys = flow.document.keys
@@ -130,19 +115,18 @@ def _refused(flow: DataFlow, name: str, pointer: str) -> Findings:
             f'nothing is ever refused for {quoted(key)}, which "context_schema" does not declare'
         )
         hint = flow.document.speller.hint(key, keys, "declared keys")
-        yield unknown_condition_key.finding(message, pointer=pointer, hint=hint)
+        yield Fault(message, pointer=pointer, hint=hint)
 
 
-def _near_miss(flow: DataFlow, name: str, reader: str) -> _Fault | None:
+def _near_miss(flow: DataFlow, name: str, reader: str, pointer: str) -> Faults:
     """Without a schema, find a key that differs from a collected key by a letter or two."""
     known = [*flow.collected, *flow.outputs]
     if root_of(name) in {root_of(key) for key in known} or name in known:
-        return None
+        return
     meant = _close(name, known)
-    if meant is None:
-        return None
-    message = f"{reader} reads {quoted(name)}, which no state collects"
-    return _Fault(message, f"did you mean {quoted(meant)}?", "info")
+    if meant is not None:
+        message = f"{reader} reads {quoted(name)}, which no state collects"
+        yield Fault(message, pointer, f"did you mean {quoted(meant)}?", "info")
 
 
 def _close(name: str, known: Iterable[str]) -> str | None:
@@ -156,7 +140,7 @@ def _close(name: str, known: Iterable[str]) -> str | None:
 
 
 @lint_rule("K302", "warning")
-def undeclared_key(document: Document) -> Findings:
+def undeclared_key(document: Document) -> Faults:
     """A state collects a key that `context_schema` does not declare.
 
     Why it is bad:
@@ -176,11 +160,11 @@ def undeclared_key(document: Document) -> Findings:
     flow = data_flow(document)
     for _, pointer, name in texts_of_states(document, "required_context_keys"):
         if re.fullmatch(KEY_PATTERN, name) is not None:
-            yield from _told(undeclared_key, _fault(flow, name, "this state"), pointer)
+            yield from _unknown(flow, name, "this state", pointer)
 
 
 @lint_rule("K308", "warning")
-def unknown_key_in_reply(document: Document) -> Findings:
+def unknown_key_in_reply(document: Document) -> Faults:
     """A fixed reply names a key that `context_schema` does not declare.
 
     Why it is bad:
@@ -199,15 +183,11 @@ def unknown_key_in_reply(document: Document) -> Findings:
     for state, mentioned in flow.replies.items():
         pointer = document.states[state].pointer + "/reply"
         for name in dict.fromkeys(mention.name for mention in mentioned):
-            yield from _told(unknown_key_in_reply, _unknown(flow, name), pointer)
-
-
-def _unknown(flow: DataFlow, name: str) -> _Fault | None:
-    if "._" in name:
-        return _Fault(
-            f"the reply reads {quoted(name)}: names that begin with _ are not open to replies", None
-        )
-    return _fault(flow, name, "the reply")
+            if "._" in name:
+                message = f"the reply reads {quoted(name)}"
+                yield Fault(f"{message}: names that begin with _ are not open to replies", pointer)
+            else:
+                yield from _unknown(flow, name, "the reply", pointer)
 
 
 _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
@@ -215,7 +195,7 @@ _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 
 
 @lint_rule("K309", "warning")
-def unknown_key_in_mapping(document: Document) -> Findings:
+def unknown_key_in_mapping(document: Document) -> Faults:
     """A mapping, a `context_scope`, `set` or `clear` names an undeclared key, or a path that finds nothing.
 
     Why it is bad:
@@ -238,17 +218,17 @@ def unknown_key_in_mapping(document: Document) -> Findings:
     flow = data_flow(document)
     for pointer, name in _mapped_names(flow):
         if not name.startswith("_"):
-            yield from _told(unknown_key_in_mapping, _fault(flow, name, "this"), pointer)
+            yield from _unknown(flow, name, "this", pointer)
 
 
-def _paths(document: Document) -> Findings:
+def _paths(document: Document) -> Faults:
     """Find paths in other notations, which never find anything."""
     waits = (state for _, state in states_of_kind(document, "wait"))
     for placed in (*document.root.members("tools"), *waits):
         for key, path in placed.at("output").value.items():
             if isinstance(path, str) and _FOREIGN.search(path):
                 names = [name for name in re.split(r"[.\[\]/'\"$*]+", path) if name]
-                yield unknown_key_in_mapping.finding(
+                yield Fault(
                     f"nothing is found at {quoted(path)}: a path is names and positions divided"
                     " by points",
                     pointer=f"{placed.pointer}/output{step(key)}",
@@ -256,7 +236,7 @@ def _paths(document: Document) -> Findings:
                 )
 
 
-def _answers(document: Document) -> Findings:
+def _answers(document: Document) -> Faults:
     """Find members of an answer that its schema does not have."""
     for state in document.states.values():
         members = object_at(state.at("answer_schema").value, "properties")
@@ -270,7 +250,7 @@ def _answers(document: Document) -> Findings:
                 and plain not in members
                 and plain.split(".", 1)[0] not in members
             ):
-                yield unknown_key_in_mapping.finding(
+                yield Fault(
                     f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does"
                     " not name it",
                     pointer=f"{state.pointer}/output{step(key)}",

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm._text import listed
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, once, texts_of_states
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.graph import Arc, global_arcs, kind_of, own_arcs, path_to, reached_states
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.outcomes import variable
 
 _OTHERS = ("host", "tool", "answer")
 
 
 @lint_rule("K303", "warning")
-def unwritable_key(document: Document) -> Findings:
+def unwritable_key(document: Document) -> Faults:
     """A state collects a key that the model cannot write, because of its `x-source`.
 
     Why it is bad:
@@ -36,7 +35,7 @@ def unwritable_key(document: Document) -> Findings:
     for _, pointer, name in texts_of_states(document, "required_context_keys"):
         source = document.source_of(name if name in keys else root_of(name))
         if source in _OTHERS:
-            yield unwritable_key.finding(
+            yield Fault(
                 f'{quoted(name)} cannot be collected from the user: its "x-source" is "{source}"',
                 pointer=pointer,
                 hint="take it out, or let the model write it",
@@ -47,7 +46,7 @@ _PRODUCERS = {"tool": "tool's output", "answer": "wait state's output"}
 
 
 @lint_rule("K310", "error", blocks=False)
-def unobtainable_key(document: Document) -> Findings:
+def unobtainable_key(document: Document) -> Faults:
     """A transition demands a key that only a tool or a person's answer may set, and none does.
 
     Why it is bad:
@@ -91,10 +90,10 @@ def _produced(flow: DataFlow, arc: Arc) -> Iterator[tuple[str, str]]:
             yield key, source
 
 
-def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
+def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fault | None:
     producers = flow.outputs.get(key, frozenset())
     if producers.isdisjoint(reached_states(flow.document)):
-        return unobtainable_key.finding(
+        return Fault(
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can"
             " never be taken",
             pointer=arc.placed.pointer,
@@ -103,7 +102,7 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fin
         )
     if arc.is_global or state in producers or flow.may_be_set(key, state):
         return None
-    return unobtainable_key.finding(
+    return Fault(
         f"state {quoted(state)}: this transition needs {quoted(key)}, which is set only in states "
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
         pointer=arc.placed.pointer,
@@ -113,7 +112,7 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fin
 
 
 @lint_rule("K315", "info")
-def never_asked_for(document: Document) -> Findings:
+def never_asked_for(document: Document) -> Faults:
     """A transition demands a key that no earlier state collects.
 
     Why it is bad:
@@ -150,7 +149,7 @@ def never_asked_for(document: Document) -> Findings:
             path = flow.path_unasked(arc.source, key) if asked else path_to(document, arc.source)
             where = "on this way here" if asked else "on the way here"
             if path or not asked:
-                yield never_asked_for.finding(
+                yield Fault(
                     f"this transition demands {quoted(name)}, which no state {where} collects",
                     pointer=arc.placed.pointer,
                     hint=f'add it to the "required_context_keys" of state {quoted(arc.source)}',
@@ -159,7 +158,7 @@ def never_asked_for(document: Document) -> Findings:
 
 
 @lint_rule("K319", "warning")
-def asked_for_later(document: Document) -> Findings:
+def asked_for_later(document: Document) -> Faults:
     """A condition tests a key that only later states ask for.
 
     Why it is bad:
@@ -178,7 +177,7 @@ def asked_for_later(document: Document) -> Findings:
     Ask for the key in this state or in an earlier one. Or move the condition behind the state that asks.
     """
     for (pointer, name), (state, asking) in asked_late(document).items():
-        yield asked_for_later.finding(
+        yield Fault(
             f"this transition of state {quoted(state)} tests {quoted(name)}, which only later"
             " states ask for: "
             f"{listed(map(quoted, sorted(asking)), 4)}",

@@ -8,12 +8,12 @@ from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of, path_to, reached_states, states_of_kind
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
 
 
 @lint_rule("K314", "info")
-def reply_key_may_be_missing(document: Document) -> Findings:
+def reply_key_may_be_missing(document: Document) -> Faults:
     """A fixed reply shows a key that some path to it does not demand.
 
     Why it is bad:
@@ -46,7 +46,7 @@ def reply_key_may_be_missing(document: Document) -> Findings:
                 continue
             path = flow.path_without(state, key) if flow.may_be_set(key, state) else ()
             if path and not {name, key} & flow.must[state]:
-                yield reply_key_may_be_missing.finding(
+                yield Fault(
                     f"the reply of state {quoted(state)} shows {quoted(name)}, which may not be"
                     " set on this way",
                     pointer=document.states[state].pointer + "/reply",
@@ -56,7 +56,7 @@ def reply_key_may_be_missing(document: Document) -> Findings:
 
 
 @lint_rule("K305", "warning")
-def used_before_set(document: Document) -> Findings:
+def used_before_set(document: Document) -> Faults:
     """A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
 
     Why it is bad:
@@ -88,7 +88,7 @@ def used_before_set(document: Document) -> Findings:
             continue
         if use.key in flow.must[state] or key in flow.must[state] or flow.may_be_set(key, state):
             continue
-        yield used_before_set.finding(
+        yield Fault(
             f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there"
             " collects or sets",
             pointer=use.pointer,
@@ -134,7 +134,7 @@ def _deciding(flow: DataFlow, name: str, state: Placed) -> Iterator[Use]:
 
 
 @lint_rule("K313", "info")
-def scope_hides_required(document: Document) -> Findings:
+def scope_hides_required(document: Document) -> Faults:
     """A `context_scope` hides a key that the same state collects or decides by.
 
     Why it is bad:
@@ -165,7 +165,7 @@ def scope_hides_required(document: Document) -> Findings:
             if root_of(key) not in shown and not key.startswith("_") and not flow.is_secret(key)
         ]
         if hidden:
-            yield scope_hides_required.finding(
+            yield Fault(
                 f"state {quoted(name)} collects or decides by"
                 f" {', '.join(map(quoted, hidden[:6]))}, "
                 "but its scope does not show it to the model",
@@ -175,7 +175,7 @@ def scope_hides_required(document: Document) -> Findings:
 
 
 @lint_rule("K321", "warning")
-def stale_reply(document: Document) -> Findings:
+def stale_reply(document: Document) -> Faults:
     """A fixed reply shows a key of the program beside keys that the user can correct there.
 
     Why it is bad:
@@ -204,7 +204,7 @@ def stale_reply(document: Document) -> Findings:
         said = [key for key in names if document.source_of(key) == "model"]
         for key in names if said else ():
             if document.source_of(key) == "host" and "x-from" not in keys[key]:
-                yield stale_reply.finding(
+                yield Fault(
                     f"the reply of state {quoted(state)} shows {quoted(key)} of the program"
                     f" beside {quoted(said[0])}, "
                     "which can be corrected there",

@@ -10,11 +10,11 @@ from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import texts
 from llm_fsm.lint.graph import reached_states
 from llm_fsm.lint.logics import assignments_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("K306", "info")
-def collected_never_read(document: Document) -> Findings:
+def collected_never_read(document: Document) -> Faults:
     """A state collects a key that nothing in the file reads.
 
     Why it is bad:
@@ -34,7 +34,7 @@ def collected_never_read(document: Document) -> Findings:
     flow = data_flow(document)
     for key, places in flow.collected.items():
         if key in document.keys and key not in flow.read:
-            yield collected_never_read.finding(
+            yield Fault(
                 f"{quoted(key)} is collected, but no condition, reply, mapping or instruction"
                 " reads it",
                 pointer=places[0][1],
@@ -43,7 +43,7 @@ def collected_never_read(document: Document) -> Findings:
 
 
 @lint_rule("K307", "info", at_key=True)
-def set_never_used(document: Document) -> Findings:
+def set_never_used(document: Document) -> Faults:
     """An output mapping or `set` writes a key that nothing in the file reads.
 
     Why it is bad:
@@ -64,7 +64,7 @@ def set_never_used(document: Document) -> Findings:
     written += [(assigned.key, assigned.pointer) for assigned in assignments_of(document)]
     for key, pointer in written:
         if (document.keys is None or key in document.keys) and key not in flow.read:
-            yield set_never_used.finding(
+            yield Fault(
                 f"{quoted(key)} is set here, but no condition, reply, mapping or instruction"
                 " reads it",
                 pointer=pointer,
@@ -72,7 +72,7 @@ def set_never_used(document: Document) -> Findings:
 
 
 @lint_rule("K316", "info", at_key=True, needs_form=True)
-def unused_key(document: Document) -> Findings:
+def unused_key(document: Document) -> Faults:
     """A declared key appears nowhere else in the file.
 
     Why it is bad:
@@ -106,7 +106,7 @@ def unused_key(document: Document) -> Findings:
         title = keys[key].get("title")
         names = [key, key.replace("_", " "), *([title] if isinstance(title, str) else [])]
         if not any(name.casefold() in words for name in names):
-            yield unused_key.finding(
+            yield Fault(
                 f"the key {quoted(key)} appears nowhere else",
                 pointer="/context_schema/properties" + step(key),
                 hint="collect it in a state, or take it out",
@@ -117,7 +117,7 @@ _GUESSED = 20
 
 
 @lint_rule("T503", "warning", at_key=True)
-def unused_tool(document: Document) -> Findings:
+def unused_tool(document: Document) -> Faults:
     """A tool is declared, and no state uses it.
 
     Why it is bad:
@@ -134,7 +134,7 @@ def unused_tool(document: Document) -> Findings:
     misspelt = {nearest(name, declared) for name in sorted(used.difference(declared))[:_GUESSED]}
     for tool in document.root.members("tools"):
         if tool.name not in used and tool.name not in misspelt:
-            yield unused_tool.finding(
+            yield Fault(
                 f"tool {quoted(tool.name)} is used in no state",
                 pointer=tool.pointer,
                 hint='list it under "tools" of the states that need it, or remove it',
@@ -142,7 +142,7 @@ def unused_tool(document: Document) -> Findings:
 
 
 @lint_rule("T504", "warning", at_key=True)
-def tool_never_reachable(document: Document) -> Findings:
+def tool_never_reachable(document: Document) -> Faults:
     """A tool is used only in states that no conversation reaches.
 
     Why it is bad:
@@ -162,7 +162,7 @@ def tool_never_reachable(document: Document) -> Findings:
         states = users.get(tool.name)
         if states and not reached_states(document).intersection(states):
             names = listed((quoted(state) for state in states), 4)
-            yield tool_never_reachable.finding(
+            yield Fault(
                 f"tool {quoted(tool.name)} is used only where no conversation comes: {names}",
                 pointer=tool.pointer,
                 hint="lead a transition there",

@@ -9,11 +9,11 @@ from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.graph import arcs_from, states_of_kind
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("S127", "warning")
-def bad_choice(document: Document) -> Findings:
+def bad_choice(document: Document) -> Faults:
     """A choice has no label, or its value is neither a value of a collected key nor a target.
 
     Why it is bad:
@@ -31,7 +31,7 @@ def bad_choice(document: Document) -> Findings:
     for name, state in states_of_kind(document, "converse"):
         for choice in state.items("choices"):
             if choice.value.get("label") == "":
-                yield bad_choice.finding(
+                yield Fault(
                     "a choice without words is not shown", pointer=choice.pointer + "/label"
                 )
             value = choice.value.get("value")
@@ -41,7 +41,7 @@ def bad_choice(document: Document) -> Findings:
                     if isinstance(value, str)
                     else []
                 )
-                yield bad_choice.finding(
+                yield Fault(
                     f"the choice {as_json(value)} is no value of a key that state {quoted(name)}"
                     " asks for, and no target state",
                     pointer=choice.pointer + "/value",

@@ -13,7 +13,7 @@ from llm_fsm.definition.graph import explored
 from llm_fsm.definition.names import KEY_PATTERN, VALID
 from llm_fsm.lint.document import Document, Placed, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, near_hint, quoted
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _ALLOWED = (
     "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
@@ -32,7 +32,7 @@ def _names(document: Document) -> Iterator[tuple[str, str]]:
 
 
 @lint_rule("K301", "error", blocks=False)
-def bad_key(document: Document) -> Findings:
+def bad_key(document: Document) -> Faults:
     """A context key has a name that can never be stored, or that some providers refuse.
 
     Why it is bad:
@@ -49,7 +49,7 @@ def bad_key(document: Document) -> Findings:
     """
     for pointer, name in _names(document):
         if name.startswith("_"):
-            yield bad_key.finding(
+            yield Fault(
                 f"context key {quoted(name)}: names that begin with _ belong to the system",
                 pointer=pointer,
                 hint=f"write {quoted(name.lstrip('_') or 'key')}",
@@ -57,10 +57,10 @@ def bad_key(document: Document) -> Findings:
         elif re.fullmatch(KEY_PATTERN, name) is None:
             if name in (document.keys or {}):
                 message = f"some models cannot be asked for context key {quoted(name)}"
-                yield bad_key.finding(message, pointer=pointer, hint=_ALLOWED, level="warning")
+                yield Fault(message, pointer=pointer, hint=_ALLOWED, level="warning")
             else:
                 message = f"context key {quoted(name)} can never be stored"
-                yield bad_key.finding(message, pointer=pointer, hint=_ALLOWED)
+                yield Fault(message, pointer=pointer, hint=_ALLOWED)
 
 
 _OUTCOMES = frozenset({"raise", "continue"})
@@ -68,7 +68,7 @@ _TARGET = "target_state"
 
 
 @lint_rule("S113", "warning", at_key=True)
-def reserved_name(document: Document) -> Findings:
+def reserved_name(document: Document) -> Faults:
     """A state or context key has a reserved name.
 
     Why it is bad:
@@ -83,14 +83,14 @@ def reserved_name(document: Document) -> Findings:
     Choose a word that describes the state or the key.
     """
     for name in [name for name in document.states if name in _OUTCOMES]:
-        yield reserved_name.finding(
+        yield Fault(
             f'"on_exhausted" and "on_timeout" never lead to a state called {quoted(name)}: it is'
             " a word of theirs",
             pointer=document.states[name].pointer,
             hint="choose a word for what the state is there for",
         )
     if _TARGET in (document.keys or ()):
-        yield reserved_name.finding(
+        yield Fault(
             f"a context key called {quoted(_TARGET)} is mixed up with the target of a reply",
             pointer="/context_schema/properties" + step(_TARGET),
             hint="choose a word for what the key holds",
@@ -101,7 +101,7 @@ SOURCES = ("model", "host", "tool", "answer")
 
 
 @lint_rule("S116", "error")
-def bad_key_setting(document: Document) -> Findings:
+def bad_key_setting(document: Document) -> Faults:
     """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it cannot have.
 
     Why it is bad:
@@ -122,7 +122,7 @@ def bad_key_setting(document: Document) -> Findings:
         source = schema.get("x-source")
         if source is not None and source not in SOURCES:
             shown = source if isinstance(source, str) else as_json(source, 40)
-            yield bad_key_setting.finding(
+            yield Fault(
                 f'"x-source": expected one of {", ".join(SOURCES)}, found {quoted(shown)}',
                 pointer=place + "/x-source",
                 hint=near_hint(shown, SOURCES),
@@ -132,55 +132,51 @@ def bad_key_setting(document: Document) -> Findings:
             if value is not None and not isinstance(value, bool):
                 shown = as_json(value, 40)
                 message = f'"{name}": expected true or false, found {shown}'
-                yield bad_key_setting.finding(message, pointer=f"{place}/{name}")
+                yield Fault(message, pointer=f"{place}/{name}")
         yield from _said(schema, place + "/x-said")
         yield from _labels(schema, place + "/x-labels")
         yield from _made_of(document.keys or {}, key, place + "/x-from")
         yield from _value_rules(document.keys or {}, schema.get(VALID), f"{place}/{VALID}")
 
 
-def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Findings:
+def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Faults:
     """Find entries of `x-from` that the key cannot be made of."""
     names = keys[key].get("x-from")
     if names is None:
         return
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         shown = json.dumps(names, ensure_ascii=False)[:40]
-        yield bad_key_setting.finding(
-            f'"x-from": expected a list of key names, found {shown}', pointer=place
-        )
+        yield Fault(f'"x-from": expected a list of key names, found {shown}', pointer=place)
         return
     for number, name in enumerate(names):
         if (own := _declared(keys, name)) is None:
-            yield bad_key_setting.finding(
+            yield Fault(
                 f'"x-from" names {quoted(name)}, which is not declared',
                 pointer=f"{place}/{number}",
                 hint=near_hint(name, keys),
             )
         elif key in _all_made_of(keys, own):
-            yield bad_key_setting.finding(
-                f"{quoted(key)} is made of itself", pointer=f"{place}/{number}"
-            )
+            yield Fault(f"{quoted(key)} is made of itself", pointer=f"{place}/{number}")
 
 
 _PROOFS = ("quote", "digits")
 
 
-def _said(schema: Mapping[str, Any], place: str) -> Findings:
+def _said(schema: Mapping[str, Any], place: str) -> Faults:
     """Find an `x-said` that is no kind of proof, or that is at a key that no reply writes."""
     kind = schema.get("x-said")
     if kind is None:
         return
     if kind not in _PROOFS:
         shown = kind if isinstance(kind, str) else as_json(kind, 40)
-        yield bad_key_setting.finding(
+        yield Fault(
             f'"x-said": expected one of {", ".join(_PROOFS)}, found {quoted(shown)}',
             pointer=place,
             hint=near_hint(shown, _PROOFS),
         )
     source = schema.get("x-source")
     if source not in (None, "model"):
-        yield bad_key_setting.finding(
+        yield Fault(
             f'"x-said" is for what the user says, and only {quoted(str(source))} writes this key',
             pointer=place,
         )
@@ -189,13 +185,13 @@ def _said(schema: Mapping[str, Any], place: str) -> Findings:
 _RULE_KEYS = ("logic", "description")
 
 
-def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: str) -> Findings:
+def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: str) -> Faults:
     """Find entries of `x-valid` that are no rule over declared keys."""
     if items is None:
         return
     if not isinstance(items, list):
         message = f'"{VALID}": expected a list of {{"logic": …, "description": …}}, found {as_json(items, 40)}'
-        yield bad_key_setting.finding(message, pointer=place)
+        yield Fault(message, pointer=place)
         return
     for number, item in enumerate(items):
         at = f"{place}/{number}"
@@ -203,18 +199,18 @@ def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: st
             message = (
                 f'"{VALID}": expected {{"logic": …, "description": …}}, found {as_json(item, 40)}'
             )
-            yield bad_key_setting.finding(message, pointer=at)
+            yield Fault(message, pointer=at)
             continue
         for name in item:
             if name not in _RULE_KEYS:
-                yield bad_key_setting.finding(
+                yield Fault(
                     f'unknown key {quoted(name)} in "{VALID}"',
                     pointer=at + step(name),
                     hint=near_hint(name, _RULE_KEYS),
                 )
         description = item.get("description")
         if not isinstance(description, str) or not description.strip():
-            yield bad_key_setting.finding(
+            yield Fault(
                 f'a rule of "{VALID}" has no description',
                 pointer=at,
                 level="warning",
@@ -223,17 +219,17 @@ def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: st
         yield from _logic(keys, item["logic"], at + "/logic")
 
 
-def _logic(keys: Mapping[str, Mapping[str, Any]], logic: object, place: str) -> Findings:
+def _logic(keys: Mapping[str, Mapping[str, Any]], logic: object, place: str) -> Faults:
     """Find faults in the logic of a rule, and names that are not declared."""
     faults = collect_faults(logic)
     for fault in faults:
-        yield bad_key_setting.finding(fault.reason, pointer=place + fault.pointer, hint=fault.hint)
+        yield Fault(fault.reason, pointer=place + fault.pointer, hint=fault.hint)
     if faults:
         return
     for name in sorted(compile_rule(logic).reads):
         if name.startswith("_") or _declared(keys, name) is not None:
             continue
-        yield bad_key_setting.finding(
+        yield Fault(
             f'"{VALID}" reads {quoted(name)}, which is not declared',
             pointer=place,
             hint=near_hint(name, keys),
@@ -256,7 +252,7 @@ def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
     return set(explored([key], parts))
 
 
-def _labels(schema: Mapping[str, Any], place: str) -> Findings:
+def _labels(schema: Mapping[str, Any], place: str) -> Faults:
     """Find labels that are no text, and labels of values that the key does not have."""
     labels = schema.get("x-labels")
     values = schema.get("enum")
@@ -264,9 +260,7 @@ def _labels(schema: Mapping[str, Any], place: str) -> Findings:
         return
     if not isinstance(labels, dict):
         shown = as_json(labels, 40)
-        yield bad_key_setting.finding(
-            f'"x-labels": expected an object, found {shown}', pointer=place
-        )
+        yield Fault(f'"x-labels": expected an object, found {shown}', pointer=place)
         return
     listed: list[Any] = []
     if isinstance(values, list):
@@ -276,11 +270,9 @@ def _labels(schema: Mapping[str, Any], place: str) -> Findings:
     known = [value if isinstance(value, str) else json.dumps(value) for value in listed]
     for name, words in labels.items():
         if not isinstance(words, str) or not words:
-            yield bad_key_setting.finding(
-                f"the label of {quoted(name)} is no text", pointer=place + step(name)
-            )
+            yield Fault(f"the label of {quoted(name)} is no text", pointer=place + step(name))
         elif known and name not in known:
-            yield bad_key_setting.finding(
+            yield Fault(
                 f"{quoted(name)} has a label and is no value of the key",
                 pointer=place + step(name),
                 hint=near_hint(name, known),

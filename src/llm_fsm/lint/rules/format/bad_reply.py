@@ -10,11 +10,11 @@ from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.reply_trials import reply_trials
 from llm_fsm.lint.facts.suggestions import near_hint, quoted
 from llm_fsm.lint.facts.texts import failure_words, replies
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("S123", "error", blocks=False)
-def reply_fails(document: Document) -> Findings:
+def reply_fails(document: Document) -> Faults:
     """Rendering a fixed reply fails, always or with some values of its keys.
 
     Why it is bad:
@@ -36,7 +36,7 @@ def reply_fails(document: Document) -> Findings:
             continue
         always = trial.outcome == "fails"
         when = "" if always else f" when {trial.values}"
-        yield reply_fails.finding(
+        yield Fault(
             f"the fixed reply of state {quoted(state)} cannot be said{when}: {trial.why}",
             pointer=document.states[state].pointer + "/reply",
             level=None if always else "warning",
@@ -44,7 +44,7 @@ def reply_fails(document: Document) -> Findings:
 
 
 @lint_rule("S124", "warning")
-def empty_reply(document: Document) -> Findings:
+def empty_reply(document: Document) -> Faults:
     """A fixed reply is always empty, with any values of its keys.
 
     Why it is bad:
@@ -62,7 +62,7 @@ def empty_reply(document: Document) -> Findings:
         text = placed.text("reply")
         blank = bool(text) and not text.strip()
         if blank or (state in tried and tried[state].outcome == "empty"):
-            yield empty_reply.finding(
+            yield Fault(
                 f"the fixed reply of state {quoted(state)} says nothing"
                 + ("" if blank else " in any case"),
                 pointer=placed.pointer + "/reply",
@@ -75,7 +75,7 @@ _TOOL_KEYS = ("registered", "mcp", "tool")
 
 
 @lint_rule("S126", "warning")
-def blank_text(document: Document) -> Findings:
+def blank_text(document: Document) -> Faults:
     """A name or a text is blank.
 
     Why it is bad:
@@ -100,19 +100,17 @@ def blank_text(document: Document) -> Findings:
             yield from _blank(result, "name", "name the key result")
     for tool in document.root.members("tools"):
         if not tool.name.strip():
-            yield blank_text.finding(
+            yield Fault(
                 "a tool has a blank name", pointer="/tools" + step(tool.name), hint="name the tool"
             )
         for key in _TOOL_KEYS:
             yield from _blank(tool, key, "name it")
 
 
-def _blank(placed: Placed, key: str, hint: str) -> Findings:
+def _blank(placed: Placed, key: str, hint: str) -> Faults:
     value = placed.value.get(key)
     if isinstance(value, str) and not value.strip():
-        yield blank_text.finding(
-            f"{quoted(key)} is blank", pointer=placed.pointer + step(key), hint=hint
-        )
+        yield Fault(f"{quoted(key)} is blank", pointer=placed.pointer + step(key), hint=hint)
 
 
 _ROLES = ("user", "system")
@@ -120,7 +118,7 @@ _ANSWERERS = frozenset({"assistant", "bot", "agent"})
 
 
 @lint_rule("W407", "warning", at_key=True)
-def example_dialogue_roles(document: Document) -> Findings:
+def example_dialogue_roles(document: Document) -> Faults:
     """A message of an example dialogue has another role than `user` or `system`.
 
     Why it is bad:
@@ -138,7 +136,7 @@ def example_dialogue_roles(document: Document) -> Findings:
                 if role in _ROLES:
                     continue
                 wrong = "system" if role in _ANSWERERS else role
-                yield example_dialogue_roles.finding(
+                yield Fault(
                     f"{quoted(role)} takes no part in a dialogue",
                     pointer=message.pointer + step(role),
                     hint=near_hint(wrong, _ROLES) or 'the two are "user" and "system"',
@@ -150,7 +148,7 @@ _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 
 @lint_rule("W411", "warning")
-def reply_is_data(document: Document) -> Findings:
+def reply_is_data(document: Document) -> Faults:
     r"""A fixed reply is JSON instead of text.
 
     Why it is bad:
@@ -173,4 +171,4 @@ def reply_is_data(document: Document) -> Findings:
             words = value.get("message") if isinstance(value, dict) else None
             told = isinstance(words, str) and plain == text.strip()
             hint = f"write {quoted(str(words))}" if told else "write the words alone"
-            yield reply_is_data.finding("users would read JSON here", pointer=pointer, hint=hint)
+            yield Fault("users would read JSON here", pointer=pointer, hint=hint)

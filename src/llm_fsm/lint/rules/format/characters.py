@@ -11,7 +11,7 @@ from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.logics import conditions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
 _LOOK_ALIKE = str.maketrans("авеӏіјкмнорсԁѕтухһԛԝαινορτυχγκ", "abeiijkmhopcdstyxhqwaivoptuxyk")
@@ -46,7 +46,7 @@ def _keys(document: Document) -> list[tuple[str, str]]:
 
 
 @lint_rule("S112", "warning", at_key=True)
-def confusable_ids(document: Document) -> Findings:
+def confusable_ids(document: Document) -> Faults:
     """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
 
     Why it is bad:
@@ -66,13 +66,13 @@ def confusable_ids(document: Document) -> Findings:
             look = seen_as(name)
             other = first.setdefault(look, name)
             if other != name and look:
-                yield confusable_ids.finding(
+                yield Fault(
                     f"{what} {quoted(name)} looks like {what} {quoted(other)}",
                     pointer=pointer,
                     hint="use one spelling, or different words",
                 )
             elif not name.isascii() and what == "tool":
-                yield confusable_ids.finding(
+                yield Fault(
                     f"{what} {quoted(name)} has letters that are not ASCII: {name!a}",
                     pointer=pointer,
                     hint="models and providers take ASCII names only",
@@ -94,7 +94,7 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 
 @lint_rule("S125", "warning")
-def hidden_characters(document: Document) -> Findings:
+def hidden_characters(document: Document) -> Faults:
     """A text has invisible characters: control characters, direction marks, or blanks without width.
 
     Why it is bad:
@@ -122,4 +122,4 @@ def hidden_characters(document: Document) -> Findings:
         if found is not None:
             what = "this name" if is_key else "this text"
             message = f"{what} has the hidden character U+{ord(found[0]):04X}"
-            yield hidden_characters.finding(message, pointer=pointer, hint="take it out")
+            yield Fault(message, pointer=pointer, hint="take it out")

@@ -10,14 +10,14 @@ from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import conditions_of, transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _COMPARED = 50
 _DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 
 @lint_rule("F117", "warning")
-def repeated_transition(document: Document) -> Findings:
+def repeated_transition(document: Document) -> Faults:
     """A state has the same transition twice, with equal target, conditions and words.
 
     Why it is bad:
@@ -41,7 +41,7 @@ def repeated_transition(document: Document) -> Findings:
         others = seen.setdefault((owner, target), [])
         plain = _plain(transition.value)
         if plain in others[:_COMPARED]:
-            yield repeated_transition.finding(
+            yield Fault(
                 f"this transition to {quoted(target)} is repeated here",
                 pointer=transition.pointer,
                 hint="change it, or take it out",
@@ -59,7 +59,7 @@ def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lint_rule("S114", "error")
-def duplicate_name(document: Document) -> Findings:
+def duplicate_name(document: Document) -> Faults:
     """Two key results of a state have the same name.
 
     Why it is bad:
@@ -77,7 +77,7 @@ def duplicate_name(document: Document) -> Findings:
         for result in state.items("key_results"):
             name = result.value.get("name")
             if isinstance(name, str) and name in seen:
-                yield duplicate_name.finding(
+                yield Fault(
                     f"a second key result {quoted(name)} in state {quoted(state_id)}",
                     pointer=result.pointer + "/name",
                     hint="give each its own name",
@@ -99,7 +99,7 @@ def _lists(document: Document) -> Iterator[tuple[Placed, str]]:
 
 
 @lint_rule("S115", "warning")
-def repeated_entry(document: Document) -> Findings:
+def repeated_entry(document: Document) -> Faults:
     """A list has the same name twice, or a transition has the same condition twice.
 
     Why it is bad:
@@ -117,12 +117,12 @@ def repeated_entry(document: Document) -> Findings:
         for pointer, name in owner.texts(key):
             if name in seen:
                 message = f"{quoted(name)} is repeated in {quoted(key)}"
-                yield repeated_entry.finding(message, pointer=pointer, hint="name each once")
+                yield Fault(message, pointer=pointer, hint="name each once")
             seen.add(name)
     yield from _conditions(document)
 
 
-def _conditions(document: Document) -> Findings:
+def _conditions(document: Document) -> Faults:
     """Find equal conditions in one transition."""
     for _, transition in transitions_of(document):
         conditions = transition.value.get("conditions")
@@ -137,14 +137,12 @@ def _conditions(document: Document) -> Findings:
             )
             if text in said and text != '""':
                 message = "this condition is repeated in its transition"
-                yield repeated_entry.finding(
-                    message, pointer=condition.pointer, hint="was another one meant?"
-                )
+                yield Fault(message, pointer=condition.pointer, hint="was another one meant?")
             said.add(text)
 
 
 @lint_rule("T514", "warning")
-def duplicate_label(document: Document) -> Findings:
+def duplicate_label(document: Document) -> Faults:
     """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
     Why it is bad:
@@ -171,21 +169,21 @@ def duplicate_label(document: Document) -> Findings:
             always = not transition.value.get("conditions")
             caught = caught or (label == "default" and always)
             if label in seen and always:
-                yield duplicate_label.finding(
+                yield Fault(
                     f"a second transition of task {quoted(name)} has the label {quoted(label)}",
                     pointer=transition.pointer + "/on",
                     hint="give each its own label",
                 )
             seen.add(label)
         for pointer in plain if caught else ():
-            yield duplicate_label.finding(
+            yield Fault(
                 f'a transition of task {quoted(name)} has no label, and "default" takes all that'
                 " has none",
                 pointer=pointer,
                 hint='give it a label with "on", or take it out',
             )
         if seen and "default" not in seen and not plain:
-            yield duplicate_label.finding(
+            yield Fault(
                 f'task {quoted(name)} routes by labels and has no transition for "default"',
                 pointer=state.pointer + "/transitions",
                 hint='add one with "on": "default"',

@@ -15,7 +15,7 @@ from llm_fsm.lint.document import Document, looks_like_key
 from llm_fsm.lint.facts.schema_parts import SchemaPart, schema_parts
 from llm_fsm.lint.facts.suggestions import near_hint, quoted
 from llm_fsm.lint.graph import states_of_kind
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.turn.recognize import recogniser
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
@@ -96,7 +96,7 @@ _IDLE_AT_ROOT = (
 
 
 @lint_rule("S122", "warning")
-def idle_schema_word(document: Document) -> Findings:
+def idle_schema_word(document: Document) -> Faults:
     """A keyword in a schema does nothing: it is misspelt, in the wrong place, or for another type.
 
     Why it is bad:
@@ -121,7 +121,7 @@ def idle_schema_word(document: Document) -> Findings:
         yield from _fast(document, part)
 
 
-def _fast(document: Document, part: SchemaPart) -> Findings:
+def _fast(document: Document, part: SchemaPart) -> Faults:
     """Find `x-fast` in states in which every message needs the model."""
     if part.schema.get("x-fast") is not True:
         return
@@ -145,16 +145,16 @@ def _fast(document: Document, part: SchemaPart) -> Findings:
     else:
         return
     message = f'"x-fast" does nothing in {part.name}: {why}'
-    yield idle_schema_word.finding(message, pointer=part.pointer + "/x-fast", hint=hint)
+    yield Fault(message, pointer=part.pointer + "/x-fast", hint=hint)
 
 
-def _at_root(part: SchemaPart) -> Findings:
+def _at_root(part: SchemaPart) -> Faults:
     """Find rules about several keys, because each key is checked by itself."""
     if part.pointer != "/context_schema":
         return
     for word in _IDLE_AT_ROOT:
         if word in part.schema:
-            yield idle_schema_word.finding(
+            yield Fault(
                 f"{quoted(word)} does nothing at the root of {part.name}: "
                 "each key is checked by itself",
                 pointer=part.pointer + step(word),
@@ -162,7 +162,7 @@ def _at_root(part: SchemaPart) -> Findings:
             )
 
 
-def _unknown(part: SchemaPart, word: str, value: Any) -> Findings:
+def _unknown(part: SchemaPart, word: str, value: Any) -> Faults:
     place = part.pointer + step(word)
     if (
         part.pointer == "/context_schema"
@@ -170,12 +170,12 @@ def _unknown(part: SchemaPart, word: str, value: Any) -> Findings:
         and _like(word, ["properties"]) is None
     ):
         message = f'{quoted(word)} stands beside "properties" and declares no key'
-        yield idle_schema_word.finding(message, pointer=place, hint='put it inside "properties"')
+        yield Fault(message, pointer=place, hint='put it inside "properties"')
         return
     meant = _like(word, _SETTINGS if word.startswith("x") else _WORDS)
     if meant is not None:
         message = f"{quoted(word)} is no word of JSON Schema and does nothing in {part.name}"
-        yield idle_schema_word.finding(message, pointer=place, hint=f'did you mean "{meant}"?')
+        yield Fault(message, pointer=place, hint=f'did you mean "{meant}"?')
 
 
 def _like(word: str, known: tuple[str, ...] | list[str]) -> str | None:
@@ -189,7 +189,7 @@ def _like(word: str, known: tuple[str, ...] | list[str]) -> str | None:
     return meant
 
 
-def _of_other_types(part: SchemaPart) -> Findings:
+def _of_other_types(part: SchemaPart) -> Faults:
     """Find bounds of numbers in a schema of texts, and the like."""
     types = types_of(part.schema)
     known = {"number" if name == "integer" else name for name in types}
@@ -198,19 +198,19 @@ def _of_other_types(part: SchemaPart) -> Findings:
     for kind, words in _OF_TYPE.items():
         for word in words if kind not in known else ():
             if word in part.schema and word != "format" and not isinstance(part.schema[word], bool):
-                yield idle_schema_word.finding(
+                yield Fault(
                     f'"{word}" does nothing in {part.name}, which is of type'
                     f" {' or '.join(sorted(types))}",
                     pointer=f"{part.pointer}/{word}",
                 )
 
 
-def _format(part: SchemaPart) -> Findings:
+def _format(part: SchemaPart) -> Faults:
     value = part.schema.get("format")
     if not isinstance(value, str) or value in _FORMATS:
         return
     hint = near_hint(value.casefold().replace("_", "-"), _FORMATS)
-    yield idle_schema_word.finding(
+    yield Fault(
         f"the format {quoted(value)} is unknown, so values of {part.name} are not checked for it",
         pointer=part.pointer + "/format",
         hint=hint or 'write a "pattern" to have it checked',
@@ -218,7 +218,7 @@ def _format(part: SchemaPart) -> Findings:
     )
 
 
-def _required(part: SchemaPart) -> Findings:
+def _required(part: SchemaPart) -> Faults:
     names = part.schema.get("required")
     members = part.schema.get("properties")
     if (
@@ -229,7 +229,7 @@ def _required(part: SchemaPart) -> Findings:
         return
     for index, name in enumerate(names):
         if isinstance(name, str) and name not in members:
-            yield idle_schema_word.finding(
+            yield Fault(
                 f'"required" names {quoted(name)}, which {part.name} does not declare',
                 pointer=f"{part.pointer}/required/{index}",
                 hint=near_hint(name, members),

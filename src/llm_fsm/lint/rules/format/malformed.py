@@ -12,11 +12,11 @@ from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, 
 from llm_fsm.definition.templates import LANGUAGE, template_fault
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json, near_hint
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("S109", "error")
-def bad_context_schema(document: Document) -> Findings:
+def bad_context_schema(document: Document) -> Faults:
     """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
 
     Why it is bad:
@@ -41,15 +41,15 @@ def bad_context_schema(document: Document) -> Findings:
                 shared = pointer.startswith(place + "/$defs/") and "$defs" not in schema
                 where = "/context_schema" + pointer.removeprefix(place) if shared else pointer
                 if where not in faulty:
-                    yield bad_context_schema.finding(message, pointer=where, hint=hint)
+                    yield Fault(message, pointer=where, hint=hint)
                 faulty.add(where)
     if not faulty:
         for pointer, message, hint in schema_faults(whole, None, "/context_schema"):
-            yield bad_context_schema.finding(message, pointer=pointer, hint=hint)
+            yield Fault(message, pointer=pointer, hint=hint)
 
 
 @lint_rule("S111", "error")
-def bad_answer_schema(document: Document) -> Findings:
+def bad_answer_schema(document: Document) -> Faults:
     """The `answer_schema` of a state is not a JSON Schema.
 
     Why it is bad:
@@ -70,7 +70,7 @@ def bad_answer_schema(document: Document) -> Findings:
             for pointer, message, hint in schema_faults(
                 answer, None, state.pointer + "/answer_schema"
             ):
-                yield bad_answer_schema.finding(message, pointer=pointer, hint=hint)
+                yield Fault(message, pointer=pointer, hint=hint)
 
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
@@ -183,7 +183,7 @@ def _plainly_sound(schema: Mapping[str, Any]) -> bool:
 
 
 @lint_rule("S110", "error")
-def bad_template(document: Document) -> Findings:
+def bad_template(document: Document) -> Faults:
     """A fixed reply is not in the language of replies, or a delimiter, quote, bracket or block is not closed.
 
     Why it is bad:
@@ -200,6 +200,6 @@ def bad_template(document: Document) -> Findings:
         reply = state.text("reply")
         reason = template_fault(reply) if reply else None
         if reason is not None:
-            yield bad_template.finding(
+            yield Fault(
                 f"not a template: {reason}", pointer=state.pointer + "/reply", hint=LANGUAGE
             )

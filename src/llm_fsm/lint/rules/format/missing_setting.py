@@ -7,11 +7,11 @@ from typing import Any
 
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("F109", "error", at_key=True, blocks=False)
-def decide_without_transitions(document: Document) -> Findings:
+def decide_without_transitions(document: Document) -> Faults:
     """A state of kind `decide` has no transitions.
 
     Why it is bad:
@@ -26,7 +26,7 @@ def decide_without_transitions(document: Document) -> Findings:
     """
     for name, state in document.states.items():
         if state.value.get("kind") == "decide" and not state.value.get("transitions"):
-            yield decide_without_transitions.finding(
+            yield Fault(
                 f"state {quoted(name)} is to decide and has no transitions",
                 pointer=state.pointer,
                 hint='add "transitions", the last one without conditions',
@@ -34,7 +34,7 @@ def decide_without_transitions(document: Document) -> Findings:
 
 
 @lint_rule("T512", "error", at_key=True)
-def subflow_without_flow(document: Document) -> Findings:
+def subflow_without_flow(document: Document) -> Faults:
     """A state of kind `subflow` does not name the definition that it calls.
 
     Why it is bad:
@@ -49,7 +49,7 @@ def subflow_without_flow(document: Document) -> Findings:
     """
     for name, state in document.states.items():
         if state.value.get("kind") == "subflow" and state.value.get("flow") in (None, ""):
-            yield subflow_without_flow.finding(
+            yield Fault(
                 f"state {quoted(name)} is a subflow and names no definition to call",
                 pointer=state.pointer,
                 hint='add "flow"',
@@ -66,7 +66,7 @@ def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
 
 
 @lint_rule("S108", "error", at_key=True)
-def bad_tool(document: Document) -> Findings:
+def bad_tool(document: Document) -> Faults:
     """A tool is bound to nothing, to two things, or to an MCP server without the name of a tool.
 
     Why it is bad:
@@ -82,4 +82,4 @@ def bad_tool(document: Document) -> Findings:
         fault = _fault(tool.value, quoted(tool.name))
         if fault is not None:
             way = 'write either {"registered": "name"} or {"mcp": "server alias", "tool": "name"}'
-            yield bad_tool.finding(fault, pointer=tool.pointer, hint=way)
+            yield Fault(fault, pointer=tool.pointer, hint=way)

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.value_sets import domain
 
 _BOUNDS = (
@@ -32,7 +31,7 @@ _LETTER = re.compile(r"[dDwWsSbB](?!\w)")
 
 
 @lint_rule("S120", "error", blocks=False)
-def impossible_schema(document: Document) -> Findings:
+def impossible_schema(document: Document) -> Faults:
     """A schema accepts no value at all: its bounds cross, its list of values is empty, or its keywords contradict.
 
     Why it is bad:
@@ -57,12 +56,12 @@ def impossible_schema(document: Document) -> Findings:
             yield found
 
 
-def _crossed(part: SchemaPart) -> Finding | None:
+def _crossed(part: SchemaPart) -> Fault | None:
     for low, high, apart in _BOUNDS:
         least = part.schema.get(low)
         most = part.schema.get(high)
         if is_number(least) and is_number(most) and (least > most or (apart and least == most)):
-            return impossible_schema.finding(
+            return Fault(
                 f'{part.name} can have no value: "{low}" {least:g} and "{high}" {most:g} exclude'
                 " each other",
                 pointer=f"{part.pointer}/{low}",
@@ -71,12 +70,10 @@ def _crossed(part: SchemaPart) -> Finding | None:
     return None
 
 
-def _empty(part: SchemaPart) -> Finding | None:
+def _empty(part: SchemaPart) -> Fault | None:
     if part.schema.get("enum") == []:
         message = f'{part.name} can have no value: its "enum" is empty'
-        return impossible_schema.finding(
-            message, pointer=part.pointer + "/enum", hint="list the values"
-        )
+        return Fault(message, pointer=part.pointer + "/enum", hint="list the values")
     if not domain(part.schema, part.definitions).empty:
         return None
     pointer = part.pointer
@@ -85,10 +82,10 @@ def _empty(part: SchemaPart) -> Finding | None:
             pointer = f"{part.pointer}/{key}"
             break
     message = f"{part.name} can have no value: {_told(part.schema)}"
-    return impossible_schema.finding(message, pointer=pointer)
+    return Fault(message, pointer=pointer)
 
 
-def _unmatched(part: SchemaPart) -> Finding | None:
+def _unmatched(part: SchemaPart) -> Fault | None:
     """Find a pattern with text after the end or before the beginning, or with a backslash instead
     of a class.
     """
@@ -98,7 +95,7 @@ def _unmatched(part: SchemaPart) -> Finding | None:
     place = part.pointer + "/pattern"
     plain = _CLASS.sub("x", _ESCAPED.sub("x", pattern))
     if "|" not in plain and _ENDS_EARLY.search(plain):
-        return impossible_schema.finding(
+        return Fault(
             f'{part.name} can have no value: its "pattern" wants something after "$", or before'
             ' "^"',
             pointer=place,
@@ -108,7 +105,7 @@ def _unmatched(part: SchemaPart) -> Finding | None:
         found[0] == "\\\\" and _LETTER.match(pattern, found.end())
         for found in _ESCAPED.finditer(pattern)
     ):
-        return impossible_schema.finding(
+        return Fault(
             f'the "pattern" of {part.name} wants a backslash: it is escaped twice',
             pointer=place,
             hint=f"in JSON write {json.dumps(pattern.replace(chr(92) * 2, chr(92)))}",
@@ -140,7 +137,7 @@ _MOST = 50
 
 
 @lint_rule("S121", "warning")
-def refused_by_schema(document: Document) -> Findings:
+def refused_by_schema(document: Document) -> Faults:
     """A `default`, an example or a listed value is refused by its own schema, or is listed twice.
 
     Why it is bad:
@@ -163,7 +160,7 @@ def refused_by_schema(document: Document) -> Findings:
         for key, value in _offered(part):
             why = refusal(part, value)
             if why is not None:
-                yield refused_by_schema.finding(
+                yield Fault(
                     f"{_named(key)} {_shown(value)} of {part.name} is refused by its own schema:"
                     f" {why}"[:300],
                     pointer=f"{part.pointer}/{key}",
@@ -186,20 +183,20 @@ def _named(place: str) -> str:
     return names[place.partition("/")[0]]
 
 
-def _twice(part: SchemaPart, listed: list[Any]) -> Findings:
+def _twice(part: SchemaPart, listed: list[Any]) -> Faults:
     seen: set[str] = set()
     plain: dict[str, str] = {}
     for index, value in enumerate(listed):
         text = json.dumps(value, sort_keys=True)
         if text in seen:
-            yield refused_by_schema.finding(
+            yield Fault(
                 f"{part.name} lists {_shown(value)} a second time",
                 pointer=f"{part.pointer}/enum/{index}",
                 hint="was another value meant?",
             )
         near = _plain(value)
         if text not in seen and near is not None and near in plain:
-            yield refused_by_schema.finding(
+            yield Fault(
                 f"{part.name} lists {_shown(value)} beside {_shown(plain[near])}: they differ by"
                 " case or blanks alone",
                 pointer=f"{part.pointer}/enum/{index}",
@@ -207,7 +204,7 @@ def _twice(part: SchemaPart, listed: list[Any]) -> Findings:
             )
         elif isinstance(value, str) and value != value.strip() and near:
             message = f"{part.name} lists {_shown(value)}, which begins or ends with a blank"
-            yield refused_by_schema.finding(
+            yield Fault(
                 message,
                 pointer=f"{part.pointer}/enum/{index}",
                 hint=f"write {_shown(value.strip())}",

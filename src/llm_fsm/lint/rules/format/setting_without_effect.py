@@ -13,11 +13,11 @@ from llm_fsm.lint.facts.endings import ends, unsure
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of, own_arcs, states_of_kind
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("F110", "warning", at_key=True)
-def final_with_transitions(document: Document) -> Findings:
+def final_with_transitions(document: Document) -> Faults:
     """A state of kind `final` has transitions.
 
     Why it is bad:
@@ -32,7 +32,7 @@ def final_with_transitions(document: Document) -> Findings:
     """
     for name, state in document.states.items():
         if state.value.get("kind") == "final" and state.value.get("transitions"):
-            yield final_with_transitions.finding(
+            yield Fault(
                 f"state {quoted(name)} is final: its transitions are never taken",
                 pointer=state.pointer + "/transitions",
                 hint='remove "kind" if the conversation continues from here, or else the'
@@ -41,7 +41,7 @@ def final_with_transitions(document: Document) -> Findings:
 
 
 @lint_rule("F112", "warning", at_key=True)
-def return_without_effect(document: Document) -> Findings:
+def return_without_effect(document: Document) -> Faults:
     """`return` does nothing: it is on a transition of a state, or its target never returns.
 
     Why it is bad:
@@ -57,7 +57,7 @@ def return_without_effect(document: Document) -> Findings:
     """
     for name, transition in transitions_of(document):
         if name is not None and transition.value.get("return") is True:
-            yield return_without_effect.finding(
+            yield Fault(
                 '"return" has no effect on a transition of a state',
                 pointer=transition.pointer + "/return",
                 hint='only transitions under "global_transitions" return',
@@ -65,7 +65,7 @@ def return_without_effect(document: Document) -> Findings:
     yield from _endless(document)
 
 
-def _endless(document: Document) -> Findings:
+def _endless(document: Document) -> Faults:
     """Find digressions from which no path leads to a state without transitions."""
     last = ends(document)
     graph: dict[str, list[str]] = {name: [] for name in document.states}
@@ -85,7 +85,7 @@ def _endless(document: Document) -> Findings:
             continue
         reached = reachable(graph, [target])
         if last.isdisjoint(reached) and unsure(document).isdisjoint(reached):
-            yield return_without_effect.finding(
+            yield Fault(
                 f"the digression to {quoted(target)} never returns: no state without transitions"
                 " is reached there",
                 pointer=transition.pointer + "/return",
@@ -94,7 +94,7 @@ def _endless(document: Document) -> Findings:
 
 
 @lint_rule("F116", "warning", at_key=True)
-def collects_at_the_end(document: Document) -> Findings:
+def collects_at_the_end(document: Document) -> Faults:
     """A state that ends the conversation has keys to collect.
 
     Why it is bad:
@@ -113,7 +113,7 @@ def collects_at_the_end(document: Document) -> Findings:
         if keys:
             stated = state.value.get("kind") == "final"
             why = "" if stated else ": it has no transitions"
-            yield collects_at_the_end.finding(
+            yield Fault(
                 f"state {quoted(name)} ends the conversation{why}, so {listed(keys, 4)} cannot be"
                 " collected there",
                 pointer=state.pointer + "/required_context_keys",
@@ -124,7 +124,7 @@ def collects_at_the_end(document: Document) -> Findings:
 
 
 @lint_rule("T510", "warning", at_key=True)
-def on_timeout_without_timeout(document: Document) -> Findings:
+def on_timeout_without_timeout(document: Document) -> Faults:
     """A state has `on_timeout`, but no `timeout`.
 
     Why it is bad:
@@ -139,7 +139,7 @@ def on_timeout_without_timeout(document: Document) -> Findings:
     """
     for name, state in document.states.items():
         if state.value.get("on_timeout") is not None and state.value.get("timeout") is None:
-            yield on_timeout_without_timeout.finding(
+            yield Fault(
                 f'"on_timeout" of state {quoted(name)} never happens: there is no "timeout"',
                 pointer=state.pointer + "/on_timeout",
                 hint='add "timeout" in seconds',
@@ -177,7 +177,7 @@ _LABELLED = ("task", "subflow", "wait")
 
 
 @lint_rule("T513", "warning", at_key=True)
-def setting_without_effect(document: Document) -> Findings:
+def setting_without_effect(document: Document) -> Faults:
     """A state has a key that works only in states of another kind.
 
     Why it is bad:
@@ -199,7 +199,7 @@ def setting_without_effect(document: Document) -> Findings:
             if state.value.get(key) in (None, [], {}, "") or kind in kinds:
                 continue
             meant = " or ".join(f'"{one}"' for one in kinds)
-            yield setting_without_effect.finding(
+            yield Fault(
                 f'"{key}" has no effect in state {quoted(name)}, which is of kind "{kind}"',
                 pointer=f"{state.pointer}/{key}",
                 hint=f'it belongs to "kind": {meant}'
@@ -207,7 +207,7 @@ def setting_without_effect(document: Document) -> Findings:
                 else "ask in a state that converses",
             )
         if kind == "wait" and state.value.get("messages") == "record" and state.value.get("remind"):
-            yield setting_without_effect.finding(
+            yield Fault(
                 f'"remind" has no effect in state {quoted(name)}: a person has taken over there',
                 pointer=f"{state.pointer}/remind",
                 hint='remove "remind"; "timeout" and "on_timeout" work',
@@ -216,7 +216,7 @@ def setting_without_effect(document: Document) -> Findings:
         if transition.value.get("on") is not None and (
             owner is None or kind_of(document, owner) not in _LABELLED
         ):
-            yield setting_without_effect.finding(
+            yield Fault(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",
                 hint='write a "description" or conditions',
@@ -224,7 +224,7 @@ def setting_without_effect(document: Document) -> Findings:
 
 
 @lint_rule("T515", "warning")
-def remind_after_timeout(document: Document) -> Findings:
+def remind_after_timeout(document: Document) -> Faults:
     """A reminder of a state is due after its time-out.
 
     Why it is bad:
@@ -248,7 +248,7 @@ def remind_after_timeout(document: Document) -> Findings:
             continue
         for index, seconds in enumerate(remind):
             if isinstance(seconds, int | float) and seconds >= timeout:
-                yield remind_after_timeout.finding(
+                yield Fault(
                     f"the wait is over after {timeout:g} seconds, before this reminder",
                     pointer=f"{state.pointer}/remind/{index}",
                     hint="remind earlier, or wait longer",

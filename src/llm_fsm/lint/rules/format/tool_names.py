@@ -9,7 +9,7 @@ from llm_fsm._json import step
 from llm_fsm.definition.names import MEMORY_TOOLS, REPLY_TOOL
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.rules.format.characters import seen_as
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -20,7 +20,7 @@ _LONGEST = 64
 
 
 @lint_rule("S128", "error", at_key=True, blocks=False)
-def bad_tool_name(document: Document) -> Findings:
+def bad_tool_name(document: Document) -> Faults:
     """A tool has a name that providers refuse.
 
     Why it is bad:
@@ -39,13 +39,13 @@ def bad_tool_name(document: Document) -> Findings:
     for name in document.root.at("tools").value:
         place = "/tools" + step(name)
         if _NAME.fullmatch(name) is None:
-            yield bad_tool_name.finding(
+            yield Fault(
                 f"no provider takes a tool called {quoted(name[:_LONGEST])}",
                 pointer=place,
                 hint="names of tools are 1 to 64 ASCII letters, digits, _ and -",
             )
         elif _STRICT_NAME.fullmatch(name) is None:
-            yield bad_tool_name.finding(
+            yield Fault(
                 f"Google takes no tool called {quoted(name)}",
                 pointer=place,
                 hint="begin its name with a letter or _",
@@ -54,7 +54,7 @@ def bad_tool_name(document: Document) -> Findings:
 
 
 @lint_rule("S129", "error", blocks=False)
-def taken_tool_name(document: Document) -> Findings:
+def taken_tool_name(document: Document) -> Faults:
     """A tool has the name of a built-in one.
 
     Why it is bad:
@@ -77,7 +77,7 @@ def taken_tool_name(document: Document) -> Findings:
             yield from _in_memory(state.texts("tools"), taken)
     for name in document.root.at("tools").value:
         if seen_as(name) == REPLY_TOOL:
-            yield taken_tool_name.finding(
+            yield Fault(
                 f"a tool called {quoted(name)} is mixed up with the reply itself",
                 pointer="/tools" + step(name),
                 hint="choose a word for what the tool does",
@@ -85,11 +85,11 @@ def taken_tool_name(document: Document) -> Findings:
             )
 
 
-def _in_memory(listed: Iterable[tuple[str, str]], taken: Mapping[str, str]) -> Findings:
+def _in_memory(listed: Iterable[tuple[str, str]], taken: Mapping[str, str]) -> Faults:
     for pointer, name in listed:
         built_in = taken.get(seen_as(name))
         if built_in is not None:
-            yield taken_tool_name.finding(
+            yield Fault(
                 f"the working memory of this state has a tool {quoted(built_in)}, "
                 f"so {quoted(name)} is never called",
                 pointer=pointer,

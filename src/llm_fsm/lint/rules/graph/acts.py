@@ -25,7 +25,7 @@ from llm_fsm.lint.facts.data_flow import data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import digressions_of, kind_of, own_arcs, pattern_states, reached_states
 from llm_fsm.lint.logics import compiled_rules, transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _MOST_STATES = 400
 """The time for guards grows with the square of the states. A machine that large is made by a
@@ -34,7 +34,7 @@ program.
 
 
 @lint_rule("F120", "error", blocks=False)
-def act_without_yes(document: Document) -> Findings:
+def act_without_yes(document: Document) -> Faults:
     """An act can be reached without a yes and without an approval.
 
     Why it is bad:
@@ -56,7 +56,7 @@ def act_without_yes(document: Document) -> Findings:
     for act in acts_of(document):
         path = unagreed_path(document, act)
         if path:
-            yield act_without_yes.finding(
+            yield Fault(
                 f"{act.what} acts without a yes on the way {' → '.join(path)}",
                 pointer=act.pointer,
                 hint='lead there from a state with "confirms", by a transition with "agrees", or ask for approval',
@@ -65,7 +65,7 @@ def act_without_yes(document: Document) -> Findings:
 
 
 @lint_rule("F121", "warning")
-def guard_before_change(document: Document) -> Findings:
+def guard_before_change(document: Document) -> Faults:
     """A condition that must hold for the end or the act can be got around by a correction.
 
     Why it is bad:
@@ -116,7 +116,7 @@ def _is_no_yes(document: Document, step: ActStep) -> bool:
     return not confirmed_by(document, step)
 
 
-def _around(document: Document, goal: str, *, acts: bool) -> Findings:
+def _around(document: Document, goal: str, *, acts: bool) -> Faults:
     """Find the guards that must hold for a state, and that a correction gets around; each key once."""
     start = document.initial
     if start is None or goal not in reached_states(document):
@@ -146,7 +146,7 @@ def _around(document: Document, goal: str, *, acts: bool) -> Findings:
             told.add(guard.keys)
             path = (*path_within(document, start, state, _any_step), *rest[1:])
             names = listed([quoted(key) for key in sorted(guard.keys)], 4)
-            yield guard_before_change.finding(
+            yield Fault(
                 f"a correction of {names} in state {quoted(state)} gets around this condition on the way"
                 f" {' → '.join(path)}",
                 pointer=guard.pointer,
@@ -177,7 +177,7 @@ def _only_chooses(document: Document, guard: ActGuard) -> bool:
 
 
 @lint_rule("F122", "error", at_key=True, blocks=False)
-def yes_without_effect(document: Document) -> Findings:
+def yes_without_effect(document: Document) -> Faults:
     """`agrees` or `confirms` does nothing in its place, or names a key that is not declared.
 
     Why it is bad:
@@ -196,13 +196,13 @@ def yes_without_effect(document: Document) -> Findings:
             continue
         state = document.states.get(name or "")
         if state is None or not state.value.get("confirms"):
-            yield yes_without_effect.finding(
+            yield Fault(
                 '"agrees" is a yes to nothing: only transitions out of a state with "confirms" have it',
                 pointer=transition.pointer + "/agrees",
                 hint='add "confirms" with the keys that the state reads back',
             )
         elif transition.value.get("auto") is True:
-            yield yes_without_effect.finding(
+            yield Fault(
                 '"auto" and "agrees" exclude each other: only the user says yes',
                 pointer=transition.pointer + "/auto",
                 hint='remove "auto"',
@@ -211,7 +211,7 @@ def yes_without_effect(document: Document) -> Findings:
         confirms = state.texts("confirms")
         yields_yes = any(is_yes(one.value) for one in state.items("transitions"))
         if confirms and kind_of(document, name) == "converse" and not yields_yes:
-            yield yes_without_effect.finding(
+            yield Fault(
                 f"state {quoted(name)} confirms values, but none of its transitions is the yes",
                 pointer=state.pointer + "/confirms",
                 hint='add "agrees": true to the transition that the user agrees to',
@@ -220,7 +220,7 @@ def yes_without_effect(document: Document) -> Findings:
         keys = document.keys
         for pointer, key in confirms:
             if keys is not None and key not in keys and root_of(key) not in keys:
-                yield yes_without_effect.finding(
+                yield Fault(
                     f'{quoted(key)} cannot be confirmed: "context_schema" does not declare it',
                     pointer=pointer,
                     hint=document.speller.hint(key, keys, "declared keys"),
@@ -228,7 +228,7 @@ def yes_without_effect(document: Document) -> Findings:
 
 
 @lint_rule("F123", "warning")
-def confirmed_not_shown(document: Document) -> Findings:
+def confirmed_not_shown(document: Document) -> Faults:
     """A fixed reply does not show a value that its state `confirms`.
 
     Why it is bad:
@@ -249,7 +249,7 @@ def confirmed_not_shown(document: Document) -> Findings:
         shown = {root_of(mention.name) for mention in replies.get(name, ())}
         for pointer, key in state.texts("confirms") if state.value.get("reply") else ():
             if root_of(key) not in shown:
-                yield confirmed_not_shown.finding(
+                yield Fault(
                     f"state {quoted(name)} confirms {quoted(key)}, and its reply does not show it",
                     pointer=pointer,
                     hint=f"write {{{{ {key} }}}} in the reply",
@@ -257,7 +257,7 @@ def confirmed_not_shown(document: Document) -> Findings:
 
 
 @lint_rule("F124", "warning")
-def second_act(document: Document) -> Findings:
+def second_act(document: Document) -> Faults:
     """A second act stands behind one yes, without a new read-back.
 
     Why it is bad:
@@ -281,7 +281,7 @@ def second_act(document: Document) -> Findings:
         path = path_within(document, first.state, second.state, unconfirmed)
         if len(path) > 1 and second not in told:
             told.add(second)
-            yield second_act.finding(
+            yield Fault(
                 f"{second.what} acts behind the same yes on the way {' → '.join(path)}",
                 pointer=second.pointer,
                 hint='read it back in a state with "confirms" between the two acts',
@@ -290,7 +290,7 @@ def second_act(document: Document) -> Findings:
 
 
 @lint_rule("F125", "info")
-def confirmed_not_demanded(document: Document) -> Findings:
+def confirmed_not_demanded(document: Document) -> Faults:
     """A state `confirms` a key, and nothing on the way there demands that it is known.
 
     Why it is bad:
@@ -315,7 +315,7 @@ def confirmed_not_demanded(document: Document) -> Findings:
             allows = partial(_demands_not, document, root_of(key))
             path = path_within(document, start or "", name, allows)
             if path and root_of(key) not in optional and _is_asked_for(document, root_of(key)):
-                yield confirmed_not_demanded.finding(
+                yield Fault(
                     f"state {quoted(name)} confirms {quoted(key)}, which nothing demands on the way"
                     f" {' → '.join(path)}",
                     pointer=pointer,

@@ -16,11 +16,11 @@ from llm_fsm.lint.graph import (
     path_to,
     reached_states,
 )
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("F107", "info", at_key=True)
-def no_final_state(document: Document) -> Findings:
+def no_final_state(document: Document) -> Faults:
     """No state of the machine ends a conversation.
 
     Why it is bad:
@@ -35,7 +35,7 @@ def no_final_state(document: Document) -> Findings:
     Add a state without transitions and lead to it. Or switch this rule off under `x-lint` and say why.
     """
     if document.states and not ends(document):
-        yield no_final_state.finding(
+        yield Fault(
             "no state ends the conversation",
             pointer="/states",
             hint="a state without transitions is an end; open-ended machines need none",
@@ -43,7 +43,7 @@ def no_final_state(document: Document) -> Findings:
 
 
 @lint_rule("F104", "warning")
-def no_way_to_an_end(document: Document) -> Findings:
+def no_way_to_an_end(document: Document) -> Faults:
     """The machine has states that end a conversation, and none of them can be reached from the initial state.
 
     Why it is bad:
@@ -63,7 +63,7 @@ def no_way_to_an_end(document: Document) -> Findings:
     if reachable(graph_without_returns(document), [document.initial]) & (last | unsure(document)):
         return
     names = listed((quoted(name) for name in document.states if name in last), 4)
-    yield no_way_to_an_end.finding(
+    yield Fault(
         f"no way leads from {quoted(document.initial)} to a state that ends the conversation"
         f" ({names})",
         pointer="/initial_state",
@@ -72,7 +72,7 @@ def no_way_to_an_end(document: Document) -> Findings:
 
 
 @lint_rule("F105", "warning", at_key=True)
-def trap(document: Document) -> Findings:
+def trap(document: Document) -> Faults:
     """A group of states leads only to each other, while other conversations of the machine can end.
 
     Why it is bad:
@@ -102,7 +102,7 @@ def trap(document: Document) -> Findings:
             continue
         entry = first_reached(document, members)
         names = listed((quoted(name) for name in document.states if name in group), 6)
-        yield trap.finding(
+        yield Fault(
             f"no way leads out of the states {names}, and none of them ends the conversation",
             pointer=document.states[entry].pointer,
             hint="add a transition that leads out",
@@ -111,7 +111,7 @@ def trap(document: Document) -> Findings:
 
 
 @lint_rule("F106", "warning", at_key=True)
-def self_only_state(document: Document) -> Findings:
+def self_only_state(document: Document) -> Faults:
     """Every transition of a state leads back to the state itself.
 
     Why it is bad:
@@ -134,7 +134,7 @@ def self_only_state(document: Document) -> Findings:
         leaves = any(target != name for target in graph_of(document)[name])
         if not own or leaves or any(arc.target != name for arc in arcs):
             continue
-        yield self_only_state.finding(
+        yield Fault(
             f"state {quoted(name)} leads only to itself and is never left",
             pointer=document.states[name].pointer,
             hint="add a transition to another state, or remove them all if this is the end",

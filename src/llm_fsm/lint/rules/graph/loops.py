@@ -14,7 +14,7 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.graph import first_reached, graph_of, kind_of, path_to, reached_states
 from llm_fsm.lint.logics import assigned_keys, transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
@@ -34,7 +34,7 @@ def _forced(document: Document, name: str) -> str | None:
 
 
 @lint_rule("F108", "warning", at_key=True)
-def auto_loop(document: Document) -> Findings:
+def auto_loop(document: Document) -> Faults:
     """A loop of states runs without asking anybody, and nothing can end it.
 
     Why it is bad:
@@ -54,7 +54,7 @@ def auto_loop(document: Document) -> Findings:
         yield from _for_some(reasoning(document))
 
 
-def _for_some(known: Reasoning) -> Findings:
+def _for_some(known: Reasoning) -> Faults:
     """Find loops of deciding states that read only keys which no program changes."""
     document = known.document
     graph = {
@@ -68,7 +68,7 @@ def _for_some(known: Reasoning) -> Findings:
             found = _circle(known, first, frozenset(members))
             if found is not None:
                 circle, when, level = found
-                yield auto_loop.finding(
+                yield Fault(
                     f"nothing stops the machine from going round when {when}: {route(circle)}",
                     pointer=document.states[first].pointer,
                     hint="lead to a state that waits for the user, or test for what ends it",
@@ -138,7 +138,7 @@ class _Way(NamedTuple):
     refused: list[GuardCases]
 
 
-def _always(document: Document) -> Findings:
+def _always(document: Document) -> Faults:
     """Find loops in which each state takes its first transition in any case."""
     forced: dict[str, tuple[str, ...]] = {}
     for name in document.states:
@@ -154,7 +154,7 @@ def _always(document: Document) -> Findings:
             circle.append(after)
             after = forced[after][0]
         circle.append(after)
-        yield auto_loop.finding(
+        yield Fault(
             f"nothing stops the machine from going round: {route(circle)}",
             pointer=document.states[first].pointer,
             hint="give a transition of the circle a condition",
@@ -163,7 +163,7 @@ def _always(document: Document) -> Findings:
 
 
 @lint_rule("T516", "warning")
-def retry_loop(document: Document) -> Findings:
+def retry_loop(document: Document) -> Faults:
     """A task without attempts left leads back to itself.
 
     Why it is bad:
@@ -182,7 +182,7 @@ def retry_loop(document: Document) -> Findings:
             ("on_timeout", "time is over"),
         ):
             if state.value.get(key) == name:
-                yield retry_loop.finding(
+                yield Fault(
                     f"when its {event}, state {quoted(name)} starts again, for ever",
                     pointer=f"{state.pointer}/{key}",
                     hint="name another state",
@@ -191,7 +191,7 @@ def retry_loop(document: Document) -> Findings:
 
 
 @lint_rule("F111", "info")
-def self_transition(document: Document) -> Findings:
+def self_transition(document: Document) -> Faults:
     """A transition leads from a state to itself.
 
     Why it is bad:
@@ -212,7 +212,7 @@ def self_transition(document: Document) -> Findings:
             continue
         if kind_of(document, name) in ("task", "wait", "subflow"):
             continue
-        yield self_transition.finding(
+        yield Fault(
             f"transition of state {quoted(name)} to itself",
             pointer=transition.pointer + "/target_state",
             hint="staying is always possible and needs no transition",

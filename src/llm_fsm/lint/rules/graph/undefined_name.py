@@ -8,7 +8,7 @@ from llm_fsm._json import steps
 from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 def _targets(document: Document) -> Iterator[tuple[str, object]]:
@@ -25,7 +25,7 @@ def _targets(document: Document) -> Iterator[tuple[str, object]]:
 
 
 @lint_rule("F101", "error")
-def unknown_target(document: Document) -> Findings:
+def unknown_target(document: Document) -> Faults:
     """A transition, `on_timeout`, `on_exhausted` or `on_function_error` names a state that does not exist.
 
     Why it is bad:
@@ -42,13 +42,11 @@ def unknown_target(document: Document) -> Findings:
         if isinstance(target, str) and target not in document.ids:
             way = "transition" if pointer.endswith("/target_state") else quoted(steps(pointer)[-1])
             hint = document.speller.hint(target, document.ids, "states")
-            yield unknown_target.finding(
-                f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint
-            )
+            yield Fault(f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint)
 
 
 @lint_rule("F102", "error")
-def unknown_initial_state(document: Document) -> Findings:
+def unknown_initial_state(document: Document) -> Faults:
     """`initial_state` names a state that does not exist.
 
     Why it is bad:
@@ -62,7 +60,7 @@ def unknown_initial_state(document: Document) -> Findings:
     """
     initial = document.root.value.get("initial_state")
     if document.ids and isinstance(initial, str) and initial not in document.ids:
-        yield unknown_initial_state.finding(
+        yield Fault(
             f"initial state {quoted(initial)} is not among the states",
             pointer="/initial_state",
             hint=document.speller.hint(initial, document.ids, "states"),
@@ -70,7 +68,7 @@ def unknown_initial_state(document: Document) -> Findings:
 
 
 @lint_rule("T501", "error")
-def unknown_tool(document: Document) -> Findings:
+def unknown_tool(document: Document) -> Faults:
     """A state uses a tool that is not declared under `tools`.
 
     Why it is bad:
@@ -87,7 +85,7 @@ def unknown_tool(document: Document) -> Findings:
     known = frozenset(document.root.at("tools").value)
     for state_id, pointer, name in texts_of_states(document, "tools"):
         if name not in known:
-            yield unknown_tool.finding(
+            yield Fault(
                 f"state {quoted(state_id)} uses the unknown tool {quoted(name)}",
                 pointer=pointer,
                 hint=document.speller.hint(name, known, 'tools under "tools"'),
@@ -95,7 +93,7 @@ def unknown_tool(document: Document) -> Findings:
 
 
 @lint_rule("T502", "warning")
-def unknown_state(document: Document) -> Findings:
+def unknown_state(document: Document) -> Faults:
     """The `scope` of a tool names a state that does not exist.
 
     Why it is bad:
@@ -112,7 +110,7 @@ def unknown_state(document: Document) -> Findings:
     for tool in document.root.members("tools"):
         for pointer, state in tool.texts("scope"):
             if state not in document.ids:
-                yield unknown_state.finding(
+                yield Fault(
                     f"tool {quoted(tool.name)} is offered in unknown state {quoted(state)}",
                     pointer=pointer,
                     hint=document.speller.hint(state, document.ids, "states"),

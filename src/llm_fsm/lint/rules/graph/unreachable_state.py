@@ -20,12 +20,12 @@ from llm_fsm.lint.graph import (
     path_to,
     reached_states,
 )
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.solver import read_names, reasoning
 
 
 @lint_rule("C214", "warning")
-def unreachable_by_guards(document: Document) -> Findings:
+def unreachable_by_guards(document: Document) -> Faults:
     """A state can be reached only through transitions that are never taken.
 
     Why it is bad:
@@ -61,7 +61,7 @@ def unreachable_by_guards(document: Document) -> Findings:
         path = shortest_path(graph_of(document), initial, [state])
         behind = len(reachable(graph_of(document), [state]) - alive) - 1
         more = f", and so can {behind} more behind it" if behind else ""
-        yield unreachable_by_guards.finding(
+        yield Fault(
             f"state {quoted(state)} can be reached only by transitions that are never"
             f" taken{more}: {route(path)}",
             pointer=document.states[state].pointer,
@@ -73,7 +73,7 @@ _MOST_VALUES = 4
 
 
 @lint_rule("C220", "warning")
-def closed_on_every_way(document: Document) -> Findings:
+def closed_on_every_way(document: Document) -> Faults:
     """A transition is never taken, because the conditions on every path to its state exclude its own.
 
     Why it is bad:
@@ -94,7 +94,7 @@ def closed_on_every_way(document: Document) -> Findings:
     """
     for arc in routes(document).closed():
         what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
-        yield closed_on_every_way.finding(
+        yield Fault(
             f"{what}: {_why(document, arc)}",
             pointer=arc.placed.pointer,
             hint="nobody may write the key in between; correct one of the conditions",
@@ -141,7 +141,7 @@ def _misspelt(document: Document) -> set[str | None]:
 
 
 @lint_rule("F103", "warning", at_key=True)
-def unreachable_state(document: Document) -> Findings:
+def unreachable_state(document: Document) -> Faults:
     """No path from the initial state leads to a state.
 
     Why it is bad:
@@ -170,7 +170,7 @@ def unreachable_state(document: Document) -> Findings:
         why = "no transition leads there"
         if others:
             why = f"only {listed(others, 4)} would lead there, unreachable too"
-        yield unreachable_state.finding(
+        yield Fault(
             f"state {quoted(name)} is never reached: {why}",
             pointer=document.states[name].pointer,
             hint="add a transition to it, or remove it",
@@ -178,7 +178,7 @@ def unreachable_state(document: Document) -> Findings:
 
 
 @lint_rule("F115", "warning")
-def unreachable_global(document: Document) -> Findings:
+def unreachable_global(document: Document) -> Faults:
     """A global transition is offered by no state that a conversation can be in.
 
     Why it is bad:
@@ -200,7 +200,7 @@ def unreachable_global(document: Document) -> Findings:
         if arc.target in digressions_of(document):
             offered = offering | calling
         if arc.target in document.states and not (len(offered) > 1 or offered - {arc.target}):
-            yield unreachable_global.finding(
+            yield Fault(
                 f"no state offers the global transition to {quoted(arc.target)}",
                 pointer=arc.placed.pointer,
                 hint="it is offered in converse states other than its target; this machine"

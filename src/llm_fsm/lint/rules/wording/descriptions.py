@@ -18,7 +18,7 @@ from llm_fsm.lint.graph import (
     own_arcs_from,
 )
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 def _tested(arc: Arc) -> bool:
@@ -49,7 +49,7 @@ def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> GlobalTransitio
 
 
 @lint_rule("W403", "warning")
-def identical_descriptions(document: Document) -> Findings:
+def identical_descriptions(document: Document) -> Faults:
     """Two transitions of a state to different targets have the same description.
 
     Why it is bad:
@@ -82,7 +82,7 @@ def identical_descriptions(document: Document) -> Findings:
             other = first.setdefault(words, arc)
             if other.target != arc.target and arc.placed.pointer not in told:
                 told.add(arc.placed.pointer)
-                yield identical_descriptions.finding(
+                yield Fault(
                     f"the transitions of state {quoted(name)} to {quoted(other.target)} and"
                     f" {quoted(arc.target)}"
                     " have the same description",
@@ -102,7 +102,7 @@ _OTHER = (
 
 
 @lint_rule("W413", "warning")
-def copied_purpose(document: Document) -> Findings:
+def copied_purpose(document: Document) -> Faults:
     """Two `converse` states have the same purpose. If other words distinguish them, it is a note.
 
     Why it is bad:
@@ -127,7 +127,7 @@ def copied_purpose(document: Document) -> Findings:
             other = document.states[first]
             keys = [one.value.get("required_context_keys") for one in (other, state)]
             again = bool(keys[0]) and keys[0] == keys[1]
-            yield copied_purpose.finding(
+            yield Fault(
                 f"state {quoted(name)} has the same purpose as state {quoted(first)}",
                 pointer=state.pointer + "/purpose",
                 hint="say what it is there for",
@@ -141,7 +141,7 @@ def _same(one: Placed, other: Placed) -> bool:
 
 
 @lint_rule("W401", "warning", at_key=True)
-def missing_purpose(document: Document) -> Findings:
+def missing_purpose(document: Document) -> Faults:
     """A state that the model serves has neither a purpose nor instructions.
 
     Why it is bad:
@@ -158,7 +158,7 @@ def missing_purpose(document: Document) -> Findings:
     served = [name for name in document.states if kind_of(document, name) in ("converse", "final")]
     silent = [name for name in served if not has_words(document.states[name])]
     if len(silent) == len(document.states) and silent:
-        yield missing_purpose.finding(
+        yield Fault(
             "no state says what it is there for: the model knows only their ids",
             pointer="/states",
             hint='write a "purpose" for each',
@@ -166,7 +166,7 @@ def missing_purpose(document: Document) -> Findings:
         )
         return
     for name in silent:
-        yield missing_purpose.finding(
+        yield Fault(
             f"state {quoted(name)} has neither a purpose nor instructions",
             pointer=document.states[name].pointer,
             hint='write a "purpose"',
@@ -179,7 +179,7 @@ def _says_when(placed: Placed) -> bool:
 
 
 @lint_rule("W402", "warning")
-def missing_description(document: Document) -> Findings:
+def missing_description(document: Document) -> Faults:
     """The model has to choose between transitions, and one of them does not say when to take it.
 
     Why it is bad:
@@ -227,7 +227,7 @@ def missing_description(document: Document) -> Findings:
                     fault = f"the transition to {names} does not say when it is to be taken"
                 else:
                     fault = f"the transitions to {names} do not say when they are to be taken"
-                yield missing_description.finding(
+                yield Fault(
                     f"in state {quoted(name)} the model has to choose, and {fault}",
                     pointer=document.states[name].pointer + "/transitions",
                     hint='write a "description" for each',
@@ -239,7 +239,7 @@ def missing_description(document: Document) -> Findings:
                 if arc.is_global
                 else f"in state {quoted(name)} the model has to choose, and a"
             )
-            yield missing_description.finding(
+            yield Fault(
                 f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
                 pointer=arc.placed.pointer,
                 hint='write a "description"',

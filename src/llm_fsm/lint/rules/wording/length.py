@@ -6,13 +6,13 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.prompt_budget import BUDGET, FRAME, budget_of, shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import transitions_of
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _CHARS = 600
 
 
 @lint_rule("W408", "info")
-def overlong_description(document: Document) -> Findings:
+def overlong_description(document: Document) -> Faults:
     """The description of a transition or condition is longer than 600 characters.
 
     Why it is bad:
@@ -35,7 +35,7 @@ def overlong_description(document: Document) -> Findings:
         for placed in (transition, *transition.items("conditions")):
             size = len(placed.text("description"))
             if size > _CHARS:
-                yield overlong_description.finding(
+                yield Fault(
                     f"this description has {size:,} characters",
                     pointer=placed.pointer + "/description",
                     hint="say in one sentence when to take the transition",
@@ -43,7 +43,7 @@ def overlong_description(document: Document) -> Findings:
 
 
 @lint_rule("W406", "warning", at_key=True)
-def prompt_over_budget(document: Document) -> Findings:
+def prompt_over_budget(document: Document) -> Faults:
     """The prompt of a state, before history and context, takes more tokens than its budget.
 
     Why it is bad:
@@ -60,7 +60,7 @@ def prompt_over_budget(document: Document) -> Findings:
     budget = budget_of(document.root.value) or document.token_budget or BUDGET
     shared = shared_tokens(document)
     if shared > budget:
-        yield prompt_over_budget.finding(
+        yield Fault(
             f"what every prompt begins with takes about {shared:,} tokens, over the budget of"
             f" {budget:,}",
             pointer="",
@@ -72,7 +72,7 @@ def prompt_over_budget(document: Document) -> Findings:
     for name, (own, moves) in state_tokens(document).items():
         total = shared + own + moves
         if total > budget:
-            yield prompt_over_budget.finding(
+            yield Fault(
                 f"the prompt of state {quoted(name)} takes about {total:,} tokens, over its"
                 f" budget of {budget:,}. All states take {shared:,}, its own words {own:,},"
                 f" transitions {moves:,}",

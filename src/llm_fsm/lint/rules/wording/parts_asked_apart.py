@@ -8,11 +8,11 @@ from llm_fsm._text import listed
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 
 @lint_rule("K318", "warning", at_key=True)
-def parts_asked_apart(document: Document) -> Findings:
+def parts_asked_apart(document: Document) -> Faults:
     """A state asks for some parts of an object whose schema accepts it only with all of them.
 
     Why it is bad:
@@ -55,7 +55,7 @@ def parts_asked_apart(document: Document) -> Findings:
                 lost = [
                     quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)
                 ]
-                yield parts_asked_apart.finding(
+                yield Fault(
                     f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but"
                     f" {quoted(key)} "
                     f"is refused without {listed(lost, 4)}",

@@ -8,13 +8,13 @@ from llm_fsm.lint.document import SYSTEM_NAMES, Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import failure_words, replies, texts
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _PLACEHOLDER = re.compile(r"\{\{[^{}\n]{1,80}\}\}|\{%[^{}\n]{1,80}%\}")
 
 
 @lint_rule("W405", "info")
-def template_in_words(document: Document) -> Findings:
+def template_in_words(document: Document) -> Faults:
     """A text for the model has a placeholder, which is only filled in fixed replies.
 
     Why it is bad:
@@ -31,7 +31,7 @@ def template_in_words(document: Document) -> Findings:
     for pointer, text in texts(document):
         found = _PLACEHOLDER.search(text)
         if found is not None:
-            yield template_in_words.finding(
+            yield Fault(
                 f"{quoted(found[0])} is not filled in here: the model reads it unchanged",
                 pointer=pointer,
                 hint='name the key in words, or use a fixed "reply"',
@@ -48,7 +48,7 @@ _KNOWN = re.compile(
 
 
 @lint_rule("W410", "warning")
-def unfilled_placeholder(document: Document) -> Findings:
+def unfilled_placeholder(document: Document) -> Faults:
     """A fixed text has a placeholder in another notation than `{{ name }}`.
 
     Why it is bad:
@@ -69,7 +69,7 @@ def unfilled_placeholder(document: Document) -> Findings:
         found = _SURE.search(text) or _around_key(text, names)
         if found is not None:
             name = next(group for group in found.groups() if group)
-            yield unfilled_placeholder.finding(
+            yield Fault(
                 f"{quoted(found[0])} is not filled in: users read it unchanged",
                 pointer=state.pointer + "/reply",
                 hint=f'write "{{{{ {name} }}}}"',
@@ -77,7 +77,7 @@ def unfilled_placeholder(document: Document) -> Findings:
     for pointer, text in failure_words(document):
         found = _TAGS.search(text) or _SURE.search(text) or _around_key(text, names)
         if found is not None:
-            yield unfilled_placeholder.finding(
+            yield Fault(
                 f"{quoted(found[0])} is not filled in: users read this text unchanged",
                 pointer=pointer,
                 hint="write a sentence that is right for everybody",
@@ -136,7 +136,7 @@ _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 
 
 @lint_rule("W409", "warning")
-def unfinished_words(document: Document) -> Findings:
+def unfinished_words(document: Document) -> Faults:
     """A text is a note of its author to write it later.
 
     Why it is bad:
@@ -157,4 +157,4 @@ def unfinished_words(document: Document) -> Findings:
             note = None if found is None else found[0].strip(" \n.!?")
         if note is not None:
             message = f"{quoted(note)} is in the place of a text for the conversation"
-            yield unfinished_words.finding(message, pointer=pointer, hint="write the text")
+            yield Fault(message, pointer=pointer, hint="write the text")

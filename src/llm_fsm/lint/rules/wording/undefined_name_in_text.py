@@ -7,7 +7,7 @@ import re
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import Slips, quoted
 from llm_fsm.lint.facts.texts import known_names, near_names, texts
-from llm_fsm.lint.rule import Findings, lint_rule
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 # Names in back-quotes or braces, and words with an underscore, which look like names.
 _NAME = re.compile(
@@ -26,7 +26,7 @@ _SETTING = re.compile(
 
 
 @lint_rule("W404", "warning")
-def unknown_name_in_words(document: Document) -> Findings:
+def unknown_name_in_words(document: Document) -> Faults:
     """A text for the model names a key, state or tool that does not exist, but a similar one does.
 
     Why it is bad:
@@ -51,7 +51,7 @@ def unknown_name_in_words(document: Document) -> Findings:
                 continue
             meant = names.meant(name)
             if meant is not None:
-                yield unknown_name_in_words.finding(
+                yield Fault(
                     f"{quoted(name)} is no key, state or tool",
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
@@ -61,7 +61,7 @@ def unknown_name_in_words(document: Document) -> Findings:
                 and match[1]
                 and _SETTING.search(text[: match.start()][-60:])
             ):
-                yield unknown_name_in_words.finding(
+                yield Fault(
                     f"the text tells the model to set {quoted(name)}, which is no key;"
                     ' the value would land in "_extra"',
                     pointer=pointer,
@@ -86,7 +86,7 @@ _TOOL = re.compile(
 
 
 @lint_rule("W414", "warning")
-def unknown_place_in_words(document: Document) -> Findings:
+def unknown_place_in_words(document: Document) -> Faults:
     """A text names a state or a tool that does not exist, in back-quotes or with an underscore.
 
     Why it is bad:
@@ -123,9 +123,7 @@ def unknown_place_in_words(document: Document) -> Findings:
                 if _nearly_known(document, name) or near.meant(plain):
                     continue
                 hint = document.speller.hint(name, there, f"{what}s")
-                yield unknown_place_in_words.finding(
-                    f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint
-                )
+                yield Fault(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
                 break
 
 
