@@ -208,7 +208,11 @@ def test_a_handler_that_changes_a_value_asks_for_a_new_yes(point: Point) -> None
         return HandlerResult(handler="h", changes={"guests": 7})
 
     told = say(
-        made, shown, "is there parking?", reply("confirm", "Yes.", day="Saturday"), handler=handler
+        made,
+        shown,
+        "Saturday. Is there parking?",
+        reply("confirm", "Yes.", day="Saturday"),
+        handler=handler,
     ).session
     assert told.context["guests"] == 7
     done = say(made, told, "yes", reply("booked", ""))

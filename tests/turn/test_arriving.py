@@ -124,7 +124,7 @@ def test_all_values_at_once_open_the_whole_way_to_the_read_back(named: str) -> N
     assert came(done) == ("check", "Ada, 4, Monday. Right?", 1)
 
 
-@pytest.mark.parametrize("named", ["handover", "back", "repeat", "menu"])
+@pytest.mark.parametrize("named", ["handover", "back", "menu"])
 def test_what_the_user_wants_beside_a_value_is_done(named: str) -> None:
     program = machine(
         STATES,
@@ -198,7 +198,7 @@ def test_what_is_answered_in_a_digression_is_not_asked_on_the_way_back(when: str
     done = say(
         TABLE,
         start(TABLE, state="name").session,
-        "the menu?",
+        "Ada. The menu?",
         reply("menu", "Shall I?", **given[0]),
     )
     done = say(TABLE, done.session, "hm", reply("menu", "Shall I?", **given[1]))

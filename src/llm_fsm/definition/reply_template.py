@@ -376,19 +376,23 @@ def _environment() -> _Environment:
     return environment
 
 
-def _read(source: str) -> Template:
+def _read(source: str) -> FixedReply:
     """Parse, check and compile a reply. Raises WordingError."""
     environment = _environment()
     try:
         tree = environment.parse(source)
         for line, reason in _faults(tree):
             raise WordingError(_at(reason, line, source))
+        names = set()
+        for found in tree.find_all(nodes.Name):
+            names.add(found.name)
         for loop in list(tree.find_all(nodes.For)):
             loop.iter = nodes.Filter(loop.iter, _COUNT, [], [], None, None, lineno=loop.lineno)
         for operator in list(tree.find_all(_OF_NUMBERS)):
             operator.left = _checked_number(operator.left)
             operator.right = _checked_number(operator.right)
-        return environment.from_string(tree)
+        template = environment.from_string(tree)
+        return FixedReply(source, template, frozenset(names))
     except jinja2.TemplateSyntaxError as error:
         raise WordingError(_at(_syntax_fault(error), error.lineno, source)) from error
     except (
@@ -442,10 +446,11 @@ _FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class FixedReply:
-    """A compiled fixed reply."""
+    """A compiled fixed reply. `names`: what it reads, keys and system names."""
 
     source: str
     _template: Template | None
+    names: frozenset[str] = frozenset()
 
     def render(self, data: Mapping[str, Any]) -> str:
         """Return the text for a conversation. Raises WordingError."""
@@ -469,6 +474,6 @@ def compile_reply(source: str) -> FixedReply:
     if not any(mark in source for mark in ("{{", "{%", "{#")):
         return FixedReply(source.strip(), None)
     try:
-        return FixedReply(source, _read(source))
+        return _read(source)
     except WordingError as error:
         raise WordingError(f"the fixed reply is not a valid template: {error}") from error

@@ -34,6 +34,7 @@ from llm_fsm.session.quotes import (
     SAID,
     UserWords,
     digits_of,
+    is_made_of_a_question,
     proof,
     quotes_of,
     unproved,
@@ -505,6 +506,8 @@ def accept_reply(
             ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
         )
     changed = keys.changed(context, values)
+    if words is not None and words.messages:
+        _drop_own_answers(sorted_, changed, words.messages[-1][1])
     if words is not None and keys.said:
         sorted_.refused = [
             _proved_parts(keys, event, begun, quotes_of(event.key, update.get(QUOTES)), words)
@@ -540,6 +543,14 @@ def _proved(
         else:
             places[key] = place
     return places
+
+
+def _drop_own_answers(sorted_: _Update, changed: dict[str, Any], message: str) -> None:
+    """Refuse texts that a model made of a question of the user, who said no word of them."""
+    for key in list(changed):
+        if is_made_of_a_question(changed[key], sorted_.keys.schema(key), message):
+            del changed[key]
+            sorted_.refuse(key, f"{NOT_SAID}: the user only asks; answer, and ask for the value")
 
 
 def _proved_parts(

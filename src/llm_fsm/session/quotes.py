@@ -27,6 +27,11 @@ _MOST = 10_000
 
 _BESIDE = 6
 """Words of a quote beside those of its value."""
+_ALIKE = 4
+"""Letters at the beginning of two words that make them alike."""
+QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
+"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
+_SENTENCE = re.compile(rf"[^.!…。！{QUESTION_MARKS}\n]+[.!…。！{QUESTION_MARKS}]*")
 _FIRST_MARK = 10
 """Marks of lower combining classes belong to a letter, as those of kana do."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d", re.ASCII)
@@ -239,6 +244,38 @@ def _stands(quote: str, messages: Sequence[tuple[int, str]]) -> bool:
     """Return true if a message has the words of a quote, and not only the letters."""
     words = f" {' '.join(_words(quote))} "
     return any(words in f" {' '.join(_words(text))} " for _, text in messages)
+
+
+def only_asks(message: str) -> bool:
+    """Return true if each sentence of a message ends in a question mark of any script."""
+    asks = False
+    for sentence in _SENTENCE.findall(message):
+        written = sentence.strip()
+        if not written:
+            continue
+        if written[-1] not in QUESTION_MARKS:
+            return False
+        asks = True
+    return asks
+
+
+def is_made_of_a_question(value: Any, schema: Mapping[str, Any], message: str) -> bool:
+    """Return true for a text without a word of the message, if that message only asks.
+
+    Small models note an answer of their own to what the user asks. Two words are alike if they
+    begin with the same four letters, as forms of one word do.
+    """
+    if not _is_name(value, schema) or not only_asks(message):
+        return False
+    return _stems(message).isdisjoint(_stems(value))
+
+
+def _stems(text: str) -> set[str]:
+    """Return the beginnings of the words of a text, which are alike in forms of one word."""
+    stems = set()
+    for word in _words(text):
+        stems.add(word[:_ALIKE])
+    return stems
 
 
 def quotes_of(key: str, quotes: object) -> list[str]:

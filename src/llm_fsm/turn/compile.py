@@ -26,6 +26,7 @@ from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema, TakenForm
+from llm_fsm.session.quotes import QUESTION_MARKS
 from llm_fsm.session.reply_schema import asked_form, reply_schema
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, compile_reply
@@ -185,6 +186,7 @@ def _plan(
     checks: list[Check] = []
     for number, result in enumerate(state.key_results):
         checks.append(_check(result, f"{pointer}/key_results/{number}"))
+    collects = tuple(key for key in state.required_context_keys if keys.is_free(key))
     return CompiledState(
         id=state_id,
         kind=kind,
@@ -194,8 +196,9 @@ def _plan(
         autos=autos,
         onward=moves if kind == "decide" else autos,
         rests=kind == "converse" and not autos,
-        collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
+        collects=collects,
         fixed=fixed,
+        reads_back=_reads_back(state, fixed, collects, keys),
         words=state_text(state_id, state),
         keys=_keys_of(definition, state, moves, keys),
         model=merged_model(inherited, state.model),
@@ -203,6 +206,20 @@ def _plan(
         checks=tuple(checks),
         calls=flow.calls.get(state_id, ""),
     )
+
+
+def _reads_back(
+    state: State, fixed: FixedReply | None, collects: tuple[str, ...], keys: Keys
+) -> frozenset[str]:
+    """Return the keys that a state reads back: those that it confirms, or whose values its question
+    shows. A question for a further value reads nothing back.
+    """
+    shown = frozenset(key.partition(".")[0] for key in state.confirms)
+    asks_more = any(keys.schema(key).get("type") != "boolean" for key in collects)
+    asks = fixed is not None and any(mark in fixed.source for mark in QUESTION_MARKS)
+    if fixed is not None and asks and not asks_more:
+        shown |= {name for name in fixed.names if keys.is_free(name)}
+    return shown
 
 
 def _keys_of(

@@ -61,6 +61,8 @@ class CompiledState:
     model: ModelSettings
     assignment: Assignment | None = None
     """The keys that it sets and clears when it is entered."""
+    reads_back: frozenset[str] = frozenset()
+    """The keys that it shows and asks a yes for, whether it `confirms` them or not."""
     checks: tuple[Check, ...] = ()
     """The key results of a task."""
     calls: str = ""

@@ -167,9 +167,8 @@ def apply_reply(
         yield from _keep(turn, theirs)
         yield from _stay_after_refusal(turn) if change_refused else _stay(turn, message)
         return Taken()
-    # the message announces what nobody agreed to
-    if isinstance(found, Refusal) and found.by == "agrees":
-        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=found.reason, by="agrees"))
+    if _wants_another_read_back(turn, named, found):
+        yield from _keep(turn, theirs)
         yield from _stay_after_refusal(turn)
         return Taken()
     move = yield from _checked(turn, named, found)
@@ -178,6 +177,38 @@ def apply_reply(
     if change_refused and move.is_own:
         return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
+
+
+def _wants_another_read_back(turn: TurnState, named: Named, found: Move | Refusal) -> bool:
+    """Return true, and note it, if values must be read back anew before anything else happens.
+
+    So it is if this message changed, took back, or was refused one of them. A way of the whole
+    machine and a digression hold beside that, and the state that collects the value may ask for it.
+    The message of the reply is not said, because it announces what nobody agreed to.
+    """
+    reason = found.reason if isinstance(found, Refusal) and found.by == "agrees" else ""
+    touched = _touched(turn) & turn.state.reads_back
+    leads_elsewhere = any(
+        not move.is_own or not touched.isdisjoint(turn.machine.states[move.target].collects)
+        for move in named.moves
+    )
+    if not reason and touched and not leads_elsewhere:
+        reason = f"{', '.join(sorted(touched))} must be read back anew, and the user must agree"
+    if reason:
+        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="agrees"))
+    return reason != ""
+
+
+def _touched(turn: TurnState) -> frozenset[str]:
+    """Return the keys that this message changed, took back, or was refused."""
+    before, session = turn.initial_session.context, turn.session
+    refused = {key for key, (_, number) in session.refusals.items() if number == session.turn}
+    changed = {
+        key
+        for key in before.keys() | session.context.keys()
+        if before.get(key) != session.context.get(key)
+    }
+    return frozenset(changed | refused)
 
 
 def _offered(turn: TurnState, reply: Reply, named: Named) -> Offer | None:
@@ -247,10 +278,37 @@ def _checked(
         reason = f"the new value of {', '.join(unanswered)} was refused"
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="closed"))
         return _refusal(turn, named, reason)
+    changed = _changed_answers(turn, move) if move.is_own else ()
+    if changed and rest(turn.root, turn.session, move).kind == "final":
+        reason = f"this message changed {', '.join(changed)}; stay, and say what changed"
+        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="closed"))
+        return _refusal(turn, named, reason)
     veto = yield from handlers.vetoed(turn, move)
     if veto is not None:
         return _refusal(turn, named, veto)
     return move
+
+
+def _changed_answers(turn: TurnState, move: Move) -> tuple[str, ...]:
+    """Return the known answers to which this message gave another value, so that nothing ends yet.
+
+    Answers that open the move or belong to the state do not count. Neither does a list to which the
+    message only added.
+    """
+    before, now = turn.initial_session.context, turn.session.context
+    return tuple(
+        key
+        for key in before.keys() & now.keys()
+        if corrections.is_corrected(turn, key)
+        and key not in turn.state.collects
+        and not reads(move, (key,))
+        and not _is_begun_by(before[key], now[key])
+    )
+
+
+def _is_begun_by(old: Any, new: Any) -> bool:
+    """Return true if a list begins with all items of an older one."""
+    return isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old
 
 
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:

@@ -884,7 +884,7 @@ CONFIRMED: dict[str, Any] = {
     [
         ("done", "1234567", "check", "That does not fit (telephone number): \"1234567\" is longer than 5 characters."
                                      "\n\nAda, 123. Right?"),
-        ("done", "1234", "done", "Done!\n\nWritten down: 1234."),
+        ("done", "1234", "check", "Ada, 1234. Right?"),
         ("cancelled", "1234567", "cancelled", "Done!\n\nAs you wish."),
     ],
 )  # fmt: skip
@@ -968,17 +968,14 @@ def test_a_refused_change_is_told_where_the_user_is_asked_next(target: str) -> N
     assert done.text == f"{TOO_LONG}\n\n{question}"
 
 
-def test_a_first_answer_that_was_refused_keeps_nobody_from_the_end() -> None:
+def test_a_first_answer_that_was_refused_is_told_before_the_end() -> None:
     program = machine(CONFIRMED, context_schema=SCHEMA, patterns=["correct"])
     begun = say(
         program, start(program, state="name").session, "Ada", reply("check", "", name="Ada")
     )
-    assert (
-        say(
-            program, begun.session, "Yes, 1234567", reply("done", "", phone="1234567")
-        ).session.state
-        == "done"
-    )
+    done = say(program, begun.session, "Yes, 1234567", reply("done", "", phone="1234567"))
+    assert (done.session.state, done.usage.calls) == ("check", 1)
+    assert say(program, done.session, "Yes", reply("done", "")).session.state == "done"
 
 
 def test_a_correction_that_decides_nothing_otherwise_stays() -> None:

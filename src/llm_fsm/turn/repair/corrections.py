@@ -40,7 +40,7 @@ def correct(
     if arrival is not None:
         return arrival
     session, before = turn.session, turn.initial_session
-    changed = tuple(key for key in before.context if _is_corrected(turn, key))
+    changed = tuple(key for key in before.context if is_corrected(turn, key))
     if not changed:
         return None
     back: Correction | None = None
@@ -58,7 +58,7 @@ def correct(
     return None
 
 
-def _is_corrected(turn: TurnState, key: str) -> bool:
+def is_corrected(turn: TurnState, key: str) -> bool:
     """Return true for an answer of an earlier turn that this reply changed or took back."""
     before, after = turn.initial_session, turn.session
     if key.startswith("_") or after.context.get(key) == before.context[key]:
