@@ -13,6 +13,7 @@ from dead_processes import Hanging, killed_in, kinds_of
 from llm_fsm import AsyncMachine
 from llm_fsm.engine.journal import TurnParked
 from llm_fsm.engine.recovery import FIRST_WAIT, LONGEST_WAIT, left_turn, reopen
+from llm_fsm.engine.unattended import take_up
 from llm_fsm.errors import ConfigurationError, ConversationConflict, HandlerError, ModelError
 from llm_fsm.events import AttemptBegun
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -299,7 +300,7 @@ async def test_a_worker_without_the_tool_of_a_turn_leaves_it_alone():
     left = await killed_while_charging(MemoryStore())
     before = await left.journalled("c")
     without = AsyncMachine.from_dict(SHOP, model=Replies(*PAYS), store=left)
-    assert await without._engine.take_up("c") is None
+    assert await take_up(without._engine, "c") is None
     other = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES), store=left)
     assert await other.run_due() == ()
     assert await other.take_up("c") is None
@@ -318,7 +319,7 @@ async def dead_again(store):
         await hanging.hang()
 
     machine = shop(store, charge, *PAYS[1:])
-    return await killed_in(hanging, machine._engine.take_up("c"), store)
+    return await killed_in(hanging, take_up(machine._engine, "c"), store)
 
 
 async def test_a_turn_that_ends_three_processes_is_parked_and_the_next_message_gets_the_apology():
@@ -378,7 +379,7 @@ async def test_a_turn_that_is_handed_back_is_taken_up_at_once_and_is_no_death():
         await hanging.hang()
 
     for _ in range(4):
-        closing = asyncio.create_task(shop(left, charge, *PAYS[1:])._engine.take_up("c"))
+        closing = asyncio.create_task(take_up(shop(left, charge, *PAYS[1:])._engine, "c"))
         await hanging.entered.wait()
         closing.cancel()
         await asyncio.gather(closing, return_exceptions=True)

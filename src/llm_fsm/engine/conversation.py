@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llm_fsm._json import copied
 from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
+from llm_fsm.engine import edits
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.kept_turns import KeptTurns
 from llm_fsm.engine.turn_runner import TurnResult
@@ -460,7 +461,7 @@ class AsyncConversation:
         """As `Conversation.heard`, awaited."""
         if not isinstance(text, str):
             raise TypeError(f"what was heard is a text, not a {type(text).__name__}")
-        self._saw(await self._engine.heard(self.id, number, text))
+        self._saw(await edits.heard(self._engine, self.id, number, text))
 
     async def answer(
         self, value: object, *, pause: str | None = None, request_id: str | None = None
@@ -531,8 +532,8 @@ class AsyncConversation:
 
     async def end(self) -> None:
         """As `Conversation.end`, awaited."""
-        self._saw(await self._engine.end(self.id))
+        self._saw(await edits.end(self._engine, self.id))
 
     async def undo(self) -> None:
         """As `Conversation.undo`, awaited."""
-        self._saw(await self._engine.undo(self.id))
+        self._saw(await edits.undo(self._engine, self.id))

@@ -18,6 +18,7 @@ from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.documents.safety import unsafe
 from llm_fsm.documents.subflows import gather
+from llm_fsm.engine import edits
 from llm_fsm.engine.advice import advise
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, turn_of
@@ -31,6 +32,7 @@ from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import sinks_of
 from llm_fsm.engine.pauses import OpenPause, open_pauses, paused_query
 from llm_fsm.engine.settings import MachineSettings, check_names, complete
+from llm_fsm.engine.unattended import take_up
 from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
@@ -444,7 +446,7 @@ class AsyncMachine:
     async def take_up(self, conversation_id: str, now: float | None = None) -> Turn | None:
         """As `Machine.take_up`, awaited."""
         moment = self._now() if now is None else now
-        result = await self._engine.take_up(conversation_id, moment)
+        result = await take_up(self._engine, conversation_id, moment)
         return None if result is None else turn_of(result)
 
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
@@ -455,7 +457,7 @@ class AsyncMachine:
         name = self._engine.versions.current.name
         async for conversation_id in every_unfinished(self.store, [name]):
             try:
-                result = await self._engine.take_up(conversation_id)
+                result = await take_up(self._engine, conversation_id)
             except LLMFSMError as error:
                 failed = failed or error
                 continue
@@ -476,7 +478,7 @@ class AsyncMachine:
         waiting = [message.conversation_id for message in await self.store.accepted(query)]
         for conversation_id in dict.fromkeys(waiting):
             try:
-                while (result := await self._engine.take_up(conversation_id, moment)) is not None:
+                while (result := await take_up(self._engine, conversation_id, moment)) is not None:
                     done.append(turn_of(result))
             except LLMFSMError as error:
                 failed = failed or error
@@ -575,7 +577,7 @@ class AsyncMachine:
         self, conversation_id: str, *, dry_run: bool = False
     ) -> Migrated | str | None:
         """As `Machine.migrate`, awaited."""
-        return await self._engine.migrate(conversation_id, dry=dry_run)
+        return await edits.migrate(self._engine, conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
         """As `Machine.delete`, awaited."""
