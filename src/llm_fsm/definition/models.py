@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.marks import Named, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
@@ -444,7 +445,7 @@ class Definition(_Model):
         return self.language.partition("-")[0].lower() in ("", "en", "eng")
 
     @property
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> JsonMapping:
         """Its JSON in the written order, without `ui` and `x-lint`."""
         ignored = {"ui", "x_lint"}
         return self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
@@ -462,7 +463,7 @@ class Definition(_Model):
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @cached_property
-    def key_schemas(self) -> Mapping[str, Mapping[str, Any]]:
+    def key_schemas(self) -> Mapping[str, JsonMapping]:
         """Context key to its JSON Schema, as declared; empty without a `context_schema`."""
         properties = (self.context_schema or {}).get("properties")
         if not isinstance(properties, dict):

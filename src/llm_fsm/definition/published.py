@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.definition.names import ALIASES
 
 ROOT = "Definition"
@@ -58,7 +59,7 @@ class ObjectForm(NamedTuple):
 
 
 @cache
-def published_schema() -> Mapping[str, Any]:
+def published_schema() -> JsonMapping:
     """Return the JSON Schema of a definition file."""
     text = Path(__file__).with_name("definition.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -79,7 +80,7 @@ def shape_of(name: str) -> ObjectForm:
     return ObjectForm(keys, frozenset(written.get("required", ())))
 
 
-def _part(schema: Mapping[str, Any]) -> ValueForm:
+def _part(schema: JsonMapping) -> ValueForm:
     """Return a schema as a part, without null, because optional keys that are null are removed
     before.
     """
@@ -110,7 +111,7 @@ def _part(schema: Mapping[str, Any]) -> ValueForm:
     )
 
 
-def _map(schema: Mapping[str, Any]) -> ValueForm:
+def _map(schema: JsonMapping) -> ValueForm:
     size = schema.get("minProperties", 0)
     for pattern, inner in schema.get("patternProperties", {}).items():
         return ValueForm("map", _part(inner), size=size, pattern=pattern)

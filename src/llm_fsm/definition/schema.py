@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.models import Definition, _Model
 from llm_fsm.definition.names import ALIASES
@@ -74,7 +75,7 @@ _TYPE = {"enum": ["string", "integer", "number", "boolean", "array", "object", "
 _TYPES = {"anyOf": [_TYPE, {"type": "array", "items": _TYPE, "minItems": 1, "uniqueItems": True}]}
 _NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
 
-_CONTEXT_KEY: Mapping[str, Any] = {
+_CONTEXT_KEY: JsonMapping = {
     "description": "JSON Schema of a context key, with settings of its own.",
     "type": ["object", "boolean"],
     "properties": {

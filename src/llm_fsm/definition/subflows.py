@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.definition.models import Definition
 
 MAX_DEPTH = 8
@@ -70,6 +71,6 @@ def secret_keys(text: str) -> frozenset[str]:
     return frozenset(secret)
 
 
-def _read(document: Mapping[str, Any]) -> Flow:
+def _read(document: JsonMapping) -> Flow:
     text = json.dumps(document["definition"])
     return Flow(definition=Definition.model_validate_json(text), calls=document["calls"])

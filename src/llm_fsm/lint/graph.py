@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.definition.graph import path_in, reachable, search_tree
 from llm_fsm.lint.document import Computed, Document, Placed, once
 
@@ -81,7 +82,7 @@ def _kinds(document: Document) -> Mapping[str, str]:
     return {name: _kind(placed.value) for name, placed in document.states.items()}
 
 
-def _kind(state: Mapping[str, Any]) -> str:
+def _kind(state: JsonMapping) -> str:
     kind = state.get("kind") or "converse"
     if kind == "converse" and not state.get("transitions"):
         return "final"

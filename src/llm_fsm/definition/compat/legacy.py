@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMapping, step
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -120,9 +120,7 @@ _ENDINGS = frozenset({"final", "terminal", "end"})
 _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human": "user"}
 
 
-def upgrade(
-    document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]
-) -> Upgraded:
+def upgrade(document: JsonMapping, rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
     """Return a document in today's form; `rewrite` first converts documents of other systems."""
     ledger = Ledger({}, {})
     now = dict(document)

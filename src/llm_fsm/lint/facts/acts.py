@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import object_at
+from llm_fsm._json import JsonMapping, object_at
 from llm_fsm.definition.graph import explored, path_in
 from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import root_of
@@ -88,7 +88,7 @@ def steps_from(document: Document) -> Mapping[str, tuple[ActStep, ...]]:
     return Computed(steps)
 
 
-def is_yes(transition: Mapping[str, Any]) -> bool:
+def is_yes(transition: JsonMapping) -> bool:
     """Return true for a transition that is the user's yes, in words or picked."""
     return transition.get("agrees") in (True, "picked")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import object_at
+from llm_fsm._json import JsonMapping, object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
 from llm_fsm.lint.document import Document, once
@@ -31,7 +31,7 @@ _DEPTH = 4
 _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
-_SYSTEM: Mapping[str, Any] = {
+_SYSTEM: JsonMapping = {
     **dict.fromkeys(
         ("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"
     ),
@@ -191,7 +191,7 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
+def _telling(values: JsonMapping, passed: list[dict[str, Any]]) -> JsonMapping:
     """Return the values with which a reply always failed; all values if there are none."""
     found = {
         name: value
@@ -201,7 +201,7 @@ def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping
     return found or values
 
 
-def _shown(values: Mapping[str, Any]) -> str:
+def _shown(values: JsonMapping) -> str:
     told = [
         f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")
     ]

@@ -6,9 +6,9 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from llm_fsm._json import object_at
+from llm_fsm._json import JsonMapping, object_at
 from llm_fsm._text import nearest
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
 from llm_fsm.lint.graph import states_of_kind
@@ -31,7 +31,7 @@ def leads_out(flow: str) -> bool:
     return posixpath.normpath(flow.replace("\\", "/")).split("/")[0] == ".."
 
 
-def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:
+def flow_paths(document: JsonMapping | None) -> Iterator[str]:
     """Yield the relative paths that a document's states name under `flow`."""
     for state in object_at(document, "states").values():
         flow = None
@@ -45,7 +45,7 @@ class Side(NamedTuple):
     """One of the two definitions of a mapping. `keys`: its declared keys; None: any."""
 
     name: str
-    keys: Mapping[str, Mapping[str, Any]] | None
+    keys: Mapping[str, JsonMapping] | None
 
     def is_secret(self, key: str) -> bool:
         """Return true if the value of a key, or of a dotted name, must not be shown."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMapping, step
 from llm_fsm.definition.graph import reachable
 from llm_fsm.lint.document import Document, FlowReader, Placed
 from llm_fsm.lint.facts.endings import ends, graph_without_returns
@@ -71,7 +70,7 @@ _MOST = 200
 
 
 def _way_back(
-    read: FlowReader, home: str, file: str, document: Mapping[str, Any] | None
+    read: FlowReader, home: str, file: str, document: JsonMapping | None
 ) -> list[str] | None:
     """Return the files from `file` to `home`, both included, breadth first; None if no call leads
     there.

@@ -5,9 +5,10 @@ be false.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.compiler import CompiledRule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
@@ -61,7 +62,7 @@ def placed(name: str, value: object) -> dict[str, Any]:
     return {} if value is None else {name: value}
 
 
-_TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
+_TRIED: JsonMapping = {"null": None, "true": True, "false": False, "empty": []}
 
 
 def split(

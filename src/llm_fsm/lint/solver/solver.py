@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers
 from llm_fsm.lint.facts.suggestions import as_json, quoted
@@ -41,7 +41,7 @@ _LEAST = 100
 _DECISIONS = 200_000
 """The budget for comparing them with each other."""
 
-Context = Mapping[str, Any]
+Context = JsonMapping
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from llm_fsm._json import JsonMapping
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
@@ -49,7 +50,7 @@ def repeated_transition(document: Document) -> Faults:
         others.append(plain)
 
 
-def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(transition: JsonMapping) -> dict[str, Any]:
     kept = {
         key: value
         for key, value in transition.items()
