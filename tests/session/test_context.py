@@ -511,7 +511,7 @@ def test_parts_that_are_too_long_together_do_not_wait() -> None:
         ({}, {"a": 1}, {"a": None}, {"a": 1}),
         ({}, {"a": 1}, '{"a": null, "b": 2}', '{"a": null, "b": 2}'),
         ({"type": "object"}, {"a": 1, "c": 3}, '{"a": null, "b": 2}', {"a": 1, "b": 2, "c": 3}),
-        ({"type": "array"}, [1], [{"a": 1, "b": None}], [{"a": 1}]),
+        ({"type": "array"}, [1], [{"a": 1, "b": None}], [1, {"a": 1}]),
         ({"type": "object"}, None, {"a": None, "b": {"c": None}}, None),
         (
             {"allOf": [{"properties": {"a": {}, "b": {}}}]},

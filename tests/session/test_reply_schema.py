@@ -247,9 +247,12 @@ def test_keys_of_the_current_state_come_first_with_the_changes_of_their_lists() 
     keys = {name: {"type": "string"} for name in ("name", "phone")}
     keys["guests"] = {"type": "array", "items": {"type": "string"}}
     schema = reply_schema(targets=("a", "b"), keys=keys, reasoning="none", name="", facts=False)
+    found = narrowed(schema, ("a", "b"), ("guests",), ("guests",))
+    update = found.schema["properties"]["context_update"]["properties"]
+    assert list(update) == ["guests", "-guests", "name", "phone", "_clear"]
     found = narrowed(schema, ("a", "b"), (), ("guests",))
     update = found.schema["properties"]["context_update"]["properties"]
-    assert list(update) == ["guests", "+guests", "-guests", "name", "phone"]
+    assert list(update) == ["guests", "name", "phone"]
 
 
 def test_no_more_keys_can_be_taken_back_than_there_are_values() -> None:

@@ -149,7 +149,7 @@ def test_a_caller_is_corrected_in_a_subflow_with_values_of_their_own_types() -> 
     assert schema is not None
     update = schema.schema["properties"]["context_update"]["properties"]
     assert update["n"] == {"type": "integer"}
-    assert update["+guests"] == {"type": "array", "items": {"type": "string"}}
+    assert update["-guests"] == {"type": "array", "items": {"type": "string"}}
     assert done.session.of_caller(0).context == {"n": 5, "guests": ["Ann", "Bob"]}
 
 

@@ -473,7 +473,10 @@ def accept_reply(
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
-    update = with_items(update, context, sorted_.list_schema, partial(sorted_.refuse, told=True))
+    taken_back = update.get(CLEAR) or ()
+    cleared = taken_back if isinstance(taken_back, list) else [taken_back]
+    refuse = partial(sorted_.refuse, told=True)
+    update = with_items(update, context, sorted_.list_schema, refuse, cleared)
     if any("." in key for key in update):
         update = _put_together(keys, context, update)
     for key, value in update.items():

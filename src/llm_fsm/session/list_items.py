@@ -1,16 +1,17 @@
-"""Changes of a list by its items: `+key` adds or replaces items, `-key` removes items.
+"""Changes of a list by its items: `key` and `+key` change or add items, `-key` removes items.
 
 Two items are the same if their first property is the same, without regard to case. Items that are
-no objects are compared as a whole.
+no objects are compared as a whole. What a reply does not name stays.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import look_up
+from llm_fsm.session.values import joined
 
 ADD, REMOVE = "+", "-"
 
@@ -46,6 +47,7 @@ def with_items(
     context: Mapping[str, Any],
     schema_of: Callable[[str], Mapping[str, Any]],
     refuse: Callable[[str, str], None],
+    cleared: Container[Any] = (),
 ) -> Mapping[str, Any]:
     """Return an update in which changes by items are whole lists.
 
@@ -54,63 +56,117 @@ def with_items(
         context: The values before.
         schema_of: Returns the schema of a key; {} if it has none.
         refuse: Takes a name of the update and the reason why it changes nothing.
+        cleared: The keys that the update takes back. Their lists begin anew.
     """
-    changes = {name for name in update if key_of(name) != name}
-    changes -= {name for name in changes if update[name] is None}
-    if not changes:
-        return update
-    whole = {name: value for name, value in update.items() if name not in changes}
-    for name in sorted(
-        changes, reverse=True
-    ):  # "-" comes after "+": what is removed goes before what is added
-        key = key_of(name)
+    lists: dict[str, Any] = {}
+    whole = dict(update)
+    # What is removed goes before what is added.
+    for name in sorted(update, key=lambda name: not name.startswith(REMOVE)):
+        key, value = key_of(name), update[name]
+        before = look_up(context, key)
+        by_item = key != name and value is not None
+        if not by_item and not (isinstance(before, list) and isinstance(value, list)):
+            continue
+        whole.pop(name, None)
         schema = schema_of(key)
-        given = whole.get(key)
-        before = look_up(context, key) if given is None else given
-        items = list(before) if isinstance(before, list) else []
-        value = update[name]
-        changed = value if isinstance(value, list) else [value]
-        if not is_list(schema) and not isinstance(before, list) and schema:
+        if schema and not is_list(schema) and not isinstance(before, list):
             refuse(name, f"{key} is no list")
-        elif name.startswith(ADD):
-            whole[key] = _added(items, changed, first_property(schema))
+            continue
+        known = lists.get(key, [] if key in cleared else before)
+        if not isinstance(known, list):
+            known = []
+        items = _Items(known, first_property(schema))
+        named = value if isinstance(value, list) else [value]
+        if name.startswith(REMOVE):
+            for reason in items.remove(named):
+                refuse(name, reason)
         else:
-            kept, absent = _removed(items, changed, first_property(schema))
-            for item in absent:
-                refuse(name, f"{json.dumps(item, ensure_ascii=False)[:200]} is not in the list")
-            if len(kept) < len(items):
-                whole[key] = kept
-    return whole
+            repeats = name.startswith(ADD) and not schema.get("uniqueItems")
+            items.merge(named, repeats=repeats)
+        if items.all != before or name == key:
+            lists[key] = items.all
+    return {**whole, **lists}
 
 
-def _added(items: list[Any], added: Iterable[Any], first: str) -> list[Any]:
-    """Return the items with further ones; one that is there already is replaced in its place."""
-    changed = list(items)
-    for item in added:
-        places = [
-            place
-            for place, known in enumerate(changed)
-            if _name(known, first) == _name(item, first)
-        ]
-        if places:
-            changed[places[0]] = item
-        else:
-            changed.append(item)
-    return changed
+class _Items:
+    """The items of a list while a reply changes them. `first`: see `first_property`."""
+
+    def __init__(self, items: list[Any], first: str) -> None:
+        self.all = list(items)
+        self._first = first
+
+    def merge(self, items: Iterable[Any], *, repeats: bool) -> None:
+        """Change the items that are there already, part by part, and add the others.
+
+        Each item changes at most one. So a value that is sent twice is there twice.
+
+        Args:
+            items: The items as sent. A part that is null was not mentioned.
+            repeats: True if a plain value that is there is added once more.
+        """
+        changed: set[int] = set()
+        for item in items:
+            plain = not isinstance(item, Mapping)
+            place = None if plain and repeats else self._place(item, changed)
+            if place is None:
+                place = len(self.all)
+                self.all.append(item)
+            elif plain:
+                self.all[place] = item
+            else:
+                self.all[place] = joined(item, self.all[place])
+            changed.add(place)
+
+    def remove(self, names: Iterable[Any]) -> Iterator[str]:
+        """Remove one item for each name: the item, its first property, or words that fit no other.
+
+        Yield why a name removes none.
+        """
+        for name in names:
+            place = self._place(name, ())
+            fitting = [place] if place is not None else self._fitting(name)
+            if len(fitting) == 1:
+                del self.all[fitting[0]]
+                continue
+            shown = json.dumps(name, ensure_ascii=False)[:200]
+            yield f"{shown} {'fits several items' if fitting else 'is not in the list'}"
+
+    def _place(self, item: Any, taken: Container[int]) -> int | None:
+        """Return the place of the item of that name that has most in common; None if none has it."""
+        name = self._name(item)
+        best: tuple[int, int] | None = None
+        for place, known in enumerate(self.all):
+            if place in taken or self._name(known) != name:
+                continue
+            common = _in_common(known, item)
+            if best is None or common > best[0]:
+                best = common, place
+        return None if best is None else best[1]
+
+    def _fitting(self, name: Any) -> list[int]:
+        """Return the places of the items that have all words of a text."""
+        if not isinstance(name, str):
+            return []
+        words = name.casefold().split()
+        fitting = []
+        for place, known in enumerate(self.all):
+            text = json.dumps(known, ensure_ascii=False).casefold()
+            if words and all(word in text for word in words):
+                fitting.append(place)
+        return fitting
+
+    def _name(self, item: Any) -> str:
+        """Return the text by which an item is told from others: its first property, or the whole."""
+        value = item
+        if self._first and isinstance(item, Mapping):
+            value = item.get(self._first, item)
+        if not isinstance(value, str):
+            value = json.dumps(value, sort_keys=True, ensure_ascii=False)
+        return " ".join(value.casefold().split())
 
 
-def _removed(items: list[Any], removed: Iterable[Any], first: str) -> tuple[list[Any], list[Any]]:
-    """Return the items without those that are named, and the names of no item."""
-    names = {_name(item, first): item for item in removed}
-    known = {_name(item, first) for item in items}
-    kept = [item for item in items if _name(item, first) not in names]
-    return kept, [item for name, item in names.items() if name not in known]
-
-
-def _name(item: Any, first: str) -> str:
-    """Return the text by which an item is told from others: its first property, or the whole."""
-    value = item.get(first, item) if first and isinstance(item, Mapping) else item
-    text = (
-        value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
-    )
-    return " ".join(text.casefold().split())
+def _in_common(known: Any, item: Any) -> int:
+    """Return how many parts two items have in common."""
+    if not isinstance(known, Mapping) or not isinstance(item, Mapping):
+        return 0
+    return sum(known.get(part) == value for part, value in item.items())

@@ -19,7 +19,7 @@ from typing import Any
 
 from llm_fsm._json import in_unicode
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.session.list_items import ADD, REMOVE, first_property, is_list, key_of
+from llm_fsm.session.list_items import REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -231,15 +231,11 @@ def _as_list(
 def _writable(
     keys: Mapping[str, Mapping[str, Any]], form: ReplyForm
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the names that a reply may write, with their schemas: each key, and the changes of a
-    list by its items."""
+    """Yield the names that a reply may write, with their schemas: each key, and the removal of
+    items of a list."""
     for key, schema in keys.items():
         yield key, value_schema(schema, form)
         if is_list(schema):
-            yield (
-                f"{ADD}{key}",
-                value_schema({"type": "array", "items": schema.get("items")}, form),
-            )
             yield f"{REMOVE}{key}", {"type": "array", "items": _item_name(schema, form)}
 
 
@@ -344,6 +340,10 @@ def _narrowed(
             "items": {"type": "string", "enum": list(clearable)},
             "maxItems": min(len(clearable), MOST_ITEMS),
         }
+    if form == "object":
+        for key in [name[1:] for name in update["properties"] if name.startswith(REMOVE)]:
+            if key not in clearable:
+                del update["properties"][f"{REMOVE}{key}"]
     if form == "object" and asked:
         update["properties"] = _in_order(update["properties"], asked)
     _bound_lists(whole)

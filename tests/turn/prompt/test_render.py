@@ -162,10 +162,10 @@ GUEST = {"type": "object", "properties": {"called": {"type": "string"}, "age": {
     [
         ({"type": "string"}, ""),
         ({"type": ["object", "null"]}, ""),
-        ({"items": {"type": "integer"}}, '"+k": [items] adds; "-k" removes.'),
+        ({"items": {"type": "integer"}}, '"k": [items] adds; "-k": [items] removes.'),
         (
             {"type": "array", "items": GUEST},
-            '"+k": [items] adds, or replaces those with the same called; "-k" removes.',
+            '"k": [items] adds, or changes those with the same called; "-k": [items] removes.',
         ),
     ],
 )
