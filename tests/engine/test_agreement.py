@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncMachine, Machine
+from llm_fsm import AsyncMachine, ConversationConflict, Machine
 from llm_fsm.events import Agreed, ToolRefused
 from llm_fsm.records.replay import ReplayResult, recorded_tools, replay_turns
 from llm_fsm.session.turn_record import parse
@@ -79,12 +79,15 @@ def test_a_function_reads_what_the_user_agreed_to() -> None:
     assert [event.turn for event in turn.events if isinstance(event, Agreed)] == [2]
 
 
-def test_without_a_yes_there_is_none() -> None:
+def test_the_program_says_yes_itself_or_is_refused() -> None:
     seen: list[Any] = []
     with opened(said("confirm", **ALL), seen=seen) as machine:
         chat = machine.start(greet=False, context=ALL)
-        chat.update(state="book")
-    assert seen == [None]
+        with pytest.raises(ConversationConflict, match="agreed=True"):
+            chat.update(state="book")
+        assert seen == []
+        chat.update(state="book", agreed=True)
+    assert [(one.by, dict(one.values)) for one in seen] == [("host", ALL)]
 
 
 def test_a_value_that_the_program_updates_needs_a_new_yes() -> None:

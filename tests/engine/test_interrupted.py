@@ -17,7 +17,6 @@ from llm_fsm import AsyncMachine, Machine, ModelError
 from llm_fsm.engine.conversation import AsyncConversation, TurnStream
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply
-from llm_fsm.session.quotes import beginning
 from llm_fsm.session.turn_record import parse
 from llm_fsm.testing import ScriptedLLM, reply
 
@@ -217,7 +216,7 @@ def test_whatever_a_caller_interrupts_no_turn_is_lost_or_doubled(cuts: list[Cut]
         for number, heard in parts.items():
             shown = history[2 * number - 1]
             assert (
-                shown.text.removesuffix("… [interrupted]").rstrip() == heard.rstrip()
+                heard.startswith(shown.text.removesuffix("… [interrupted]").rstrip())
                 or not shown.interrupted
             )
 
@@ -314,12 +313,6 @@ def test_the_end_of_a_conversation_may_be_interrupted_too() -> None:
     assert chat.ended
     chat.heard(1, "Bye")
     assert chat.history[-1].text == "Bye… [interrupted]"
-
-
-@given(st.text(max_size=40), st.integers(0, 40))
-def test_the_beginning_of_a_text_is_found_whatever_it_is(text: str, end: int) -> None:
-    found = beginning(text[:end], text)
-    assert found == "" or text.startswith(found)
 
 
 def test_values_whose_read_back_was_interrupted_are_not_agreed_to_yet() -> None:

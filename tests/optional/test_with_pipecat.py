@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pipecat.frames.frames import (
+    BotStartedSpeakingFrame,
     InterruptionFrame,
     LLMFullResponseEndFrame,
     LLMTextFrame,
@@ -53,6 +54,7 @@ class Voice(FrameProcessor):
             self.text += frame.text
             return
         if isinstance(frame, LLMFullResponseEndFrame):
+            await self.push_frame(BotStartedSpeakingFrame())
             for word in self.text.split()[:3]:
                 await self.push_frame(TTSTextFrame(word, TextType.WORD))
             self.text = ""
@@ -90,6 +92,60 @@ async def test_a_caller_who_interrupts_loses_nothing() -> None:
         ("user", "no, for nine"),
         ("assistant", "For nine, then. Else?"),
     ]
+
+
+PAY: dict[str, Any] = {
+    "name": "pay",
+    "initial_state": "confirm",
+    "context_schema": {"properties": {"amount": {"type": "integer"}}},
+    "states": {
+        "confirm": {
+            "reply": "{{ amount }} euros. Shall I pay?",
+            "confirms": ["amount"],
+            "transitions": [
+                {"target_state": "done", "description": "The caller says yes", "agrees": True},
+                {"target_state": "no", "description": "No"},
+            ],
+        },
+        "done": {"reply": "Paid."},
+        "no": {"reply": "Bye."},
+    },
+}
+
+
+class Other(FrameProcessor):
+    """A voice that writes other texts than it was given, or none."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__()
+        self.words = words
+
+    async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, LLMFullResponseEndFrame):
+            for word in self.words:
+                await self.push_frame(TTSTextFrame(word, TextType.WORD))
+        await self.push_frame(frame, direction)
+
+
+@pytest.mark.parametrize("words", [["fifty", "euros"], ["50", "euros.", "Shall", "I"], []])
+async def test_a_yes_counts_if_the_voice_was_not_stopped(words: list[str]) -> None:
+    replies = [reply("confirm", "Well."), reply("done", "")]
+    async with AsyncMachine.from_dict(PAY, model=ScriptedLLM(replies)) as machine:
+        chat = await machine.start({"amount": 50}, greet=False)
+        processor = EXAMPLE["MachineProcessor"](chat)
+        pipeline = Pipeline([processor, Other(words), EXAMPLE["Spoken"](processor)])
+        frames = [
+            said("hm"),
+            SleepFrame(),
+            InterruptionFrame(),
+            SleepFrame(),
+            said("yes"),
+            SleepFrame(),
+        ]
+        await run_test(pipeline, frames_to_send=frames)
+        await chat.refresh()
+        assert chat.state == "done"
 
 
 async def test_the_answer_is_spoken_in_pieces_between_its_marks() -> None:

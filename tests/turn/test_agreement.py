@@ -24,6 +24,9 @@ SCHEMA: dict[str, Any] = {
         "pin": {"type": "string", "x-secret": True},
     }
 }
+AGREED = Agreement(
+    keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2, words="yes", number=1
+)
 COLLECT: dict[str, Any] = {
     "purpose": "How many guests, and when?",
     "required_context_keys": ["guests", "day"],
@@ -76,9 +79,9 @@ def test_a_yes_to_what_was_read_back_is_taken_and_recorded() -> None:
     done = say(bot(), at_confirm(bot()), "yes", reply("booked", ""))
     assert (done.session.state, done.text) == ("booked", "Booked for 4.")
     assert done.of(ev.Agreed) == [
-        ev.Agreed(keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2)
+        ev.Agreed(keys=("guests", "day"), values=AGREED.values, turn=2, words="yes")
     ]
-    expected = Agreement(keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2)
+    expected = AGREED
     assert done.session.agreement == expected
 
 
@@ -98,20 +101,15 @@ def test_yes_but_changes_the_value_stays_and_reads_back_anew(patterns: list[str]
     ) == ("booked", 5)
 
 
-def test_without_a_fixed_reply_the_model_reads_the_new_values_back() -> None:
+def test_without_a_fixed_reply_the_machine_lists_the_values_itself() -> None:
     made = bot(states(confirm={"reply": None}))
-    shown = talk(
-        made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")
-    ).session
-    but = say(
-        made,
-        shown,
-        "yes, for five",
-        reply("booked", "Done!", guests=5),
-        reply("confirm", "Five on Friday?"),
+    shown = talk(made, "four on Friday", reply("confirm", "Fine.", guests=4, day="Friday"))
+    assert shown.text == "Fine.\n\nGuests: 4\nDay: Friday\n\nShall I book it?"
+    but = say(made, shown.session, "yes, for five", reply("booked", "Done!", guests=5))
+    assert (but.session.state, but.text) == (
+        "confirm",
+        "Guests: 5\nDay: Friday\n\nShall I book it?",
     )
-    assert (but.session.state, but.text) == ("confirm", "Five on Friday?")
-    assert "<reads_back>guests, day</reads_back>" in but.requests[-1].messages[-1].content
     assert say(made, but.session, "yes", reply("booked", "Done!")).session.state == "booked"
 
 
@@ -120,14 +118,8 @@ def test_an_old_question_is_not_asked_again_about_new_values() -> None:
     shown = talk(
         made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")
     ).session
-    done = say(
-        made,
-        shown,
-        "make it five",
-        reply("confirm", "Noted.", guests=5),
-        reply("confirm", "Five on Friday?"),
-    )
-    assert done.text == "Noted.\n\nFive on Friday?"
+    done = say(made, shown, "make it five", reply("confirm", "Noted.", guests=5))
+    assert done.text == "Noted.\n\nGuests: 5\nDay: Friday\n\nShall I book it?"
 
 
 def test_an_early_yes_is_no_yes() -> None:
@@ -235,17 +227,13 @@ def test_a_digression_reads_back_anew_and_keeps_the_yes_open() -> None:
         )
 
 
-def test_an_aside_that_changes_a_value_makes_the_model_read_it_back() -> None:
+def test_an_aside_that_changes_a_value_is_read_back_by_the_machine() -> None:
     aside = {"target_state": "hours", "return": True, "description": "Asks for the hours"}
     hours = {"reply": "Nine to five.", "set": {"guests": 8}}
     made = bot({**states(confirm={"reply": None}), "hours": hours}, global_transitions=[aside])
-    shown = talk(
-        made, "four on Friday", reply("confirm", "Four on Friday?", guests=4, day="Friday")
-    ).session
-    back = say(
-        made, shown, "when are you open?", reply("hours", ""), reply("confirm", "Eight on Friday?")
-    )
-    assert back.text == "Nine to five.\n\nEight on Friday?"
+    shown = talk(made, "four on Friday", reply("confirm", "", guests=4, day="Friday")).session
+    back = say(made, shown, "when are you open?", reply("hours", ""))
+    assert back.text == "Nine to five.\n\nGuests: 8\nDay: Friday\n\nShall I book it?"
     assert say(made, back.session, "yes", reply("booked", "Booked.")).session.state == "booked"
 
 
@@ -341,7 +329,7 @@ def at_booking(host: Any) -> Session:
     [
         ({"guests": 4, "day": "Friday"}, True),
         ({"guests": "4"}, True),
-        ({"phone": "0199"}, True),
+        ({"phone": "0199"}, False),
         ({"guests": 5, "day": "Friday"}, False),
         ({"guests": None, "day": "Friday"}, False),
         ({"day": "Saturday"}, False),
@@ -368,18 +356,15 @@ def test_an_acting_call_is_refused_when_its_key_changed_since_the_yes(guests: in
     host = tool_bot()
     changed = host.say(at_booking(host), "five", reply("booking", "Five.", guests=5)).session
     done = host.say(changed, "go on", calls(("book", {"guests": guests})), reply("booking", "Hm."))
-    assert [event.reason for event in done.of(ev.ToolRefused)] == [
-        "the user agreed to something else for guests; read the values back, and ask for a yes to them first"
-    ]
+    sentence = "unchanged" if guests == 4 else "bound"
+    assert [event.sentence for event in done.of(ev.ToolRefused)] == [sentence]
 
 
 def test_tools_are_told_what_was_agreed() -> None:
     host = tool_bot()
     host.say(at_booking(host), "go on", calls(("book", {})), reply("booking", "Done."))
     [effect] = [effect for effect in host.asked if hasattr(effect, "calls")]
-    assert effect.agreed == Agreement(
-        keys=("guests", "day"), values={"guests": 4, "day": "Friday"}, turn=2
-    )
+    assert effect.agreed == AGREED
 
 
 def task_bot(task: dict[str, Any], **more: Any) -> Any:

@@ -103,8 +103,9 @@ class Transition(_Model):
     """Taken without asking as soon as its conditions are true."""
     returns: bool = Field(default=False, alias="return")
     """Only for global transitions: a digression, which returns when it is done."""
-    agrees: bool = False
+    agrees: Literal[False, True, "picked"] = False
     """The user's yes to what the state `confirms`: taken only if the user was shown these values.
+    True needs the user's words of the yes; `picked` needs a choice that the user picked.
     """
     on: str | None = None
     """The label by which a task state routes its output."""
@@ -195,6 +196,10 @@ class ToolRef(_Model):
     """States in which it may be called."""
     acts: bool | None = None
     """It changes the world outside. A call must keep to what the user agreed to."""
+    binds: dict[str, str] = {}
+    """Argument to the context key that the user agrees to, where the names differ."""
+    free: list[str] = []
+    """Arguments that nobody agrees to, such as a note."""
 
 
 class KeyResult(_Model):

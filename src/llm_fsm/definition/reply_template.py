@@ -50,6 +50,10 @@ a long text.
 """
 
 
+_BLANK = re.compile("\0([^\0]*)\0")
+"""The mark of a name without a value in a rendered text."""
+
+
 class WordingError(ValueError):
     """A fixed reply cannot be compiled or rendered; the message tells why."""
 
@@ -340,6 +344,15 @@ def _unlike_a_format(pattern: nodes.Node | None, count: int) -> Iterator[str]:
         yield f'"format" needs one value for each place: {places}, not {count}'
 
 
+class _Blank(ChainableUndefined):
+    """A name without a value. It leaves a mark in the text, so that nobody reads a blank back."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"\0{self._undefined_name}\0"
+
+
 class _Environment(Environment):
     """Names and parts read data. An attribute or a method of a Python object cannot be reached."""
 
@@ -368,7 +381,7 @@ def _finalized(evaluation: object, value: Any) -> Any:  # noqa: ARG001
 
 def _environment() -> _Environment:
     environment = _Environment(
-        undefined=ChainableUndefined, autoescape=False, optimized=False, finalize=_finalized
+        undefined=_Blank, autoescape=False, optimized=False, finalize=_finalized
     )
     environment.globals.clear()
     environment.filters = {**_FILTERS, _COUNT: _items, _NUMBER: _number}
@@ -454,6 +467,13 @@ class FixedReply:
 
     def render(self, data: Mapping[str, Any]) -> str:
         """Return the text for a conversation. Raises WordingError."""
+        return _BLANK.sub("", self._rendered(data)).strip()
+
+    def blanks(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names without a value for which the text has a blank. Raises WordingError."""
+        return tuple(dict.fromkeys(_BLANK.findall(self._rendered(data))))
+
+    def _rendered(self, data: Mapping[str, Any]) -> str:
         if self._template is None:
             return self.source
         pieces: list[str] = []
@@ -466,7 +486,7 @@ class FixedReply:
                 pieces.append(piece)
         except _FAULTS as error:
             raise WordingError(f"a fixed reply cannot be rendered: {error}") from error
-        return "".join(pieces).strip()
+        return "".join(pieces)
 
 
 def compile_reply(source: str) -> FixedReply:

@@ -260,7 +260,7 @@ class _Look(NamedTuple):
         """
         kind = part.kind
         if kind == "choice":
-            if not (isinstance(value, str) and value in part.choices):
+            if not (isinstance(value, str | bool) and value in part.choices):
                 yield _not_a_choice(loc, value, part.choices)
         elif part.or_text and isinstance(value, str):
             return
@@ -398,8 +398,9 @@ def _other_id(name: str, written: object) -> Iterator[Finding]:
         yield _misfit("bad-value", ("states", name, "id"), message, hint)
 
 
-def _not_a_choice(loc: Loc, value: object, choices: Sequence[str]) -> Finding:
+def _not_a_choice(loc: Loc, value: object, known: Sequence[str | bool]) -> Finding:
     meant = None
+    choices = [one if isinstance(one, str) else json.dumps(one) for one in known]
     if isinstance(value, str):
         meant = nearest(value, choices)
     message = f"expected one of {listed(choices, 12)}, found {describe(value)}"

@@ -508,6 +508,7 @@ class AsyncConversation:
         state: str | None = None,
         *,
         request_id: str | None = None,
+        agreed: bool = False,
     ) -> Turn:
         """As `Conversation.update`, awaited."""
         if not context and state is None:
@@ -517,6 +518,7 @@ class AsyncConversation:
             context=checked_values(context),
             state=state,
             request_id=request_id,
+            agreed=agreed,
         )
         return await self._taken(await self._engine.update(self.id, given))
 

@@ -75,6 +75,7 @@ async def undo(engine: Engine, conversation_id: str) -> TurnResult:
             )
         turn.host = found or turn.host
         turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
+        session = fold(loaded.session, turn.events)
         return await turn.commit("undo", session, loaded, Usage())
 
 

@@ -39,6 +39,7 @@ from llm_fsm.engine.recovery import (
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
 from llm_fsm.engine.validation import (
     Request,
+    check_agreed,
     check_input_read,
     checked_answer,
     checked_message,
@@ -135,6 +136,7 @@ class Engine:
             raise ValueError(
                 f"there is no state {opening.state!r} to start in; the states are {known}"
             )
+        check_agreed(deployment.capabilities.tools, deployment.program, opening)
         turn = TurnRunner(deployment, opening.conversation_id, sink)
         async with turn.lock():
             before = await self._before(opening)
@@ -338,6 +340,7 @@ class Engine:
                 return await self._parked_reply(turn, loaded.session, trigger)
             before = loaded.session
             taken = checked_trigger(deployment.program, before, trigger, pause_id)
+            check_agreed(deployment.capabilities.tools, deployment.program, trigger)
             if taken is None:
                 record = await self._last(conversation_id)
                 if isinstance(trigger, Resume) and trigger.input is not None:

@@ -223,6 +223,7 @@ class AsyncMachine:
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
+        agreed: bool = False,
     ) -> AsyncConversation:
         """As `Machine.start`, awaited. `on_event` is called in the event loop."""
         opening = Opening(
@@ -236,6 +237,7 @@ class AsyncMachine:
             timezone=checked_timezone(timezone),
             metadata=checked_metadata(metadata),
             anew=anew,
+            agreed=agreed,
         )
         await self._engine.resume_deliveries()
         result = await observed(on_event, partial(self._engine.start, opening))

@@ -204,6 +204,7 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> JsonDict:
             }
             document |= {"state": trigger.state, "text": trigger.text}
             document |= {"by": trigger.by} if trigger.by else {}
+            document |= {"agreed": True} if trigger.agreed else {}
         case Answer():
             document = {
                 "kind": "answer",
@@ -234,6 +235,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> JsonDict:
         **({"history": [list(said) for said in opening.history]} if opening.history else {}),
         **({"timezone": opening.timezone} if opening.timezone else {}),
         **({"metadata": dict(opening.metadata)} if opening.metadata else {}),
+        **({"agreed": True} if opening.agreed else {}),
     }
 
 
@@ -255,6 +257,7 @@ def interrupted_start(conversation_id: str, first: JsonMap) -> Opening:
         history=tuple((role, text) for role, text in first.get("history", ())),
         timezone=first.get("timezone", ""),
         metadata=first.get("metadata", {}),
+        agreed=first.get("agreed", False),
     )
 
 
@@ -282,6 +285,7 @@ def interrupted(first: JsonMap, pause: Paused | None) -> Trigger | None:
             state=state,
             text=text,
             by=first.get("by", ""),
+            agreed=first.get("agreed", False),
         )
     if kind == "run":
         return Resume(time=time, step=step, input=first.get("input"))

@@ -356,6 +356,7 @@ class Conversation:
         state: str | None = None,
         *,
         request_id: str | None = None,
+        agreed: bool = False,
     ) -> Turn:
         """Change a conversation between messages, for example from a webhook or for an operator.
 
@@ -366,6 +367,7 @@ class Conversation:
             context: Values by key; None deletes a key. Their source is `host`.
             state: Id of the state to move to. Digressions and flows are left.
             request_id: Your id of the update. The same id gives the recorded turn.
+            agreed: True if your program says yes to what a state does that acts.
 
         Returns:
             The turn.
@@ -377,7 +379,9 @@ class Conversation:
             ConversationConflict: The request id belongs to something else, or the run waits and
                 cannot be moved.
         """
-        return self._portal.run(self._conversation.update(context, state, request_id=request_id))
+        return self._portal.run(
+            self._conversation.update(context, state, request_id=request_id, agreed=agreed)
+        )
 
     def say(self, text: str, *, by: str = "", request_id: str | None = None) -> Turn:
         """Say something to the user between messages, also after the end.

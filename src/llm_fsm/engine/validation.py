@@ -21,7 +21,8 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.choices import choices_of, picked_of
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.pipeline import Answer, Resume, Update, UserMessage
+from llm_fsm.turn.pipeline import Answer, Opening, Resume, Update, UserMessage
+from llm_fsm.turn.tool_policy import AvailableTools
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
@@ -226,6 +227,18 @@ def _talks(program: CompiledMachine, session: Session) -> bool:
     if not begun or not program.knows(session):
         return False
     return program.of(session).states[session.state].kind == "converse"
+
+
+def check_agreed(tools: AvailableTools, program: CompiledMachine, given: Request | Opening) -> None:
+    """Raise ConversationConflict for a move of the program to an act to which nobody says yes."""
+    if not isinstance(given, Update | Opening) or given.agreed or given.state is None:
+        return
+    acts = program.states[given.state].definition.acts
+    if acts or tools.acting(given.state, acts=acts):
+        raise ConversationConflict(
+            f"state {given.state!r} acts, and nobody has said yes to that; pass agreed=True if your "
+            "program says yes"
+        )
 
 
 def checked_update(program: CompiledMachine, session: Session, given: Update) -> None:

@@ -19,10 +19,27 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes:
         yes: Messages that are nothing but a yes.
         no: Messages that are nothing but a no.
+        right: The question after values that were read back.
+        agree: Phrases that are nothing but a yes; `polite` may stand beside them.
+        polite: Words beside a yes that say nothing else.
+        refuse: Words that no yes has.
+        conditions: Words that make a condition of a yes.
     """
 
     yes: tuple[str, ...] = ()
     no: tuple[str, ...] = ()
+    right: str = ""
+    agree: tuple[str, ...] = ()
+    polite: tuple[str, ...] = ()
+    refuse: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+
+
+@cache
+def every_language() -> tuple[Language, ...]:
+    """Return the words of all languages."""
+    names = [file.name for file in files(__name__).joinpath("words").iterdir()]
+    return tuple(language_of(name.removesuffix(".json")) for name in names)
 
 
 @cache

@@ -80,6 +80,7 @@ _NOTED = (
     ev.ContextSet,
     ev.ContextRefused,
     ev.Agreed,
+    ev.Acted,
     ev.FlowPushed,
     ev.FlowReturned,
     ev.LimitReached,
@@ -181,7 +182,8 @@ class _Account:
                 self.picked = target
             case ev.MoveRefused():
                 by = "model" if event.target == self.picked else "auto"
-                self.decide(by, event.target, "refused", event.reason)
+                broken = f"{event.sentence}: " if event.sentence else ""
+                self.decide(by, event.target, "refused", broken + event.reason)
                 if event.target == self.picked:
                     self.picked = None
             case ev.StateEntered():

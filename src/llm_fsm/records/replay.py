@@ -187,7 +187,14 @@ def _begin(
                 return begin(program, session, message, capabilities)
             case ev.Updated(time=time, values=values, state=state):
                 said = record.text if values == {} and state is None else None
-                update = Update(time=time, context=values, state=state, text=said, by=record.by)
+                update = Update(
+                    time=time,
+                    context=values,
+                    state=state,
+                    text=said,
+                    by=record.by,
+                    agreed=_says_yes(record),
+                )
                 return begin(program, session, update, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:
@@ -205,6 +212,11 @@ def _begin(
             capabilities,
         )
     raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
+
+
+def _says_yes(record: TurnRecord) -> bool:
+    """Return true if the program said yes to an act."""
+    return any(isinstance(event, ev.Agreed) and event.by == "host" for event in record.events)
 
 
 def _due(
@@ -235,6 +247,9 @@ def _opening(
         timezone=event.timezone,
         metadata=event.metadata,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
+        agreed=_says_yes(record),
+        origin=event.origin,
+        acts=event.acts,
     )
     before = Session(conversation_id=event.conversation_id)
     if event.generation > 1:
@@ -439,7 +454,7 @@ def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     events = list(chain.from_iterable(record.events for record in records))
     calls = (event.call for event in events if isinstance(event, ev.Paused))
     asked = [call for call in calls if call is not None]
-    refused = [event for event in events if isinstance(event, ev.ToolRefused)]
+    refused = [one for one in events if isinstance(one, ev.ToolRefused) and not one.sentence]
     return [event for event in refused if not any(_is_of(event, call) for call in asked)]
 
 

@@ -207,9 +207,11 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, texts = await _whole(store, conversation_id)
         records = [parse(text) for text in texts]
-        session, _ = await SessionReader(store).read(conversation_id, loaded.session)
+        head, _ = await SessionReader(store).read(conversation_id, loaded.session)
+        session = head
         if turn is not None:
             records, session = _until(conversation_id, records, turn)
+            session = structs.replace(session, acts=head.acts)
         pinned = await kept_definition(store, session.definition)
     updated = line.updated if records[-1].time is None else records[-1].time
     copy = replace(line, conversation_id=new_id, definition_sha=session.definition, updated=updated)
@@ -280,12 +282,13 @@ async def _keep(
     """Write a whole conversation in one commit, under the id in `line`."""
     name = line.conversation_id
     session = structs.replace(session, conversation_id=name)
+    lasting = {"origin": session.origin, "acts": session.acts}
     appended: list[tuple[str, str | None]] = []
     merged: list[tuple[str, int]] = []
     for number, record in enumerate(records, 1):
         request_ids = record.request_ids
         first = request_ids[0] if request_ids else None
-        appended.append((dump(_renamed(record, name)), first))
+        appended.append((dump(_renamed(record, name, lasting)), first))
         merged += [(other, number) for other in request_ids[1:]]
     *earlier, (last, request_id) = appended
     lean, large, _ = without_large(
@@ -355,14 +358,18 @@ def _moment(given: object) -> float:
     return float(given)
 
 
-def _renamed(record: TurnRecord, name: str) -> TurnRecord:
-    """Put the new id into a record, wherever it names the conversation."""
-    return structs.replace(record, events=tuple(_told_of(event, name) for event in record.events))
+def _renamed(record: TurnRecord, name: str, lasting: JsonMap) -> TurnRecord:
+    """Put the new id into a record, wherever it names the conversation.
+
+    `lasting`: what a copy keeps, so that no act is done once more in it.
+    """
+    events = tuple(_told_of(event, name, lasting) for event in record.events)
+    return structs.replace(record, events=events)
 
 
-def _told_of(event: ev.Event, name: str) -> ev.Event:
-    if isinstance(event, ev.Started):
-        return structs.replace(event, conversation_id=name)
+def _told_of(event: ev.Event, name: str, lasting: JsonMap) -> ev.Event:
+    if isinstance(event, ev.Started) and event.conversation_id != name:
+        return structs.replace(event, conversation_id=name, **lasting)
     if isinstance(event, ev.TurnUndone):
         return structs.replace(event, session={**event.session, "conversation_id": name})
     return event

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msgspec import Struct
 
+from llm_fsm._json import JsonMap
+
 
 class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True):
     """Base of all events."""
@@ -24,6 +26,7 @@ class Started(Event, frozen=True, kw_only=True):
     is as in BotSaid. `timezone` is that of the conversation, as an IANA name; "" is UTC.
     `metadata` are labels for listings. `held`: a run, whose first step comes with a turn of its
     own. `generation` counts how often the conversation began: it may begin again after an end.
+    `origin` and `acts`: of a fork, the name in its keys of acts, and the results on record.
     """
 
     conversation_id: str
@@ -31,15 +34,17 @@ class Started(Event, frozen=True, kw_only=True):
     state: str
     time: float
     generation: int = 1
-    context: Mapping[str, Any] = {}
+    context: JsonMap = {}
     input: Any = None
-    memory: Mapping[str, Any] = {}
-    shared: Mapping[str, Any] = {}
+    memory: JsonMap = {}
+    shared: JsonMap = {}
     history: tuple[tuple[str, str], ...] = ()
     kept_chars: int = 1000
     timezone: str = ""
     metadata: Mapping[str, str] = {}
     held: bool = False
+    origin: str = ""
+    acts: JsonMap = {}
 
 
 class RunResumed(Event, frozen=True, kw_only=True):
@@ -76,7 +81,7 @@ class Updated(Event, frozen=True, kw_only=True):
 
     time: float
     request_id: str | None = None
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     state: str | None = None
 
 
@@ -141,7 +146,7 @@ class ContextSet(Event, frozen=True, kw_only=True):
     """
 
     source: str
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     removed: tuple[str, ...] = ()
     by: str = ""
     quotes: Mapping[str, tuple[int, int, int]] = {}
@@ -159,16 +164,17 @@ class ContextRefused(Event, frozen=True, kw_only=True):
     source: str
     kept_in: str | None = None
     told: bool = False
-    begun: Mapping[str, Any] | None = None
+    begun: JsonMap | None = None
 
 
 class MoveRefused(Event, frozen=True, kw_only=True):
     """A move was refused. `by` is unknown, closed, veto, or agrees if the user has not agreed to
-    the values as they are."""
+    the values as they are. `sentence` is then the sentence of a good yes that is broken."""
 
     target: str
     reason: str
     by: str
+    sentence: str = ""
 
 
 class ConditionFailed(Event, frozen=True, kw_only=True):
@@ -216,12 +222,26 @@ class Agreed(Event, frozen=True, kw_only=True):
     """The user agreed to the values of `keys`, as they had been read back. `turn` is the number of
     that turn.
 
-    A key without a value is missing from `values`.
+    A key without a value is missing from `values`. `by` is user, or host if the program said yes.
+    `words` are the user's words of the yes.
     """
 
     keys: tuple[str, ...]
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     turn: int = 0
+    by: str = "user"
+    words: str = ""
+
+
+class Acted(Event, frozen=True, kw_only=True):
+    """An act behind a yes was done. `act` names its tool or task, and `key` is its idempotency key.
+
+    `result` is on record: it answers the same act in a retry, after an undo and in a fork.
+    """
+
+    act: str
+    key: str
+    result: Any = None
 
 
 class HandlerFailed(Event, frozen=True, kw_only=True):
@@ -284,7 +304,8 @@ class WordsHeard(Event, frozen=True, kw_only=True):
     """The user heard only `text` of the words of record number `record`, because something
     interrupted it.
 
-    The history shows `kept` in the place of `said`. If not `interrupted`, all was heard.
+    The history shows `kept` in the place of `said`. If not `interrupted`, all was heard. `values` is
+    false if the voice was cut before a value that was read back.
     """
 
     record: int
@@ -292,6 +313,7 @@ class WordsHeard(Event, frozen=True, kw_only=True):
     said: str
     kept: str
     interrupted: bool = False
+    values: bool = True
 
 
 class HistoryTrimmed(Event, frozen=True, kw_only=True):
@@ -315,7 +337,7 @@ class TurnUndone(Event, frozen=True, kw_only=True):
     JSON form."""
 
     record: int
-    session: Mapping[str, Any]
+    session: JsonMap
 
 
 class Migrated(Event, frozen=True, kw_only=True):
@@ -335,11 +357,13 @@ class Migrated(Event, frozen=True, kw_only=True):
 
 class ToolRefused(Event, frozen=True, kw_only=True):
     """A tool call did not run: the name, the scope or the arguments were wrong, a person refused
-    it, or the user agreed to something else. `name` may be the function of a task that acts."""
+    it, or the user agreed to something else. `name` may be the function of a task that acts.
+    `sentence` is the sentence of a good yes that is broken: unchanged, spent or bound."""
 
     name: str
     reason: str
     arguments: str = ""
+    sentence: str = ""
 
 
 class ToolReturned(Event, frozen=True, kw_only=True):
@@ -349,7 +373,7 @@ class ToolReturned(Event, frozen=True, kw_only=True):
     """
 
     name: str
-    arguments: Mapping[str, Any]
+    arguments: JsonMap
     result: Any = None
     error: str | None = None
     seconds: float = 0.0
@@ -360,7 +384,7 @@ class MemorySet(Event, frozen=True, kw_only=True):
     """The working memory changed. `values` holds new parts of its JSON form, `removed` names
     dropped parts."""
 
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     removed: tuple[str, ...] = ()
 
 
@@ -378,7 +402,7 @@ class SecretsGiven(Event, frozen=True, kw_only=True):
 class SharedSet(Event, frozen=True, kw_only=True):
     """Values changed that states share beside the context."""
 
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     removed: tuple[str, ...] = ()
 
 
@@ -462,11 +486,11 @@ class Paused(Event, frozen=True, kw_only=True):
     kind: str
     what: str
     state: str
-    call: Mapping[str, Any] | None = None
-    schema: Mapping[str, Any] = {}
+    call: JsonMap | None = None
+    schema: JsonMap = {}
     expires: float | None = None
     reminders: tuple[float, ...] = ()
-    loop: Mapping[str, Any] | None = None
+    loop: JsonMap | None = None
     spent: Mapping[str, int | float] = {}
     messages: Literal["refuse", "record"] = "refuse"
 
@@ -531,7 +555,7 @@ class FlowPushed(Event, frozen=True, kw_only=True):
     state: str
     flow: str = ""
     entered: str = ""
-    context: Mapping[str, Any] = {}
+    context: JsonMap = {}
     sources: Mapping[str, str] = {}
     asked: str = ""
     wanted: tuple[str, ...] = ()
@@ -587,7 +611,7 @@ class AnswersChanged(Event, frozen=True, kw_only=True):
     """
 
     frame: int
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     removed: tuple[str, ...] = ()
     source: str = "model"
 
@@ -616,7 +640,7 @@ class Restarted(Event, frozen=True, kw_only=True):
     host gave."""
 
     state: str
-    context: Mapping[str, Any] = {}
+    context: JsonMap = {}
 
 
 class SilenceWatched(Event, frozen=True, kw_only=True):

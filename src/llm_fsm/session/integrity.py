@@ -94,6 +94,9 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
                 )
     except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
         return (f"its records do not fit together: {error}",)
+    # Undoing a turn takes no act back.
+    for record in records:
+        again = fold(again, (one for one in record.events if isinstance(one, ev.Acted)))
     wrong = _differing(again, session)
     return (
         (f"its records do not lead to its session: {', '.join(wrong)} differ",)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode
 
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyForm = Literal["object", "list"]
@@ -40,12 +40,12 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: JsonMap
 
     def __hash__(self) -> int:
         return hash((self.name, self.description))  # parameters have no hash
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the tool in the JSON form of OpenAI's chat completions."""
         function = {
             "name": self.name,
@@ -71,11 +71,11 @@ class LLMMessage(Struct, frozen=True):
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
-    native: Mapping[str, Any] = {}
+    native: JsonMap = {}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the message in the JSON form of OpenAI's chat completions."""
-        document: dict[str, Any] = {"role": self.role, "content": self.content}
+        document: JsonDict = {"role": self.role, "content": self.content}
         if self.tool_calls:
             document["tool_calls"] = [
                 {
@@ -126,8 +126,8 @@ class Paused(Struct, frozen=True, kw_only=True):
     kind: Literal["wait", "approval", "break", "unknown_outcome"]
     what: str
     state: str
-    call: Mapping[str, Any] | None = None
-    schema: Mapping[str, Any] = {}
+    call: JsonMap | None = None
+    schema: JsonMap = {}
     expires: float | None = None
     messages: Literal["refuse", "record"] = "refuse"
 
@@ -161,7 +161,7 @@ class ReplySchema(Struct, frozen=True, kw_only=True):
     """The JSON Schema of the reply that is wanted. `text` is its JSON, always the same bytes."""
 
     name: str
-    schema: Mapping[str, Any]
+    schema: JsonMap
     text: str
     form: ReplyForm = "object"
 
@@ -187,7 +187,7 @@ class TransitionView(Struct, frozen=True, kw_only=True):
     own: bool = True
     fixed: bool = False
     """The target has a fixed reply, which follows without a model."""
-    wanted: Mapping[str, Mapping[str, Any]] = {}
+    wanted: Mapping[str, JsonMap] = {}
     """Missing keys that the target collects, with their schemas."""
 
 
@@ -205,10 +205,10 @@ class PlainTurn(Struct, frozen=True, kw_only=True):
     own_words: str
     user: str | None
     speak: bool
-    context: Mapping[str, Any]
-    system: Mapping[str, Any]
-    wanted: Mapping[str, Mapping[str, Any]]
-    writable: Mapping[str, Mapping[str, Any]]
+    context: JsonMap
+    system: JsonMap
+    wanted: Mapping[str, JsonMap]
+    writable: Mapping[str, JsonMap]
     choices: tuple[TransitionView, ...]
     refused: tuple[str, ...] = ()
     """The reasons for which earlier replies to the same message were not accepted."""
@@ -258,7 +258,7 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     tells that. None: nobody listens."""
     context: int | None = None
     """Tokens that fit into the model's context, as the definition says."""
-    options: Mapping[str, Any] = {}
+    options: JsonMap = {}
     """Further settings of the provider, such as `top_p`, `seed` or `response_format`.
 
     Chat clients and servers get them. Adapters that ask no provider ignore them.
@@ -286,7 +286,7 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     """Tool calls that the model asks for. The text beside them is not a reply."""
     left_out: tuple[str, ...] = ()
     """The parts of the prompt that were shortened to fit: history, results, keys."""
-    native: Mapping[str, Any] = {}
+    native: JsonMap = {}
     """Parts of a message with calls that only its provider understands: {"by": the model that
     wrote it, "message": {…}, "calls": {id: {…}}}. They go back to that model within the turn."""
 

@@ -17,6 +17,8 @@ from llm_fsm.session.list_items import key_of
 from llm_fsm.session.redaction import texts_in
 
 QUOTES = "_quotes"
+YES = "_yes"
+"""The quote of the user's words of a yes."""
 SAID = "x-said"
 KINDS = ("quote", "digits")
 NOT_SAID = "not said"
@@ -89,18 +91,6 @@ def own_quote(value: Any, message: str) -> str:
     """Return what to quote of a message for a value: the value if it stands there, else all."""
     stands = isinstance(value, str) and find_quote(value, [(0, message)]) is not None
     return value if stands else message
-
-
-def beginning(heard: str, text: str) -> str:
-    """Return the beginning of a text that was heard, as the text writes it; "" if it is none."""
-    wanted = "".join(part for part, _ in _folded(unicodedata.normalize("NFKC", heard)))
-    written = _folded(text)
-    if not wanted or not "".join(part for part, _ in written).startswith(wanted):
-        return ""
-    end = written[len(wanted) - 1][1] + 1
-    if len(written) == len(wanted):
-        return text
-    return text[:end]
 
 
 def digits_of(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode
 from llm_fsm._text import CLAIMED, cut
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
@@ -59,6 +59,8 @@ def _started(before: Session, event: ev.Started) -> Session:
         timezone=event.timezone,
         metadata=dict(event.metadata),
         held=event.time if event.held else None,
+        origin=event.origin or f"{event.conversation_id}/{event.time}",
+        acts=dict(event.acts),
     )
 
 
@@ -144,6 +146,12 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
     return _fruitful(after) if event.source in ("model", "user", "tool") else after
 
 
+def _unheard(session: Session) -> Session:
+    """Return the session with a read-back to which no yes is good any more."""
+    shown = session.read_back
+    return session if shown is None else replace(session, read_back=replace(shown, heard=False))
+
+
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
     if event.begun is not None:
         session = _fruitful(replace(session, begun={**session.begun, event.key: event.begun}))
@@ -216,39 +224,58 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     unsaid = session.unsaid if session.unsaid == session.turn else None
     operator = event.by or session.operator
     window = (*session.window, exchange)
+    session = _unheard(session)  # what was read back before is not said last any more
     return replace(
         session, window=window, user_input=None, asked=asked, unsaid=unsaid, operator=operator
     )
 
 
 def _values_read_back(session: Session, event: ev.ValuesReadBack) -> Session:
+    """Keep what was read back. An earlier yes to one of its values is good for nothing now."""
     values = values_of(session.context, event.keys)
-    return replace(session, read_back=ReadBack(state=event.state, values=values))
+    keys = set(event.keys)
+    agreed = tuple(
+        one for one in session.agreed if one.flow != session.flow or keys.isdisjoint(one.keys)
+    )
+    return replace(session, read_back=ReadBack(state=event.state, values=values), agreed=agreed)
 
 
 def _agreed(session: Session, event: ev.Agreed) -> Session:
     """Keep a yes, and drop earlier ones to the same keys."""
     keys = set(event.keys)
     earlier = tuple(one for one in session.agreed if not keys.issuperset(one.keys))
-    agreement = Agreement(keys=event.keys, values=event.values, turn=event.turn, flow=session.flow)
-    return replace(session, agreed=(*earlier, agreement)[-_KEPT_AGREEMENTS:])
+    number = session.yeses + 1
+    agreement = Agreement(
+        keys=event.keys,
+        values=event.values,
+        turn=event.turn,
+        flow=session.flow,
+        by=event.by,
+        words=event.words,
+        number=number,
+    )
+    agreed = (*earlier, agreement)[-_KEPT_AGREEMENTS:]
+    return replace(session, agreed=agreed, yeses=number)
+
+
+def _acted(session: Session, event: ev.Acted) -> Session:
+    return replace(session, acts={**session.acts, event.key: event.result})
 
 
 def _heard(session: Session, event: ev.WordsHeard) -> Session:
     """Show what was heard of the latest words of that text. Words that were trimmed show nothing.
 
-    Values that were read back in the last words, and not heard to their end, are not agreed to.
+    If the last words were cut before the last value that they read back, no yes is good.
     """
     window = list(session.window)
-    read_back = session.read_back
     for place in range(len(window) - 1, -1, -1):
         user, said = window[place]
         if said == event.said:
             window[place] = (user, event.kept)
-            if event.interrupted and place == len(window) - 1:
-                read_back = None
+            if place == len(window) - 1 and not event.values:
+                session = _unheard(session)
             break
-    return replace(session, window=tuple(window), read_back=read_back)
+    return replace(session, window=tuple(window))
 
 
 def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
@@ -279,9 +306,7 @@ def _ended(session: Session, event: ev.Ended) -> Session:
     )
 
 
-def _overlaid(
-    old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterable[str]
-) -> dict[str, Any]:
+def _overlaid(old: JsonMap, values: JsonMap, removed: Iterable[str]) -> JsonDict:
     new = {**old, **values}
     for key in removed:
         new.pop(key, None)
@@ -377,7 +402,7 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
     return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
 
 
-def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
+def _renamed(values: JsonMap, event: ev.Migrated) -> JsonDict:
     kept = {name: value for name, value in values.items() if name not in event.keys}
     known = {old: new for old, new in event.keys.items() if old in values}
     moved = {new: values[old] for old, new in known.items() if new is not None}
@@ -392,7 +417,7 @@ def _renamed_read_back(shown: ReadBack | None, event: ev.Migrated) -> ReadBack |
     if not lost.isdisjoint(shown.values):
         return None
     state = event.states.get(shown.state, shown.state)
-    return ReadBack(state=state, values=_renamed(shown.values, event))
+    return replace(shown, state=state, values=_renamed(shown.values, event))
 
 
 def _renamed_agreement(agreement: Agreement, event: ev.Migrated) -> Agreement:
@@ -542,6 +567,9 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
         time=session.time,
         memory={} if kept is None else {"background": kept},
         spent=session.spent,
+        yeses=session.yeses,
+        acts=session.acts,
+        origin=session.origin,
     )
 
 
@@ -553,7 +581,8 @@ def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
 
 def _turn_undone(session: Session, event: ev.TurnUndone) -> Session:
     before = session_from_dict(event.session)
-    return replace(before, secrets=session.secrets)  # what was given stays secret
+    # What was given stays secret, and what was done stays done.
+    return replace(before, secrets=session.secrets, acts=session.acts)
 
 
 CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
@@ -571,6 +600,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.HistoryTrimmed: _history_trimmed,
     ev.ValuesReadBack: _values_read_back,
     ev.Agreed: _agreed,
+    ev.Acted: _acted,
     ev.Ended: _ended,
     ev.TurnUndone: _turn_undone,
     ev.Migrated: _migrated,

@@ -17,10 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.list_items import REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
+from llm_fsm.session.quotes import QUOTES, YES
 
 _SCALARS = ("string", "integer", "number", "boolean")
 _TEXT = {"type": "string"}
@@ -35,18 +36,18 @@ MAX_DEPTH = 5
 """Levels of a value that the schema shows."""
 
 
-def _types(kinds: Iterable[str], *, null: bool) -> dict[str, Any]:
+def _types(kinds: Iterable[str], *, null: bool) -> JsonDict:
     found = [*kinds, *(("null",) if null else ())]
     return {"type": found[0] if len(found) == 1 else found}
 
 
-def _any(*, null: bool) -> dict[str, Any]:
+def _any(*, null: bool) -> JsonDict:
     return _types(("string", "number", "boolean"), null=null)
 
 
 def value_schema(
-    schema: Mapping[str, Any], form: ReplyForm, *, null: bool = False, depth: int = 0
-) -> dict[str, Any]:
+    schema: JsonMap, form: ReplyForm, *, null: bool = False, depth: int = 0
+) -> JsonDict:
     """Convert one key's schema to what providers take. Parts outside of that become any scalar.
 
     Args:
@@ -86,7 +87,7 @@ def value_schema(
     return _any(null=null)
 
 
-def _listed(enum: list[Any], kind: str, *, null: bool) -> dict[str, Any]:
+def _listed(enum: list[Any], kind: str, *, null: bool) -> JsonDict:
     more = [None] if null and None not in enum else []
     return {**_types((kind,), null=null), "enum": [*enum, *more]}
 
@@ -99,9 +100,7 @@ def _type_of(value: object) -> str:
     return "number" if isinstance(value, float) else "string"
 
 
-def _object(
-    schema: Mapping[str, Any], form: ReplyForm, *, null: bool, depth: int
-) -> dict[str, Any]:
+def _object(schema: JsonMap, form: ReplyForm, *, null: bool, depth: int) -> JsonDict:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return (
@@ -122,19 +121,20 @@ def _object(
     }
 
 
-def _pairs(*, null: bool) -> dict[str, Any]:
+def _pairs(*, null: bool) -> JsonDict:
     return {**_types(("array",), null=null), "items": _PAIR}
 
 
 def reply_schema(
     *,
     targets: Iterable[str],
-    keys: Mapping[str, Mapping[str, Any]],
+    keys: Mapping[str, JsonMap],
     reasoning: str,
     name: str,
     form: ReplyForm = "object",
     declared: bool = True,
     facts: bool = True,
+    yes: bool = False,
 ) -> ReplySchema:
     """Make the schema of a reply.
 
@@ -146,12 +146,13 @@ def reply_schema(
         form: The form of `context_update`.
         declared: False if it may write further keys.
         facts: True if it may keep facts that have no key, under `_extra`.
+        yes: True if it may quote the words of a yes.
     """
-    as_object = partial(_as_object, keys, facts=facts)
-    as_list = partial(_as_list, keys, declared=declared, facts=facts)
+    as_object = partial(_as_object, keys, facts=facts, yes=yes)
+    as_list = partial(_as_list, keys, declared=declared, facts=facts, yes=yes)
     update = as_object() if form == "object" else as_list()
     # Words come last, because they tell of the move and of the values.
-    properties: dict[str, Any] = {
+    properties: JsonDict = {
         "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
         "context_update": update,
         "message": _TEXT,
@@ -171,8 +172,8 @@ def reply_schema(
     return ReplySchema(name=own, schema=schema, text=in_unicode(schema), form=form)
 
 
-def _as_object(keys: Mapping[str, Mapping[str, Any]], *, facts: bool) -> dict[str, Any]:
-    properties = {**dict(_writable(keys, "object")), **_quotes(keys)}
+def _as_object(keys: Mapping[str, JsonMap], *, facts: bool, yes: bool) -> JsonDict:
+    properties = {**dict(_writable(keys, "object")), **_quotes(keys, yes=yes)}
     if facts:
         properties["_extra"] = _FACTS
     properties["_clear"] = {"type": "array", "items": _TEXT}
@@ -195,30 +196,29 @@ def asked_form(taken: TakenForm, *, quotes: bool) -> ReplyForm:
     return taken
 
 
-def quoted_keys(keys: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def quoted_keys(keys: Mapping[str, JsonMap]) -> tuple[str, ...]:
     """Return the keys with values that need a quote of the user."""
     return tuple(key for key, schema in keys.items() if schema.get("x-said") == "quote")
 
 
-def _quotes(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _quotes(keys: Mapping[str, JsonMap], *, yes: bool) -> JsonDict:
     """Return the schema of the quotes by key; {} if no key needs one."""
     names = [name for name, _ in _writable({key: keys[key] for key in quoted_keys(keys)}, "object")]
+    names += [YES] if yes else []
     if not names:
         return {}
     properties = dict.fromkeys(names, _TEXT)
     return {"_quotes": {"type": "object", "properties": properties, "additionalProperties": False}}
 
 
-def _as_list(
-    keys: Mapping[str, Mapping[str, Any]], *, declared: bool, facts: bool
-) -> dict[str, Any]:
+def _as_list(keys: Mapping[str, JsonMap], *, declared: bool, facts: bool, yes: bool) -> JsonDict:
     """Return the schema of updates of one key each; keys that take the same values share a
     branch."""
     if not declared:
         return {"type": "array", "items": _update(_TEXT, _any(null=False))}
     quoted = quoted_keys(keys)
-    branches: dict[tuple[str, bool], tuple[list[str], dict[str, Any]]] = {}
-    for key, value in _values(keys, facts=facts):
+    branches: dict[tuple[str, bool], tuple[list[str], JsonDict]] = {}
+    for key, value in _values(keys, facts=facts, yes=yes):
         branch = (in_unicode(value), key_of(key) in quoted)
         branches.setdefault(branch, ([], value))[0].append(key)
     items = [
@@ -228,9 +228,7 @@ def _as_list(
     return {"type": "array", "items": {"anyOf": items}}
 
 
-def _writable(
-    keys: Mapping[str, Mapping[str, Any]], form: ReplyForm
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _writable(keys: Mapping[str, JsonMap], form: ReplyForm) -> Iterator[tuple[str, JsonDict]]:
     """Yield the names that a reply may write, with their schemas: each key, and the removal of
     items of a list."""
     for key, schema in keys.items():
@@ -239,7 +237,7 @@ def _writable(
             yield f"{REMOVE}{key}", {"type": "array", "items": _item_name(schema, form)}
 
 
-def _item_name(schema: Mapping[str, Any], form: ReplyForm) -> dict[str, Any]:
+def _item_name(schema: JsonMap, form: ReplyForm) -> JsonDict:
     """Return the schema of what names an item of a list: its first property, or the item itself."""
     items = schema.get("items")
     if not isinstance(items, Mapping):
@@ -249,17 +247,17 @@ def _item_name(schema: Mapping[str, Any], form: ReplyForm) -> dict[str, Any]:
 
 
 def _values(
-    keys: Mapping[str, Mapping[str, Any]], *, facts: bool
-) -> Iterator[tuple[str, dict[str, Any]]]:
+    keys: Mapping[str, JsonMap], *, facts: bool, yes: bool
+) -> Iterator[tuple[str, JsonDict]]:
     yield from _writable(keys, "list")
     yield "_clear", dict(_TEXT)
+    if yes:
+        yield YES, dict(_TEXT)
     if facts:
         yield "_extra", dict(_PAIR)
 
 
-def _update(
-    key: Mapping[str, Any], value: Mapping[str, Any], *, quote: bool = False
-) -> dict[str, Any]:
+def _update(key: JsonMap, value: JsonMap, *, quote: bool = False) -> JsonDict:
     properties = {"key": key, "value": value}
     if quote:
         properties["quote"] = _TEXT
@@ -350,7 +348,7 @@ def _narrowed(
     return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
 
 
-def _in_order(properties: dict[str, Any], asked: tuple[str, ...]) -> dict[str, Any]:
+def _in_order(properties: JsonDict, asked: tuple[str, ...]) -> JsonDict:
     """Return properties with those of the current state first, changes of its lists included."""
     first = {name: part for name, part in properties.items() if key_of(name) in asked}
     return first | {name: part for name, part in properties.items() if name not in first}
@@ -380,7 +378,7 @@ def _bound_lists(schema: Any) -> None:
             _bound_lists(item)
 
 
-def pairs(value: object) -> dict[str, Any] | None:
+def pairs(value: object) -> JsonDict | None:
     """Return the object of a list of {"key", "value"}; None if the list has another form."""
     if isinstance(value, list) and all(
         isinstance(item, dict) and isinstance(item.get("key"), str) for item in value
@@ -389,7 +387,7 @@ def pairs(value: object) -> dict[str, Any] | None:
     return None
 
 
-def updates(value: object) -> dict[str, Any] | None:
+def updates(value: object) -> JsonDict | None:
     """Return the object that a list of {"key", "value"} updates stands for; None if it is no such
     list.
 
@@ -397,22 +395,24 @@ def updates(value: object) -> dict[str, Any] | None:
     """
     if not isinstance(value, list) or pairs(value) is None:
         return None
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for item in value:
         key, one = item["key"], item.get("value")
         if key == "_extra":
             facts = pairs([one]) or pairs(one) or (one if isinstance(one, dict) else {})
             found[key] = {**found.get(key, {}), **facts}
+        elif key == YES:
+            found[QUOTES] = {**found.get(QUOTES, {}), YES: item.get("quote") or one}
         elif key == "_clear":
             found[key] = [*found.get(key, ()), *(one if isinstance(one, list) else (one,))]
         else:
             found[key] = one
             if isinstance(item.get("quote"), str):
-                found["_quotes"] = {**found.get("_quotes", {}), key: item["quote"]}
+                found[QUOTES] = {**found.get(QUOTES, {}), key: item["quote"]}
     return found
 
 
-def from_strict(schema: Mapping[str, Any], value: object) -> Any:
+def from_strict(schema: JsonMap, value: object) -> Any:
     """Undo strict mode: pairs become objects, and nulls are removed, because null means "not
     mentioned".
 
@@ -438,7 +438,7 @@ def from_strict(schema: Mapping[str, Any], value: object) -> Any:
     return value
 
 
-def sub_schema(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def sub_schema(properties: JsonMap, name: str) -> JsonMap:
     """Return the schema of a property; {} if there is none."""
     found = properties.get(name)
     return found if isinstance(found, Mapping) else {}

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from llm_fsm._json import plain, read, text_of, value_of
+from llm_fsm._json import JsonDict, JsonMap, plain, read, text_of, value_of
 from llm_fsm._text import CLAIMED, estimate
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.models import HistorySettings
@@ -53,7 +53,7 @@ OF_FLOW = (
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 FORMAT = 1
-_ALWAYS: Mapping[str, Any] = {
+_ALWAYS: JsonMap = {
     "format": FORMAT,
     "conversation_id": "",
     "definition": "",
@@ -83,10 +83,14 @@ class Reference(NamedTuple):
 
 
 class ReadBack(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The values that a state with `confirms` read back to the user when it spoke last."""
+    """The values that a state with `confirms` read back to the user when it spoke last.
+
+    `heard` is false if something was said since then, or a voice was cut before them.
+    """
 
     state: str
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
+    heard: bool = True
 
 
 class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,12 +102,18 @@ class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         turn: The number of the turn of the yes.
         flow: The name of the definition that read them back; "" for the definition that was
             started.
+        by: user, or host if the program said yes.
+        words: The user's words of the yes.
+        number: The number of the yes in the conversation, from 1.
     """
 
     keys: tuple[str, ...]
-    values: Mapping[str, Any] = {}
+    values: JsonMap = {}
     turn: int = 0
     flow: str = ""
+    by: str = "user"
+    words: str = ""
+    number: int = 0
 
 
 class Saved(TypedDict, total=False):
@@ -114,20 +124,20 @@ class Saved(TypedDict, total=False):
     turns_in_state: int
     asides: int
     flow: str
-    context: Mapping[str, Any]
+    context: JsonMap
     origins: Mapping[str, tuple[int, str]]
     window: tuple[Exchange, ...]
     notes: tuple[tuple[str, str], ...]
     summary: str
     skipped: tuple[str, ...]
     path: tuple[tuple[str, str], ...]
-    begun: Mapping[str, Any]
+    begun: JsonMap
     refusals: Mapping[str, tuple[int, int]]
     asked: Mapping[str, int]
     made: Mapping[str, tuple[str, str]]
     read_back: ReadBack | None
-    memory: Mapping[str, Any]
-    shared: Mapping[str, Any]
+    memory: JsonMap
+    shared: JsonMap
 
 
 class Work(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,7 +152,7 @@ class Work(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempt: int = 0
     checkpoint: Saved = {}
     feedback: tuple[Mapping[str, str], ...] = ()
-    loop: Mapping[str, Any] | None = None
+    loop: JsonMap | None = None
 
 
 class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,7 +171,7 @@ class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     asked: str = ""
     wanted: tuple[str, ...] = ()
     main: bool = False
-    before: Mapping[str, Any] = {}
+    before: JsonMap = {}
     entered: str = ""
     caller: int | None = None
 
@@ -204,7 +214,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     previous_state: str | None = None
     turn: int = 0
     turns_in_state: int = 0
-    context: Mapping[str, Any] = {}
+    context: JsonMap = {}
     origins: Mapping[str, tuple[int, str]] = {}
     """Context key to the turn that set it and the source of its value."""
     window: tuple[Exchange, ...] = ()
@@ -218,9 +228,9 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The way in which it ended; None while it goes on."""
     input: Any = None
     """Output of the previous state."""
-    memory: Mapping[str, Any] = {}
+    memory: JsonMap = {}
     """The working memory in its JSON form."""
-    shared: Mapping[str, Any] = {}
+    shared: JsonMap = {}
     """Values that states share beside the context."""
     summary: str = ""
     work: Work | None = None
@@ -245,7 +255,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     misses: tuple[int, int] | None = None
     """The number of times in a row that the user was not understood, and the last such turn."""
     silence: Silence | None = None
-    begun: Mapping[str, Any] = {}
+    begun: JsonMap = {}
     """Key to a partial object, which waits for the parts that its schema requires."""
     asked: Mapping[str, int] = {}
     """Key with `x-said` to the turn at whose end a state that collects it spoke last."""
@@ -284,6 +294,12 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agreed: tuple[Agreement, ...] = ()
     """The user's yeses, the last one at the end. One is dropped when a later one has all its keys.
     """
+    yeses: int = 0
+    """The number of yeses so far."""
+    acts: JsonMap = {}
+    """Key of each act behind a yes to its recorded result. Undoing a turn takes no act back."""
+    origin: str = ""
+    """The name of the conversation in the keys of its acts. A fork keeps that of its original."""
 
     @property
     def agreement(self) -> Agreement | None:
@@ -301,7 +317,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         fields: Saved = found
         return fields
 
-    def root_context(self) -> Mapping[str, Any]:
+    def root_context(self) -> JsonMap:
         """Return the context of the definition that was started."""
         frame = self.root_frame()
         return self.context if frame is None else dict(frame.saved["context"])
@@ -388,7 +404,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         within it."""
         return self.in_digression() and self.stack[-1].entered == digression
 
-    def system_names(self) -> dict[str, Any]:
+    def system_names(self) -> JsonDict:
         """Return the read-only names that conditions, prompts, handlers and fixed replies may
         use."""
         return {
@@ -425,12 +441,12 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
             generation=self.generation + 1,
         )
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonDict:
         """Return the values that conditions read: the context and the system names."""
         return {**self.context, **self.system_names()}
 
 
-def clock_names(time: float, timezone: str) -> dict[str, Any]:
+def clock_names(time: float, timezone: str) -> JsonDict:
     """Return the system names that tell the time: all that conditions about days read."""
     return {"_timestamp": time, "_timezone": timezone or "UTC"}
 
@@ -468,9 +484,9 @@ def surplus(
     return dropped
 
 
-def values_of(context: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+def values_of(context: JsonMap, keys: Iterable[str]) -> JsonDict:
     """Return the values of keys or dotted names, without those that are not set."""
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for key in keys:
         value = look_up(context, key)
         if value is not None:
@@ -478,7 +494,7 @@ def values_of(context: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]
     return found
 
 
-def session_to_dict(session: Session) -> dict[str, Any]:
+def session_to_dict(session: Session) -> JsonDict:
     """Return the JSON form of a session. It shares the values of the context, which may be
     large."""
     rest = plain(replace(session, context={}))
@@ -487,7 +503,7 @@ def session_to_dict(session: Session) -> dict[str, Any]:
     return {**_ALWAYS, **rest, "context": dict(session.context), "ended": session.ended}
 
 
-def session_from_dict(document: Mapping[str, Any]) -> Session:
+def session_from_dict(document: JsonMap) -> Session:
     """Return the session of a JSON form.
 
     Raises:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Definition, ToolRef
 from llm_fsm.errors import ConfigurationError
@@ -21,7 +22,7 @@ from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
 from llm_fsm.turn.tool_results import tool_result
 
 
-def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:
+def _fits(schema: JsonMap) -> Callable[[JsonMap], str | None] | None:
     """Return the check of arguments by a server's schema; None if the schema cannot be read, so
     that the server checks.
     """
@@ -29,6 +30,38 @@ def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None
         return compile_shape(schema).fault
     except ShapeError:
         return None
+
+
+def _agreed_keys(program: CompiledMachine) -> frozenset[str]:
+    """Return the keys to which users say yes in a definition and in those that it calls."""
+    keys: set[str] = set()
+    for flow in program.flows.values():
+        keys.update(_agreed_keys(flow))
+    for state in program.states.values():
+        if any(move.agrees for move in state.moves):
+            keys.update(state.definition.confirms)
+    return frozenset(keys)
+
+
+def _check_bound(policy: ToolPolicy, agreed: frozenset[str]) -> None:
+    """Raise ConfigurationError if nobody agrees to an argument of a tool that acts."""
+    if policy.approval:  # a person reads them all
+        return
+    arguments = _parts(policy.spec.parameters)
+    for key, _ in policy.bound(arguments, agreed):
+        if key in agreed:
+            continue
+        cure = 'Name it like a key of "confirms", or write it into "binds" or "free"'
+        fault = f"it acts, and nobody agrees to its argument {key!r}"
+        raise ConfigurationError(f"tool {policy.name!r} of the definition: {fault}. {cure}")
+
+
+def _parts(schema: JsonMap) -> JsonMap:
+    """Return the names of the arguments in a schema, with those of their parts."""
+    parts: JsonDict = {}
+    for name, part in schema.get("properties", {}).items():
+        parts[name] = _parts(part)
+    return parts
 
 
 class Toolbox:
@@ -77,25 +110,36 @@ class Toolbox:
         return -1 if self.servers.is_stale else self.servers.listed
 
     async def available_tools(
-        self, program: CompiledMachine, limit: float = math.inf
+        self,
+        program: CompiledMachine,
+        limit: float = math.inf,
+        agreed: frozenset[str] = frozenset(),
     ) -> AvailableTools:
-        """Return the tools of a machine and of the definitions that it calls. It raises the errors
-        of `policies`.
+        """Return the tools of a machine and of the definitions that it calls.
 
         Args:
             program: The machine.
             limit: Seconds for the lists of all servers together.
+            agreed: Keys to which users say yes in the definitions that call it.
+
+        Raises:
+            ConfigurationError: As `policies`; or nobody agrees to an argument of a tool that acts.
         """
+        agreed |= _agreed_keys(program)
         now = asyncio.get_running_loop().time
         ends = now() + limit
-        return AvailableTools(
+        found = AvailableTools(
             policies=await self.policies(program.definition, limit),
             states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
             flows={
-                name: await self.available_tools(called, ends - now())
+                name: await self.available_tools(called, ends - now(), agreed)
                 for name, called in program.flows.items()
             },
         )
+        for name, plan in program.states.items() if agreed else ():
+            for tool in found.acting(name, acts=plan.definition.acts):
+                _check_bound(found.policies[tool], agreed)
+        return found
 
     async def _policy(self, name: str, ref: ToolRef, limit: float) -> ToolPolicy:
         if ref.mcp is None:

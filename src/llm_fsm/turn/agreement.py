@@ -1,161 +1,369 @@
-"""The user's yes: what it is a yes to, when it counts, and which acts it allows.
+"""A yes is a voucher for an act, and seven sentences make it good.
 
-A state with `confirms` reads values back. A transition with `agrees` is the yes to them. It counts
-if the user was shown these values, and this message changes none of them. Later, an act is held to
-what was agreed.
+A state with `confirms` reads values back, and a transition with `agrees` is the yes to them. `whole`,
+`shown`, `unchanged`, `heard` and `said` judge the yes (`unmet`). `bound` and `spent` judge the act
+(`permit`), and every act passes `permit`. Each refusal names its sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from decimal import Decimal
+from functools import cache
+from itertools import chain
+from typing import Any, NamedTuple
 
-from llm_fsm.conditions.coercion import look_up
+from llm_fsm._json import JsonMap
+from llm_fsm.definition.reply_template import WordingError
+from llm_fsm.languages import every_language, language_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA
+from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Agreement, Session, values_of
-from llm_fsm.turn.compiled import CompiledState
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Move
+from llm_fsm.turn.read_back import shown_values, shows, words_in
+from llm_fsm.turn.repair.questions import QUESTION_MARKS
+from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.turn.turn_state import TurnState
 
-_ONE_OR_MORE = ("has", "have")
-_NOT_GIVEN = object()
+_SENTENCE = re.compile(r"[.!;:…。！।۔\n]+")
 
 
-def withheld(state: CompiledState, session: Session, move: Move) -> str | None:
-    """Return why a yes does not count in a session; None if it does, or if the move is no yes.
+class Unmet(NamedTuple):
+    """The sentence of a good yes that is broken, and why, in words for the model."""
+
+    sentence: str
+    reason: str
+
+
+# -- The yes ---------------------------------------------------------------------------------------
+
+
+def withheld(machine: CompiledMachine, session: Session, move: Move) -> Unmet | None:
+    """Return the sentence that a yes breaks before a word of it is read; None if it breaks none.
 
     Args:
-        state: The current state.
+        machine: The definition at work.
         session: The session, with the values of the message.
-        move: The move that the message asks for.
+        move: The move that the message asks for; it may be no yes.
     """
-    confirms = state.definition.confirms
+    confirms = machine.states[session.state].definition.confirms
     if not move.agrees or not confirms:
         return None
-    if session.read_back is None or session.read_back.state != state.id:
-        return f"{', '.join(confirms)} must be read back first, and the user must agree to that"
-    changed = [key for key in confirms if _is_changed(session, key)]
-    if not changed:
+    broken = next((name for name, holds in _OF_A_YES.items() if not holds(machine, session)), "")
+    if not broken:
         return None
-    have = _ONE_OR_MORE[len(changed) > 1]
-    return f"{', '.join(changed)} {have} changed, so it must be read back first, and the user must agree to that"
+    keys = ", ".join(confirms)
+    return Unmet(broken, f"{keys} must be read back first, and the user must agree to that")
 
 
-def _is_changed(session: Session, key: str) -> bool:
-    """Return true if a value is not what was read back, or if this turn changed it or tried to."""
-    shown = session.read_back.values if session.read_back is not None else {}
-    now = values_of(session.context, (key,))
-    if shown.get(key) != now.get(key):
-        return True
-    name = key.partition(".")[0]
-    touched = (session.origins.get(name, (0, ""))[0], session.refusals.get(name, (0, 0))[1])
-    return session.turn in touched or _wants_another(session, name)
+def whole(machine: CompiledMachine, session: Session) -> bool:
+    """Return true if every value is there that the state reads back."""
+    return not blanks(machine, session)
 
 
-def _wants_another(session: Session, key: str) -> bool:
-    """Return true if this message has another value for a key that no reply may write."""
-    if session.origins.get(EXTRA, (0, ""))[0] != session.turn:
-        return False
-    wanted = session.context.get(EXTRA, {}).get(key)
-    return wanted is not None and wanted != session.context.get(key)
+def shown(_: CompiledMachine, session: Session) -> bool:
+    """Return true if the words of this state showed its values."""
+    return session.read_back is not None and session.read_back.state == session.state
 
 
-def is_stale(turn: TurnState) -> bool:
-    """Return true if the current state confirms values that it has not read back as they are now."""
-    confirms = turn.state.definition.confirms
-    if not confirms:
-        return False
-    shown = turn.session.read_back
-    if shown is None or shown.state != turn.state.id:
-        return True
-    return values_of(turn.session.context, confirms) != shown.values
+def heard(_: CompiledMachine, session: Session) -> bool:
+    """Return true if that was said last, and no voice was cut before the values."""
+    return session.read_back is not None and session.read_back.heard
 
 
-def note_read_back(turn: TurnState) -> None:
-    """Record what the current state reads back, if the words of the turn do that.
+def unchanged(machine: CompiledMachine, session: Session) -> bool:
+    """Return true if the values are the same now."""
+    confirms = machine.states[session.state].definition.confirms
+    found = session.read_back
+    return found is not None and same(values_of(session.context, confirms), found.values)
 
-    Its fixed reply does; without one, the model's message does. An apology or an old question does
-    not.
+
+def touched(turn: TurnState) -> frozenset[str]:
+    """Return the keys that this message changed, took back, parked, or was refused."""
+    found: set[str] = set()
+    for event in turn.events:
+        if isinstance(event, ev.ContextRefused) and event.kept_in is None:
+            found.add(event.key.partition(".")[0])
+        elif isinstance(event, ev.ContextSet):
+            found.update(event.values, event.removed)
+            parked, known = event.values.get(EXTRA, {}), turn.session.context
+            found.update(name for name in parked if parked[name] != known.get(name))
+    return frozenset(found)
+
+
+_OF_A_YES = {"whole": whole, "shown": shown, "heard": heard, "unchanged": unchanged}
+"""The sentences that are judged before the user's words are read, by name."""
+
+
+def said(turn: TurnState, move: Move, quote: object) -> Unmet | None:
+    """Return why the user's words are no yes, for the model; None if they are one, or none is needed.
+
+    Args:
+        turn: The turn, which keeps the words of the yes.
+        move: The move that the message asks for.
+        quote: The words that the reply quotes for the yes.
     """
-    confirms = turn.state.definition.confirms
-    if not confirms or turn.fallback or turn.paused:
-        return
-    kind = "model" if turn.state.fixed is None else "fixed"
-    if any(part.kind == kind and part.text for part in turn.said):
-        turn.emit(ev.ValuesReadBack(state=turn.state.id, keys=tuple(confirms)))
+    if not move.agrees or not turn.state.definition.confirms:
+        return None
+    message = turn.session.user_input or ""
+    reason = ""
+    turn.yes = message
+    if touched(turn) & {key.partition(".")[0] for key in turn.state.definition.confirms}:
+        return Unmet("unchanged", "the message changes what was read back, or tries to")
+    if turn.picked:
+        return None
+    if move.agrees == "picked":
+        reason = "only a choice that the user picks is a yes here"
+    elif any(isinstance(event, ev.ToolReturned) for event in turn.events):
+        reason = "a tool ran in this turn; its result must be read to the user first"
+    elif not is_yes(turn.machine.definition.language, message):
+        turn.yes = quote if isinstance(quote, str) else ""
+        if not is_quoted_yes(turn.machine.definition.language, message, turn.yes):
+            reason = 'quote the user\'s own words of a clear yes: "_quotes": {"_yes": words}'
+    return Unmet("said", reason) if reason else None
+
+
+def is_yes(language: str, message: str) -> bool:
+    """Return true for a message that is nothing but a yes of its language's table."""
+    yes, polite = _phrases_of_yes(language)
+    made_of = re.compile(f"(?:{yes}) (?:(?:{yes}|{polite}) )*")
+    asks = any(mark in message for mark in QUESTION_MARKS)
+    return not asks and made_of.fullmatch(_plain(message)) is not None
+
+
+def is_quoted_yes(language: str, message: str, quote: str) -> bool:
+    """Return true if words of a message are a yes: they begin their sentence, and the message asks
+    nothing, makes no condition, and has no word of a no.
+    """
+    yes, polite = _phrases_of_yes(language)
+    begins = re.compile(f"(?:(?:{yes}|{polite}) )*{re.escape(_plain(quote))}")
+    sentences = map(_plain, _SENTENCE.split(message))
+    if not _plain(quote).strip() or not any(map(begins.match, sentences)):
+        return False
+    asks = any(mark in message for mark in QUESTION_MARKS)
+    return not asks and _no_yes().search(f" {_plain(message)}") is None
+
+
+@cache
+def _phrases_of_yes(language: str) -> tuple[str, str]:
+    """Return the words of a yes, and those beside it, as regular expressions."""
+    own = language_of(language)
+    return _either((*own.yes, *own.agree)), _either(own.polite)
+
+
+@cache
+def _no_yes() -> re.Pattern[str]:
+    """Return the expression of the words that no yes has, of all languages."""
+    words: list[str] = []
+    for language in every_language():
+        words += (*language.refuse, *language.conditions)
+    return re.compile(f" (?:{_either(words)}) ")
+
+
+def _either(phrases: Iterable[str]) -> str:
+    longest_first = sorted(map(_plain, phrases), key=len, reverse=True)
+    return "|".join(re.escape(phrase.strip()) for phrase in longest_first)
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text without case and marks of letters, each with a space behind it."""
+    letters = unicodedata.normalize("NFKD", text.replace("ı", "i"))
+    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return "".join(f"{word} " for word, _ in words_in(bare))
+
+
+def blanks(machine: CompiledMachine, session: Session) -> tuple[str, ...]:
+    """Return the names of what a state that confirms has no value for, but would read back.
+
+    A key that the user declined is none, and one of which the text speaks only if it is known.
+    """
+    state = machine.states[session.state]
+    confirms, fixed = state.definition.confirms, state.fixed
+    if not confirms or fixed is None:
+        return ()
+    known = values_of(session.context, confirms)
+    missing = [key for key in confirms if _is_blank(known.get(key))]
+    told = shown_values(machine, state, session)
+    named = [key for key in missing if key.partition(".")[0] in fixed.source]
+    try:
+        in_text = fixed.blanks({key: told[key] for key in told if key not in missing})
+    except WordingError:
+        in_text = tuple(named)
+    unnamed = [key for key in missing if key not in named and key not in session.skipped]
+    return (*in_text, *unnamed)
+
+
+def _is_blank(value: Any) -> bool:
+    return not value.strip() if isinstance(value, str) else value in (None, [], {})
+
+
+def collector(machine: CompiledMachine, session: Session, names: Collection[str]) -> str | None:
+    """Return the state that collects one of these names, the last one of the path first."""
+    path = [name for name, _ in reversed(session.path) if name in machine.states]
+    for name in (*path, *machine.states):
+        collected = set(".".join(machine.states[name].collects).split("."))
+        if not collected.isdisjoint(".".join(names).split(".")):
+            return name
+    return None
+
+
+def note_read_back(turn: TurnState, text: str) -> None:
+    """Record what the current state reads back, if its words in this text show the values."""
+    if any(part.kind == "fixed" and part.text for part in turn.said) and shows_all(
+        turn.machine, turn.session, text
+    ):
+        confirms = tuple(turn.state.definition.confirms)
+        turn.emit(ev.ValuesReadBack(state=turn.state.id, keys=confirms))
+
+
+def shows_all(machine: CompiledMachine, session: Session, text: str) -> bool:
+    """Return true if a text shows each value that the current state confirms, as it is now."""
+    state = machine.states[session.state]
+    confirms = state.definition.confirms
+    told = shown_values(machine, state, session)
+    return bool(confirms) and all(shows(machine, state, told, key, text) for key in confirms)
 
 
 def note_yes(turn: TurnState, move: Move) -> None:
     """Record what the user agrees to by a move that is a yes. The turn is still in the state that
     confirms.
     """
-    confirms = tuple(turn.state.definition.confirms)
-    if move.agrees and confirms and move.caller is None:
-        session = turn.session
-        values = values_of(session.context, confirms)
-        turn.emit(ev.Agreed(keys=confirms, values=values, turn=session.turn))
+    if move.agrees and move.caller is None:
+        _note_agreed(turn, turn.state.definition.confirms, "user")
 
 
-def refused_call(session: Session, arguments: Mapping[str, Any]) -> str | None:
-    """Return why a call that acts may not be made with these arguments; None if it may.
+def note_host_yes(turn: TurnState) -> None:
+    """Record that the program says yes, to all that some state would read back."""
+    keys: dict[str, None] = {}
+    for state in turn.machine.states.values():
+        keys |= dict.fromkeys(state.definition.confirms)
+    _note_agreed(turn, keys, "host")
 
-    An argument that has the name of an agreed key must have the agreed value. The key must have it
-    still.
+
+def _note_agreed(turn: TurnState, keys: Iterable[str], by: str) -> None:
+    """Record that the user or the program agrees to the values of keys as they are now."""
+    session = turn.session
+    if keys := tuple(keys):
+        values = values_of(session.context, keys)
+        words = without(turn.secrets(), turn.yes) or turn.yes
+        turn.emit(ev.Agreed(keys=keys, values=values, turn=session.turn, by=by, words=words))
+
+
+# -- The act ---------------------------------------------------------------------------------------
+
+
+class Permit(NamedTuple):
+    """The answer to an act that wants to happen.
+
+    Attributes:
+        key: The act's key, the same for every attempt; "" if no yes stands behind it.
+        unmet: The broken sentence; None if the act may happen.
+    """
+
+    key: str = ""
+    unmet: Unmet | None = None
+
+
+def permit(
+    turn: TurnState, act: str, policy: ToolPolicy | None = None, arguments: JsonMap | None = None
+) -> Permit:
+    """Judge an act by the yes that it needs. Where no state asks for one, it may happen.
 
     Args:
-        session: The session.
+        turn: The turn.
+        act: The name of the tool or of the task.
+        policy: The tool; None for a task, which is given the whole context.
         arguments: The arguments of the call, by name.
     """
-    wrong: list[str] = []
-    for agreement in session.agreed:
-        for key in agreement.keys:
-            given = look_up(arguments, key, _NOT_GIVEN)
-            if given is _NOT_GIVEN or agreement is not _latest(session, key):
-                continue
-            if not _is_equal(given, agreement.values.get(key)) or _changed_since(
-                session, agreement, key
-            ):
-                wrong.append(key)
-    return _not_agreed(wrong)
+    session = turn.session
+    if not session.agreed:
+        asked = _asks_for_a_yes(turn) and not (policy is not None and policy.approval)
+        reason = "nobody has said yes to it; read its values back, and ask for a yes first"
+        return Permit("", Unmet("said", reason) if asked else None)
+    agreements: dict[str, Agreement] = {}
+    for one in session.agreed:
+        agreements |= dict.fromkeys(one.keys, one)
+    voucher = session.agreed[-1]
+    if policy is None:
+        unmet = _unkept(session, {key: agreements[key] for key in voucher.keys})
+    else:
+        given = dict(policy.bound(arguments or {}, agreements))
+        named = [one for one in session.agreed if not given.keys().isdisjoint(one.keys)]
+        voucher = named[-1] if named else voucher
+        unmet = _unbound(policy, given, agreements) or _unkept(
+            session, {key: agreements[key] for key in given if key in agreements}
+        )
+    return Permit(_act_key(session, voucher, act), unmet)
 
 
-def refused_work(session: Session) -> str | None:
-    """Return why a task that acts may not run; None if it may. It is given the whole context."""
-    agreement = session.agreement
-    if agreement is None:
-        return None
-    return _not_agreed(key for key in agreement.keys if _changed_since(session, agreement, key))
-
-
-def _changed_since(session: Session, agreement: Agreement, key: str) -> bool:
-    """Return true if a key has another value than the agreed one. Another definition may lack the
-    key.
-    """
-    known = values_of(session.context, (key,)).get(key)
-    if known is None and agreement.flow != session.flow:
+def _asks_for_a_yes(turn: TurnState) -> bool:
+    """Return true if the definition asks users for a yes, and no person answered in their place."""
+    settled = turn.session.settled
+    if settled is not None and settled[1] == "answered" and turn.session.read_back is None:
         return False
-    return not _is_equal(known, agreement.values.get(key))
+    states = (*turn.root.states.values(), *turn.machine.states.values())
+    ways = chain.from_iterable(state.own for state in states)
+    return any(move.agrees for move in ways)
 
 
-def _latest(session: Session, key: str) -> Agreement | None:
-    """Return the last yes to a key."""
-    return next((one for one in reversed(session.agreed) if key in one.keys), None)
+def _act_key(session: Session, voucher: Agreement, act: str) -> str:
+    """Return the key of an act. It is made of conversation, read-back and act."""
+    place = [session.origin or session.conversation_id, voucher.number, voucher.flow]
+    text = json.dumps([*place, voucher.values, act], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    """Return true for the same JSON value. A yes or no is no number; a number may be written as a
-    text.
-    """
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, str) != isinstance(other, str):
-        return str(one).strip() == str(other).strip()
-    return bool(one == other)
-
-
-def _not_agreed(keys: Iterable[str]) -> str | None:
-    names = ", ".join(keys)
-    if not names:
+def _unbound(
+    policy: ToolPolicy, given: JsonMap, agreements: Mapping[str, Agreement]
+) -> Unmet | None:
+    """Return the sentence that arguments break: one that nobody agreed to, or one left out."""
+    agreed = {key: one.values.get(key) for key, one in agreements.items()}
+    known = given.keys() & agreed.keys()
+    wrong = [key for key in known if not same(given[key], agreed[key])]
+    if not policy.approval:  # else a person reads them all
+        parameters = policy.spec.parameters.get("properties", {})
+        left_out = {policy.binds.get(name, name) for name in parameters} - given.keys()
+        wrong += [key for key in left_out if agreed.get(key) is not None]
+        wrong += given.keys() - agreed.keys()
+    if not wrong:
         return None
-    return f"the user agreed to something else for {names}; read the values back, and ask for a yes to them first"
+    reason = f"the user agreed to something else for {', '.join(sorted(wrong))}"
+    asked = f"agreed is {json.dumps(agreed)}, asked was {json.dumps(given)}"
+    return Unmet(
+        "bound", f"{reason}: {asked}; read the values back, and ask for a yes to them first"
+    )
+
+
+def _unkept(session: Session, agreements: Mapping[str, Agreement]) -> Unmet | None:
+    """Return the sentence that is broken if a key has another value than the agreed one."""
+    changed: list[str] = []
+    for key, agreement in agreements.items():
+        known = values_of(session.context, (key,)).get(key)
+        # Another definition may lack the key.
+        lacks = known is None and agreement.flow != session.flow
+        if not lacks and not same(known, agreement.values.get(key)):
+            changed.append(key)
+    if not changed:
+        return None
+    names = ", ".join(changed)
+    reason = f"{names} changed since the user agreed; read the values back, and ask for a yes first"
+    return Unmet("unchanged", reason)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return true for the same JSON value: 50, 50.0 and the text "50" are one, yes and 1 are not."""
+    return bool(_form(one) == _form(other))
+
+
+def _form(value: Any) -> Any:
+    return json.loads(json.dumps(value), parse_int=_digits, parse_float=_digits)
+
+
+def _digits(number: str) -> str:
+    return format(Decimal(number).normalize(), "f")

@@ -189,7 +189,7 @@ def _own_options(
         if move.target == state.id:
             continue
         target = machine.states[move.target]
-        closed = lacks_answer(session, move) or withheld(state, session, move) is not None
+        closed = lacks_answer(session, move) or withheld(machine, session, move) is not None
         if closed or not may_hold(move, data, machine.keys.is_free):
             yield Option(kind="own", move=move, target=target, is_open=False)
             continue

@@ -50,8 +50,9 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
     state = machine.states[session.state]
     if state.kind != "converse" or session.unsaid is not None:
         return ()
-    key = "" if state.definition.choices else asked_key(session, state)
-    offered = _of_state(state) if state.definition.choices else _of_key(machine, key)
+    own = _of_state(state)
+    key = "" if own else asked_key(session, state)
+    offered = own or _of_key(machine, key)
     by_label = {choice.label: choice for choice in offered if choice.label.strip()}
     question = f"{session.flow}/{state.id}/{key}"
     return tuple(replace(choice, question=question) for choice in by_label.values())
@@ -70,8 +71,14 @@ def picked_of(choices: Iterable[Choice], label: str, question: str) -> Choice | 
 
 
 def _of_state(state: CompiledState) -> list[Choice]:
-    """Return the choices that a state names itself; a label without a value is its own value."""
+    """Return the choices that a state names itself; a label without a value is its own value.
+
+    A state whose yes is picked has one for each of its transitions, if it names none.
+    """
     choices = []
+    if not state.definition.choices and any(move.agrees == "picked" for move in state.own):
+        for move in state.own:
+            choices.append(Choice(move.description or move.target, move.target))
     for named in state.definition.choices:
         value = named.label if named.value is None else named.value
         choices.append(Choice(named.label, value))

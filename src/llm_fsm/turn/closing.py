@@ -15,7 +15,6 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import breakdown, model, response, tool_loop, transitions
-from llm_fsm.turn.agreement import is_stale
 from llm_fsm.turn.fixed_replies import sentence
 from llm_fsm.turn.repair.questions import asks
 from llm_fsm.turn.reply.parser import parse_words
@@ -81,9 +80,6 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
         yield from speak_with_tools(turn)
     elif talks and turn.offer is not None:
         yield from _ask_one_question(turn, turn.offer)
-    elif talks and _must_read_back(turn, written):
-        yield from _ask_for_words(turn, greeting=False)
-        ask(turn)
     elif talks and (asked is not None or _asks_itself(turn, arrival, written)):
         came_back = arrival.frame.asked if arrival.frame is not None else ""
         ask(turn, came_back if asked is None else asked)
@@ -103,28 +99,14 @@ def _ask_one_question(turn: TurnState, offer: Offer) -> Run:
     state's own. Where the machine made one more move, the question of the reply comes last.
     """
     moves, own = turn.moves_since(offer), response.asks_itself(turn)
-    unread = is_stale(turn) and not (moves == 0 and offer.question)
     if offer.question and moves == 0:
         turn.say("model", offer.question)
-    elif own and not unread:
+    elif own:
         turn.say("question", own)
-    elif offer.question and moves == 1 and not unread:
+    elif offer.question and moves == 1:
         turn.say("model", offer.question)
-    elif unread or moves != 0 or response.missing_keys(turn) or not turn.words:
+    elif moves != 0 or response.missing_keys(turn) or not turn.words:
         yield from _ask_for_words(turn, greeting=False)
-
-
-def _must_read_back(turn: TurnState, written: Written) -> bool:
-    """Return true if the words so far do not read back what the state confirms, so that the model
-    has to.
-
-    Its old question has old values.
-    """
-    if not is_stale(turn) or written == "opening":
-        return False
-    return written != "here" or (
-        turn.session.read_back is not None and not any(map(asks, turn.words))
-    )
 
 
 def _asks_itself(turn: TurnState, arrival: Arrival, written: Written) -> bool:

@@ -180,7 +180,9 @@ def _plan(
     autos = tuple(move for move in others if move.auto and not move.agrees)
     _check_answer(state_id, state)
     try:
-        fixed = None if state.reply is None else compile_reply(state.reply)
+        # Where an author leaves the words away, the machine lists the values itself.
+        reply = "" if state.reply is None and state.confirms else state.reply
+        fixed = None if reply is None else compile_reply(reply)
     except WordingError as error:
         raise _fault(f"{pointer}/reply", str(error), "S110", "bad-template") from error
     checks: list[Check] = []
@@ -392,7 +394,7 @@ def _of_patterns(
 
 
 def _asks_for_a_yes(state: CompiledState) -> bool:
-    return any(move.agrees for move in state.moves)
+    return any(move.agrees is True for move in state.moves)
 
 
 def _calls_tools(state: CompiledState) -> bool:
@@ -575,6 +577,7 @@ def _questions(parts: _Parts) -> Callable[[str, TakenForm, tuple[str, ...]], LLM
             form=form,
             declared=keys.declared,
             facts=facts_kept,
+            yes=any(map(_asks_for_a_yes, offering if not state_id else [states[state_id]])),
         )
 
     @cache

@@ -7,14 +7,15 @@ is asked for once more, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from typing import Any
+from collections.abc import Generator, Iterable
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply, uphold
 from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
+from llm_fsm.turn.agreement import said
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.effects import Effect, Result
@@ -29,10 +30,7 @@ from llm_fsm.turn.turn_state import Arrival, StoppableRun, TurnState
 
 
 def ask(
-    turn: TurnState,
-    waiting: Mapping[str, Any] | None = None,
-    picked: Choice | None = None,
-    told: str = "",
+    turn: TurnState, waiting: JsonMap | None = None, picked: Choice | None = None, told: str = ""
 ) -> StoppableRun:
     """Ask the model what to do with the message; once more if its reply cannot be taken.
 
@@ -127,7 +125,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
     if isinstance(picked.value, str) and picked.value in targets:
         named = named_by(turn.machine, turn.session, picked.value, available_here(turn))
         move = possible_move(turn.machine, turn.session, named)
-        if isinstance(move, Refusal) or move.asks_model:
+        if isinstance(move, Refusal) or move.asks_model or said(turn, move, None) is not None:
             return None
         if (yield from handlers.vetoed(turn, move)) is not None:
             return None
@@ -163,7 +161,9 @@ def _take_value(
     auto = yield from handlers.first_allowed(turn, here.autos)
     if auto is not None:
         return (yield from make_move(turn, auto, "auto"))
-    move = certain_move(here, turn.session, before)
-    if move is None or (yield from handlers.vetoed(turn, move)) is not None:
+    move = certain_move(turn.machine, turn.session, before)
+    if move is None or said(turn, move, None) is not None:
+        return None
+    if (yield from handlers.vetoed(turn, move)) is not None:
         return None
     return (yield from make_move(turn, move, "user"))

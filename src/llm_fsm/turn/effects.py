@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session.events import AnyEvent, FunctionFailed
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, Usage
 from llm_fsm.session.session import Agreement, Session
@@ -45,7 +46,7 @@ class AskModel(NamedTuple):
     asked_for: AskedFor
     view: Callable[[], PlainTurn]
     left: float | None = None
-    about: Mapping[str, Any] | None = None
+    about: JsonMap | None = None
 
 
 class RunHandlers(Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ class PlannedCall(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    arguments: Mapping[str, Any]
+    arguments: JsonMap
     key: str
     registered: str | None = None
     mcp: str | None = None
@@ -108,7 +109,7 @@ class CheckKeyResults(Struct, frozen=True, kw_only=True):
 
     state: str
     checks: tuple[tuple[str, str], ...]
-    data: Mapping[str, Any]
+    data: JsonMap
     """{"output": …, "context": …, "input": …}"""
     left: float | None = None
 
@@ -120,7 +121,7 @@ class PickRoute(Struct, frozen=True, kw_only=True):
 
     state: str
     function: str
-    data: Mapping[str, Any]
+    data: JsonMap
     left: float | None = None
 
 
@@ -143,11 +144,11 @@ class Execute(Struct, frozen=True, kw_only=True):
     key: str = ""
     answers: tuple[Any, ...] = ()
     about: tuple[Any, ...] = ()
-    log: Mapping[str, Any] = {}
+    log: JsonMap = {}
     used: Mapping[str, float] = {}
 
 
-def subject(kind: str, what: str, call: Mapping[str, Any] | None) -> list[Any]:
+def subject(kind: str, what: str, call: JsonMap | None) -> list[Any]:
     """Return what an answer is about, as JSON: a call with its arguments, or a question."""
     return [kind, what, None if call is None else call.get("arguments")]
 
@@ -183,7 +184,7 @@ class HandlerResult(Struct, frozen=True, kw_only=True):
     """
 
     handler: str
-    changes: Mapping[str, Any] = {}
+    changes: JsonMap = {}
     text: str | None = None
     veto: str | None = None
     error: str | None = None
@@ -259,13 +260,13 @@ class Executed(Struct, frozen=True, kw_only=True):
 
     output: Any = None
     error: str | None = None
-    context: Mapping[str, Any] = {}
-    shared: Mapping[str, Any] | None = None
-    memory: Mapping[str, Any] | None = None
+    context: JsonMap = {}
+    shared: JsonMap | None = None
+    memory: JsonMap | None = None
     happened: tuple[AnyEvent, ...] = ()
     usage: Usage = Usage()
     tool_calls: int = 0
-    paused: Mapping[str, Any] | None = None
+    paused: JsonMap | None = None
     limit: str | None = None
     seconds: float = 0.0
 

@@ -8,11 +8,11 @@ be meant may stand open beside it. Everything else is for the model.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
@@ -53,7 +53,7 @@ def certain_value(
         return None
     before, after = session.data(), {**session.data(), key: value}
     told = replace(session, context={**session.context, key: value})
-    move = next(open_moves(plan.autos, after), None) or certain_move(plan, told, before)
+    move = next(open_moves(plan.autos, after), None) or certain_move(program, told, before)
     if move is None:
         return None
     there = rest(root, told, move)
@@ -81,7 +81,7 @@ def _was_asked(session: Session, outset: Session, plan: CompiledState) -> bool:
     ) == missing(session.context, plan.collects)
 
 
-def certain_move(plan: CompiledState, session: Session, before: Mapping[str, Any]) -> Move | None:
+def certain_move(program: CompiledMachine, session: Session, before: JsonMap) -> Move | None:
     """Return the move to the one state that a value opened by conditions alone; None if there is
     none, or several.
 
@@ -89,13 +89,14 @@ def certain_move(plan: CompiledState, session: Session, before: Mapping[str, Any
     that does not count is no move.
 
     Args:
-        plan: The state.
+        program: The definition at work.
         session: The session with the value.
         before: What conditions read before the message.
     """
     after = session.data()
     unheard = {**before, "_user_input": None}
-    moves = [move for move in plan.moves if withheld(plan, session, move) is None]
+    plan = program.states[session.state]
+    moves = [move for move in plan.moves if withheld(program, session, move) is None]
     opened = [
         move
         for move in moves

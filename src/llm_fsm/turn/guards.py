@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.compiler import CompiledRule, could_hold, test
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
@@ -29,7 +30,7 @@ class Guard:
         """True if only the model can judge it."""
         return self.rule is None and not self.keys
 
-    def settled(self, data: Mapping[str, Any]) -> bool:
+    def settled(self, data: JsonMap) -> bool:
         """Return True if every key that it reads is known, and it holds."""
         if not all(has(data, key) for key in self.keys):
             return False
@@ -74,7 +75,7 @@ class Move:
     caller: int | None = None
     place: int | None = None
     assignment: Assignment | None = None
-    agrees: bool = False
+    agrees: bool | Literal["picked"] = False
 
     @property
     def judged(self) -> bool:
@@ -128,7 +129,7 @@ def lacks_answer(session: Session, move: Move) -> bool:
     return move.judged and move.target not in passed
 
 
-def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
+def verdict(move: Move, data: JsonMap) -> Verdict:
     """Judge a move against the context and system names. Conditions for the model to judge hold."""
     for guard in move.guards:
         failed = _failed(guard, data)
@@ -137,7 +138,7 @@ def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
     return _HOLDS
 
 
-def _failed(guard: Guard, data: Mapping[str, Any]) -> Verdict | None:
+def _failed(guard: Guard, data: JsonMap) -> Verdict | None:
     """Return the verdict on a condition that does not hold; None if it holds."""
     condition = f'condition "{guard.description}"' if guard.description else "condition"
     unset = [key for key in guard.keys if not has(data, key)]
@@ -156,12 +157,12 @@ def _failed(guard: Guard, data: Mapping[str, Any]) -> Verdict | None:
     return Verdict(holds=False, reason=reason, error=result.error, rule=guard.rule)
 
 
-def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]:
+def open_moves(moves: Iterable[Move], data: JsonMap) -> Iterator[Move]:
     """Yield the moves whose conditions hold, in their order."""
     return (move for move in moves if verdict(move, data).holds)
 
 
-def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
+def may_hold(move: Move, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
     """Return True if a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
@@ -171,7 +172,7 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
     return True
 
 
-def surely_holds(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
+def surely_holds(move: Move, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
     """Return True if a move's conditions hold whatever a reply writes.
 
     Conditions for the model to judge hold.
@@ -186,13 +187,14 @@ def surely_holds(move: Move, data: Mapping[str, Any], is_free: Callable[[str], b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A pick that is refused. `by`: unknown, closed or agrees."""
+    """A pick that is refused. `by`: unknown, closed or agrees, with the broken `sentence` of a yes."""
 
     by: str
     reason: str
+    sentence: str = ""
 
 
-def _unknown(rule: CompiledRule | None, data: Mapping[str, Any]) -> str:
+def _unknown(rule: CompiledRule | None, data: JsonMap) -> str:
     """Return a note on the names that a rule reads and that are not set. A reply may have omitted
     them.
     """
@@ -203,7 +205,7 @@ def _unknown(rule: CompiledRule | None, data: Mapping[str, Any]) -> str:
     return f" ({', '.join(unset)} not known yet)" if unset else ""
 
 
-def judge(moves: Sequence[Move], data: Mapping[str, Any]) -> Move | Refusal:
+def judge(moves: Sequence[Move], data: JsonMap) -> Move | Refusal:
     """Return the first of these moves whose conditions hold; else why none of them is open."""
     reasons: list[str] = []
     for move in moves:

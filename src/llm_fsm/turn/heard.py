@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from llm_fsm._text import INTERRUPTED, cut
 from llm_fsm.session import events as ev
-from llm_fsm.session.quotes import beginning
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, without_undone
+from llm_fsm.turn.agreement import shows_all
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.read_back import words_in
 from llm_fsm.turn.turn_state import TurnState
 
 
@@ -55,15 +56,34 @@ def heard_event(
                 shown[event.record] = event.kept
     if not spoken:
         raise ValueError(f"there is no turn {number} in this conversation that said something")
-    fitting = [one for one in spoken if beginning(text, spoken[one].text)]
-    place = max(fitting or spoken)
+    place = max(spoken, key=lambda one: (_reached(text, spoken[one].text), one))
     said = spoken[place]
-    part = beginning(text, said.text) or text.strip()[: len(said.text)]
+    part = said.text[: _reached(text, said.text)] or text.strip()[: len(said.text)]
     if part == said.text:
         return ev.WordsHeard(record=place, text=part, said=shown[place], kept=whole[place])
     secrets = TurnState(machine, session).secrets()
     clean = without(secrets, part)
     kept = cut(part if clean is None else clean, said.kept_chars)
     return ev.WordsHeard(
-        record=place, text=part, said=shown[place], kept=kept + INTERRUPTED, interrupted=True
+        record=place,
+        text=part,
+        said=shown[place],
+        kept=kept + INTERRUPTED,
+        interrupted=True,
+        values=shows_all(machine, session, part),
     )
+
+
+def _reached(heard: str, text: str) -> int:
+    """Return the place in a text up to which a voice came: its length if it came to its last word.
+
+    A voice may say "fifty" for 50, so only the words are followed that both have, in their order.
+    """
+    written = words_in(text)
+    place = 0
+    for word, _ in words_in(heard):
+        same = (number for number in range(place, len(written)) if written[number][0] == word)
+        place = next(same, place - 1) + 1
+    if place == len(written):
+        return len(text)
+    return written[place - 1][1] if place else 0

@@ -107,14 +107,13 @@ def possible_move(machine: CompiledMachine, session: Session, named: Named) -> M
     if named.target in session.open_places():
         return named.moves[0]
     data = session.data() if named.aside is None else named.aside.data_in(session)
-    reasons = {
-        move.pointer: withheld(machine.states[session.state], session, move) for move in named.moves
-    }
-    found = judge([move for move in named.moves if reasons[move.pointer] is None], data)
+    unmet = {move.pointer: withheld(machine, session, move) for move in named.moves}
+    found = judge([move for move in named.moves if unmet[move.pointer] is None], data)
     if isinstance(found, Refusal):
-        yes = judge([move for move in named.moves if reasons[move.pointer] is not None], data)
-        if isinstance(yes, Move):
-            return Refusal(by="agrees", reason=reasons[yes.pointer] or "")
+        yes = judge([move for move in named.moves if unmet[move.pointer] is not None], data)
+        broken = unmet[yes.pointer] if isinstance(yes, Move) else None
+        if broken is not None:
+            return Refusal(by="agrees", reason=broken.reason, sentence=broken.sentence)
     if isinstance(found, Move) and lacks_answer(session, found):
         return Refusal(by="closed", reason=NOT_ASKED)
     if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:

@@ -11,14 +11,16 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.session.quotes import NOT_SAID, speaks_of
+from llm_fsm.session.quotes import NOT_SAID, QUOTES, YES, speaks_of
 from llm_fsm.turn import assignments, breakdown, closing, handlers, model, response, transitions
+from llm_fsm.turn.agreement import blanks, is_yes, said, touched
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
@@ -95,7 +97,7 @@ class Reading:
 
     named: Named
     message: Message
-    theirs: Mapping[str, Any]
+    theirs: JsonMap
     foreseen: frozenset[str]
 
 
@@ -154,7 +156,7 @@ def apply_reply(
     if auto is not None:
         return (yield from _move(turn, auto, "auto", _for_another(turn, auto, reading)))
     change_refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
-    found = possible_move(turn.machine, turn.session, named)
+    found = _said_move(turn, named, reply)
     way = yield from _opened_way(turn, named, found)
     if way is not None and change_refused:
         return (yield from _move_after_refusal(turn, way))
@@ -186,29 +188,32 @@ def _wants_another_read_back(turn: TurnState, named: Named, found: Move | Refusa
     machine and a digression hold beside that, and the state that collects the value may ask for it.
     The message of the reply is not said, because it announces what nobody agreed to.
     """
-    reason = found.reason if isinstance(found, Refusal) and found.by == "agrees" else ""
-    touched = _touched(turn) & turn.state.reads_back
+    reason, sentence = "", "unchanged"
+    if isinstance(found, Refusal) and found.by == "agrees":
+        reason, sentence = found.reason, found.sentence
+    keys = touched(turn) & turn.state.reads_back
     leads_elsewhere = any(
-        not move.is_own or not touched.isdisjoint(turn.machine.states[move.target].collects)
+        not move.is_own or not keys.isdisjoint(turn.machine.states[move.target].collects)
         for move in named.moves
     )
-    if not reason and touched and not leads_elsewhere:
-        reason = f"{', '.join(sorted(touched))} must be read back anew, and the user must agree"
+    if not reason and keys and not leads_elsewhere:
+        reason = f"{', '.join(sorted(keys))} must be read back anew, and the user must agree"
     if reason:
-        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="agrees"))
+        target = cut(named.target, 200)
+        turn.emit(ev.MoveRefused(target=target, reason=reason, by="agrees", sentence=sentence))
     return reason != ""
 
 
-def _touched(turn: TurnState) -> frozenset[str]:
-    """Return the keys that this message changed, took back, or was refused."""
-    before, session = turn.initial_session.context, turn.session
-    refused = {key for key, (_, number) in session.refusals.items() if number == session.turn}
-    changed = {
-        key
-        for key in before.keys() | session.context.keys()
-        if before.get(key) != session.context.get(key)
-    }
-    return frozenset(changed | refused)
+def _said_move(turn: TurnState, named: Named, reply: Reply) -> Move | Refusal:
+    """Return the move to what a reply named, or why it is not possible: a yes needs words."""
+    found = possible_move(turn.machine, turn.session, named)
+    if isinstance(found, Refusal):
+        return found
+    quotes = reply.update.get(QUOTES)
+    unmet = said(turn, found, quotes.get(YES) if isinstance(quotes, Mapping) else None)
+    if unmet is None:
+        return found
+    return Refusal(by="agrees", reason=unmet.reason, sentence=unmet.sentence)
 
 
 def _offered(turn: TurnState, reply: Reply, named: Named) -> Offer | None:
@@ -345,9 +350,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         result = yield effect
 
 
-def _keep_values(
-    turn: TurnState, reply: Reply, named: Named
-) -> Generator[Effect, Result, Mapping[str, Any]]:
+def _keep_values(turn: TurnState, reply: Reply, named: Named) -> Generator[Effect, Result, JsonMap]:
     """Keep the values of a reply for the definition at work; return those for the one that it leads
     into.
     """
@@ -356,8 +359,8 @@ def _keep_values(
             key=UPDATE, reason=reply.update_fault, source="model", told=True
         )
         turn.emit(refused)
-    mine: Mapping[str, Any] = reply.update
-    theirs: Mapping[str, Any] = {}
+    mine: JsonMap = reply.update
+    theirs: JsonMap = {}
     if named.aside is not None:
         mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
     mine = _without_harm(turn, mine, named)
@@ -368,35 +371,26 @@ def _keep_values(
     return theirs
 
 
-def _without_harm(turn: TurnState, update: Mapping[str, Any], named: Named) -> Mapping[str, Any]:
-    """Return an update that takes back nothing that the move of the same reply needs; the rest is
-    refused.
+def _without_harm(turn: TurnState, update: JsonMap, named: Named) -> JsonMap:
+    """Return an update that takes nothing back, if the message is nothing but a yes that leads on.
 
-    Small models empty a form with the "yes" that sends it. A move to a state that asks for a value
-    again needs it not.
+    Small models empty a form with the "yes" that sends it.
     """
     names = update.get(CLEAR)
-    if not isinstance(names, list) or not named.is_own or named.here:
+    message = turn.session.user_input or ""
+    if (
+        not isinstance(names, list)
+        or named.here
+        or not is_yes(turn.machine.definition.language, message)
+    ):
         return update
-    keys, known = turn.machine.keys, turn.session.context
-    taken_back = [name for name in names if isinstance(name, str)]
-    whole = {name for name in taken_back if name in known}
-    asked_again = {name.partition(".")[0] for name in turn.machine.states[named.target].collects}
-    needed = {key for key in whole if any(reads(move, (key,)) for move in named.moves)}
-    is_all = len(whole) > 1 and whole.issuperset(key for key in known if keys.is_free(key))
-    if is_all and whole.isdisjoint(asked_again):
-        needed |= whole
-    needed -= asked_again
-    refused = [name for name in taken_back if name in needed or name.partition(".")[0] in needed]
-    if not refused:
-        return update
-    for name in refused:
-        reason = f"the move to {named.target} needs it; stay to take it back"
-        turn.emit(ev.ContextRefused(key=cut(name, 200), reason=reason, source="model"))
-    return {**update, CLEAR: [name for name in taken_back if name not in refused]}
+    for name in names:
+        reason = "the user says yes, and takes nothing back"
+        turn.emit(ev.ContextRefused(key=cut(str(name), 200), reason=reason, source="model"))
+    return {**update, CLEAR: []}
 
 
-def _keep(turn: TurnState, theirs: Mapping[str, Any]) -> Run:
+def _keep(turn: TurnState, theirs: JsonMap) -> Run:
     """Keep values here that belong to a definition to which no move is made."""
     if theirs:
         yield from transitions.apply_update(turn, theirs)
@@ -441,13 +435,16 @@ def _stay(turn: TurnState, message: Message) -> Run:
     turn.say("model", message)
     if turn.state.fixed is not None:
         response.complain(turn)
+    if blanks(turn.machine, turn.session):
+        yield from _collect_again(turn)
+        return
     response.say_fixed(turn)
     corrected = any(isinstance(event, ev.Corrected) for event in turn.events)
     asked = response.last_question(turn.session) if corrected else None
     yield from closing.close(turn, written="here", asked=asked)
 
 
-def _ask_again(turn: TurnState, theirs: Mapping[str, Any]) -> Generator[Effect, Result, Taken]:
+def _ask_again(turn: TurnState, theirs: JsonMap) -> Generator[Effect, Result, Taken]:
     """Say a question once more that could not be said before. No model can answer it."""
     yield from _keep(turn, theirs)
     yield from _stay_after_refusal(turn)
@@ -460,8 +457,17 @@ def _stay_after_refusal(turn: TurnState) -> Run:
     A state that confirms reads its values back anew.
     """
     response.complain(turn)
+    if blanks(turn.machine, turn.session):
+        yield from _collect_again(turn)
+        return
     response.say_fixed(turn)
     yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
+
+
+def _collect_again(turn: TurnState) -> Run:
+    """Go where a value is collected that the read-back of this state lacks."""
+    arrival = yield from transitions.settle(turn, asked=frozenset({turn.here}))
+    yield from closing.close(turn, arrival, written="no_call", asked="")
 
 
 def _move_after_refusal(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import State
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host, initial_context
@@ -32,8 +33,8 @@ from llm_fsm.turn import (
     tool_loop,
     transitions,
 )
-from llm_fsm.turn.agreement import note_read_back
-from llm_fsm.turn.choices import choices_of
+from llm_fsm.turn.agreement import note_host_yes, note_read_back
+from llm_fsm.turn.choices import choices_of, pick
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, labelled
@@ -78,25 +79,28 @@ class Opening:
 
     `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
     `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run
-        goes on in a
-    turn of its own. `history`: what was said elsewhere before, as (role, text). `anew`: it may begin
-    again what has ended. Raises ValueError for a context that is no object.
+    goes on in a turn of its own. `history`: what was said elsewhere before, as (role, text). `anew`:
+    it may begin again what has ended. `agreed`: the program says yes to an act. `origin` and `acts`:
+    see `Started`. Raises ValueError for a context that is no object.
     """
 
     conversation_id: str
     time: float
-    context: Mapping[str, Any] | None = None
+    context: JsonMap | None = None
     state: str | None = None
     greet: bool = True
     input: Any = None
-    background: Mapping[str, Any] | None = None
-    shared: Mapping[str, Any] | None = None
+    background: JsonMap | None = None
+    shared: JsonMap | None = None
     memory: Mapping[str, str] | None = None
     hold: bool = False
     history: tuple[tuple[str, str], ...] = ()
     timezone: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     anew: bool = False
+    agreed: bool = False
+    origin: str = ""
+    acts: JsonMap = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
@@ -112,15 +116,16 @@ class Update:
 
     `context`: values by key, None deletes one. They were checked. `by`: the person who says `text`;
         "" is the
-    program.
+    program. `agreed`: the program says yes to an act.
     """
 
     time: float
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: JsonMap = field(default_factory=dict)
     state: str | None = None
     text: str | None = None
     request_id: str | None = None
     by: str = ""
+    agreed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +173,8 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     if turn.paused:
         yield from _record(turn, heard)
         return
-    shown = choices_of(turn.root, turn.session) if heard.picked else ()
+    picks = any(move.agrees == "picked" for move in turn.state.moves)
+    shown = choices_of(turn.root, turn.session) if heard.picked or picks else ()
     turn.emit(heard.event())
     if turn.host.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
@@ -181,7 +187,8 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     else:
         if turn.state.fixed is not None:
             turn.said = said  # the reply to the message will speak for this state
-        picked = next((choice for choice in shown if choice.label == heard.text), None)
+        picked = pick(shown, heard.text)
+        turn.picked = picked is not None and turn.here == came_from
         stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
         if turn.paused:
             yield from closing.close(turn, written="nothing")
@@ -226,6 +233,8 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             timezone=zone,
             metadata=before.metadata or opening.metadata,
             held=opening.hold,
+            origin=opening.origin,
+            acts=opening.acts,
         )
     )
     if dropped := surplus(turn.session.window, definition.history):
@@ -233,6 +242,8 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.START_CONVERSATION)
     yield from assignments.remake(turn)
+    if opening.agreed:
+        note_host_yes(turn)
     if opening.hold:
         return
     response.say_on_the_way(turn)
@@ -273,6 +284,8 @@ def update(turn: TurnState, given: Update) -> Run:
     if given.state is not None:
         while turn.session.stack:
             subflows.leave(turn, "host")
+        if given.agreed:
+            note_host_yes(turn)
         yield from transitions.enter(turn, Move(pointer="", target=given.state), "host")
     here, said, stop = turn.here, turn.said, None
     if not turn.paused and (given.state is not None or not turn.state.rests):
@@ -284,7 +297,7 @@ def update(turn: TurnState, given: Update) -> Run:
     yield from _finish(turn, stop)
 
 
-def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event, ...]:
+def _host_changes(turn: TurnState, context: JsonMap) -> tuple[ev.Event, ...]:
     """Return the changes by the program's values in the started definition, which may wait for
     another one.
     """
@@ -361,12 +374,8 @@ def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
 
 
 def _put_in(
-    turn: TurnState,
-    document: Mapping[str, Any],
-    kind: str,
-    call: Mapping[str, Any] | None,
-    value: Any,
-) -> Mapping[str, Any]:
+    turn: TurnState, document: JsonMap, kind: str, call: JsonMap | None, value: Any
+) -> JsonMap:
     """Return a loop that waits, with the answer in it."""
     if document["asked_for"] == "execute" or call is None:
         return {**document, "answers": [*document["answers"], value]}
@@ -376,7 +385,7 @@ def _put_in(
     return loop.to_dict()
 
 
-def _go_on_working(turn: TurnState, waiting: Mapping[str, Any], step: bool) -> StoppableRun:
+def _go_on_working(turn: TurnState, waiting: JsonMap, step: bool) -> StoppableRun:
     """Go on with a task that has paused; see `answer`."""
     arrival, move = ORDINARY, (yield from tasks.work(turn, waiting))
     if move is not None:
@@ -619,7 +628,6 @@ def _arrived(turn: TurnState, stop: Stop | None) -> Run:
 def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
-        note_read_back(turn)
         if not text and not _is_held(turn):
             text = CANNOT_GO_ON
         if text and turn.host.points:
@@ -627,6 +635,7 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
                 text = text if result.text is None else result.text
         settings = turn.machine.definition.history
         turn.emit(bot_said(turn, text))
+        note_read_back(turn, text)
         summed = settings.strategy == "summary"  # which takes a call
         dropped = surplus(turn.session.window, settings, afresh=not summed and _begins_afresh(turn))
         if dropped:
@@ -689,8 +698,8 @@ def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
 
 
 def initial_memory(
-    background: Mapping[str, Any] | None, buckets: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+    background: JsonMap | None, buckets: Mapping[str, str] | None = None
+) -> JsonDict:
     """Return the memory of a new conversation. Raises ValueError for a background or buckets that
     do not fit.
     """
@@ -699,6 +708,6 @@ def initial_memory(
     return {**held, "background": document} if document else held
 
 
-def initial_shared(values: Mapping[str, Any] | None) -> dict[str, Any]:
+def initial_shared(values: JsonMap | None) -> JsonDict:
     """Return the shared values of a new run. Raises ValueError for what has no JSON form."""
     return dict(result_value(dict(values or {})))

@@ -59,7 +59,6 @@ def turn_request(
         state.words,
         shown,
         missing=_to_collect(turn),
-        reads_back=state.definition.confirms if state.fixed is None else (),
         words_only=words_only,
         greeting=greeting,
     )

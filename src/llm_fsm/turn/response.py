@@ -4,21 +4,21 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
-from llm_fsm.session.redaction import DOTS, is_foreign_name, redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
+from llm_fsm.turn.agreement import blanks
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, sentence
 from llm_fsm.turn.next_step import lacking
+from llm_fsm.turn.read_back import shown_values, whole_text
 from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks, is_nearer, question_in, told_in
 from llm_fsm.turn.turn_state import Message, Part, StillArrivingError, TurnState
@@ -71,17 +71,9 @@ def fixed_words(
 
     A secret value is left out. If the state confirms it, dots show that there is one.
     """
-    secrets = (*session.secrets, *machine.keys.secret_values(session.context))
-    known = machine.keys.visible(session.context)
-    masked = [
-        key
-        for key in state.definition.confirms
-        if machine.keys.is_secret(key) and has(session.context, key)
-    ]
-    known |= dict.fromkeys(masked, DOTS)
-    visible: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
-    shown = machine.in_words(visible, session.timezone)
-    return fixed.render(shown | redacted(secrets, session.system_names()))
+    shown = shown_values(machine, state, session)
+    text = fixed.render(shown)
+    return whole_text(machine, state, shown, text) if fixed is state.fixed else text
 
 
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
@@ -118,6 +110,14 @@ def say_fixed(turn: TurnState) -> None:
     turn.say(part.kind, part.text)
 
 
+def say_here(turn: TurnState) -> None:
+    """Say the fixed reply of a state where it rests. While it would have a blank, ask instead."""
+    if blanks(turn.machine, turn.session):
+        turn.say("question", asks_itself(turn) or plain_question(turn, sorry=False))
+    else:
+        say_fixed(turn)
+
+
 def _fixed_part(turn: TurnState, fixed: FixedReply) -> Part:
     """Return the words of a fixed reply, or an apology for one that cannot be rendered, which is on
     record.
@@ -144,9 +144,7 @@ def say_on_the_way(turn: TurnState) -> None:
         say_fixed(turn)
 
 
-def pattern_words(
-    turn: TurnState, piece: CompiledMachine, state: str, data: Mapping[str, Any]
-) -> str:
+def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: JsonMap) -> str:
     """Return what a repair pattern says in a state.
 
     It uses English words of its own only where they are not foreign.

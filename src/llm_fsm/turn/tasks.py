@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap, read
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
@@ -21,7 +22,7 @@ from llm_fsm.session.messages import ToolCall
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session, clock_names
 from llm_fsm.turn import breakdown, failures, handlers, model, tool_loop
-from llm_fsm.turn.agreement import refused_work
+from llm_fsm.turn.agreement import Permit, permit
 from llm_fsm.turn.compiled import Check
 from llm_fsm.turn.effects import (
     CheckKeyResults,
@@ -67,7 +68,7 @@ class Output:
 
 
 def work(
-    turn: TurnState, waiting: Mapping[str, Any] | None = None
+    turn: TurnState, waiting: JsonMap | None = None
 ) -> Generator[Effect, Result, Move | Stop | None]:
     """Work on the task of the current state to its end, and return the move that follows.
 
@@ -87,11 +88,11 @@ def work(
         before = len(turn.events)
         if waiting is None:
             turn.emit(ev.AttemptBegun(state=state.id, attempt=attempt))
-        refused = refused_work(turn.session) if state.definition.acts else None
-        if refused is not None:  # another attempt would be given the same values
+        unmet = _permit(turn).unmet
+        if unmet is not None:  # another attempt would be given the same values
             name = state.definition.execute or state.id
-            turn.emit(ev.ToolRefused(name=name, reason=refused))
-            _fail(turn, attempt, ({"name": "agreed", "reason": refused},), last=True)
+            turn.emit(ev.ToolRefused(name=name, reason=unmet.reason, sentence=unmet.sentence))
+            _fail(turn, attempt, ({"name": "agreed", "reason": unmet.reason},), last=True)
             return (yield from _exhausted(turn, None))
         outcome = yield from _attempt(turn, waiting)
         waiting = None
@@ -110,9 +111,16 @@ def work(
         _fail(turn, attempt, failures, last=last)
         if last:
             is_broken = breakdown.has_failed(turn, before)
-            out = _way_out(turn) if is_broken and state.definition.on_exhausted == "raise" else None
+            out = way_out(turn) if is_broken and state.definition.on_exhausted == "raise" else None
             return out or (yield from _exhausted(turn, output))
         attempt += 1
+
+
+def _permit(turn: TurnState) -> Permit:
+    """Judge the task as a whole, if it acts."""
+    if not turn.state.definition.acts:
+        return Permit()
+    return permit(turn, f"{turn.session.flow}/{turn.state.id}")
 
 
 def _acts_by_tools(turn: TurnState) -> bool:
@@ -128,19 +136,16 @@ def _only_talked(turn: TurnState, before: int) -> bool:
 
 
 def _is_done(turn: TurnState) -> bool:
-    """Return true if a tool that acts has returned a result in this turn. In a task that acts, all
-    tools do if none says so.
-    """
-    tools = turn.tools
-    names = tools.names(turn.state.id)
-    acting = {name for name in names if tools.policies[name].acts} or set(names)
+    """Return true if a tool that acts has a result: of this turn, or one that was on record."""
+    acting = turn.tools.acting(turn.state.id, acts=True)
     return any(
-        isinstance(event, ev.ToolReturned) and event.error is None and event.name in acting
+        (isinstance(event, ev.ToolReturned) and event.error is None and event.name in acting)
+        or (isinstance(event, ev.ToolRefused) and event.sentence == "spent")
         for event in turn.events
     )
 
 
-def _has_results(waiting: Mapping[str, Any]) -> bool:
+def _has_results(waiting: JsonMap) -> bool:
     """Return true if calls of an earlier turn returned in an attempt that paused."""
     told = any(message["role"] == "tool" for message in waiting.get("messages", ()))
     return told or any("value" in outcome for outcome in waiting.get("done", {}).values())
@@ -153,7 +158,7 @@ def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> N
 
 
 def _attempt(
-    turn: TurnState, waiting: Mapping[str, Any] | None
+    turn: TurnState, waiting: JsonMap | None
 ) -> Generator[Effect, Result, Attempted | Stop | None]:
     """Make one attempt. Return its output and failures, a Stop at a limit, or None if it pauses."""
     work_once = _execute if turn.state.definition.execute else _ask_model
@@ -175,7 +180,7 @@ def _attempt(
 
 
 def _ask_model(
-    turn: TurnState, waiting: Mapping[str, Any] | None
+    turn: TurnState, waiting: JsonMap | None
 ) -> Generator[Effect, Result, Output | Stop | None]:
     """Run the model-and-tools loop. Return a Stop at a limit, or None if it pauses."""
     tools = tool_loop.offered(turn)
@@ -205,10 +210,10 @@ class _Paused:
     key: str | None = None
     answers: tuple[Any, ...] = ()
     about: tuple[Any, ...] = ()
-    log: Mapping[str, Any] = field(default_factory=dict)
+    log: JsonMap = field(default_factory=dict)
 
 
-def _past(waiting: Mapping[str, Any] | None) -> _Paused:
+def _past(waiting: JsonMap | None) -> _Paused:
     if waiting is None:
         return _Paused()
     answers = tuple(waiting["answers"])
@@ -218,7 +223,7 @@ def _past(waiting: Mapping[str, Any] | None) -> _Paused:
 
 
 def _execute(
-    turn: TurnState, waiting: Mapping[str, Any] | None
+    turn: TurnState, waiting: JsonMap | None
 ) -> Generator[Effect, Result, Output | Stop | None]:
     """Run the registered function of an attempt. Return a Stop at a limit, or None if it pauses."""
     if waiting is None and turn.limit_reached():
@@ -226,8 +231,16 @@ def _execute(
     session = turn.session
     name = turn.state.definition.execute or ""
     past = _past(waiting)
-    key = past.key
-    if key is None:
+    permitted = _permit(turn)
+    if permitted.key in session.acts:
+        reason = "done already; its recorded result counts"
+        turn.emit(ev.ToolRefused(name=name, reason=reason, sentence="spent"))
+        done = read(
+            session.acts[permitted.key], Executed, "an act on record cannot be read: result"
+        )
+        return _record_execution(turn, done, {})
+    key = past.key or permitted.key
+    if not key:
         namespace = f"{session.conversation_id}/{session.turn}"
         call = ToolCall(id="", name=name, arguments="")
         key = call_key(namespace, session.time, len(turn.events), call)
@@ -253,7 +266,11 @@ def _execute(
         "answers": list(past.answers),
         "about": list(past.about),
     }
-    return _record_execution(turn, result, loop)
+    output = _record_execution(turn, result, loop)
+    if permitted.key and isinstance(output, Output) and output.fault is None:
+        parts = {name: getattr(result, name) for name in ("output", "context", "shared", "memory")}
+        turn.emit(ev.Acted(act=name, key=key, result=parts))
+    return output
 
 
 def _feedback(session: Session) -> str:
@@ -264,9 +281,7 @@ def _feedback(session: Session) -> str:
     return "\n".join(f"{failure['name']}: {failure['reason']}" for failure in failures)
 
 
-def _record_execution(
-    turn: TurnState, result: Executed, loop: Mapping[str, Any]
-) -> Output | Stop | None:
+def _record_execution(turn: TurnState, result: Executed, loop: JsonMap) -> Output | Stop | None:
     """Record a function's result. Return its output, a Stop at a limit, or None if it pauses."""
     turn.usage += result.usage
     turn.tool_calls += result.tool_calls
@@ -295,15 +310,12 @@ def _record_execution(
 
 
 def _emit_changes(
-    turn: TurnState,
-    kind: type[ev.SharedSet | ev.MemorySet],
-    old: Mapping[str, Any],
-    new: Mapping[str, Any] | None,
+    turn: TurnState, kind: type[ev.SharedSet | ev.MemorySet], old: JsonMap, new: JsonMap | None
 ) -> None:
     """Record the values that a function wrote or removed. `new` None: it changed nothing."""
     if new is None or new == old:
         return
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     for key, value in new.items():
         if key not in old or old[key] != value:
             values[key] = value
@@ -311,7 +323,7 @@ def _emit_changes(
     turn.emit(kind(values=values, removed=removed))
 
 
-def _pause(turn: TurnState, asked: Mapping[str, Any], loop: Mapping[str, Any]) -> None:
+def _pause(turn: TurnState, asked: JsonMap, loop: JsonMap) -> None:
     """Pause where a function asks a person."""
     kind, what, call = (asked.get("kind", "break"), str(asked.get("what", "")), asked.get("call"))
     about = [*loop["about"], subject(kind, what, call)]
@@ -357,7 +369,7 @@ def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, Failure
     return _failures(turn, checks, verdicts)
 
 
-def _check_data(turn: TurnState, output: Any) -> dict[str, Any]:
+def _check_data(turn: TurnState, output: Any) -> JsonDict:
     """Return the data that checks and routes of the host read."""
     session = turn.session
     return {"output": output, "context": dict(session.context), "input": session.input}
@@ -381,7 +393,7 @@ def _failures(
 
 
 def _by_functions(
-    turn: TurnState, checks: list[Check], data: Mapping[str, Any]
+    turn: TurnState, checks: list[Check], data: JsonMap
 ) -> Generator[Effect, Result, Mapping[str, Verdict]]:
     result = yield CheckKeyResults(
         state=turn.state.id,
@@ -447,7 +459,7 @@ def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Re
         error = f"{function} picked {label!r:.100}; the ways from here are {ways}"
     turn.emit(ev.RoutePicked(state=state.id, function=function, label=label, error=error))
     if error is not None:
-        out = None if result.failed is None else _way_out(turn)
+        out = None if result.failed is None else way_out(turn)
         return out or Stop("stuck")
     if label is None:
         return Stop("passed")
@@ -461,7 +473,7 @@ def _picked(moves: Iterable[Move], label: str | None) -> tuple[Move, ...]:
     return by_label or by_target or tuple(move for move in moves if move.on == "default")
 
 
-def _way_out(turn: TurnState) -> Move | Stop | None:
+def way_out(turn: TurnState) -> Move | Stop | None:
     """Return what follows when the host's own code failed; None if the run has no user."""
     move = breakdown.way_out(turn)
     if move is None and not turn.root.alone:

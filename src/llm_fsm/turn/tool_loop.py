@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import read
+from llm_fsm._json import JsonDict, JsonMap, read
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
@@ -23,7 +23,8 @@ from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
-from llm_fsm.turn import agreement, failures, model
+from llm_fsm.turn import failures, model
+from llm_fsm.turn.agreement import Unmet, permit
 from llm_fsm.turn.available import AvailableMoves
 from llm_fsm.turn.effects import (
     AskedFor,
@@ -40,9 +41,10 @@ from llm_fsm.turn.tool_policy import NO_TOOLS, call_key
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import TurnState
 
+_SPENT = Unmet("spent", "one yes allows one call of it, and this is a second one")
 _REASON_CHARS = 2000
 """A refusal quotes what the model wrote, which may be of any length."""
-APPROVAL: Mapping[str, Any] = {
+APPROVAL: JsonMap = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
@@ -52,7 +54,7 @@ APPROVAL: Mapping[str, Any] = {
     "required": ["approved"],
 }
 """The answer about a call that needs a person. `arguments` run in the place of the call's own."""
-OUTCOME: Mapping[str, Any] = {
+OUTCOME: JsonMap = {
     "type": "object",
     "properties": {"repeat": {"const": True}, "result": {}, "error": {"type": "string"}},
     "minProperties": 1,
@@ -107,12 +109,12 @@ class Loop:
         self.tries = 0
         self.calls: tuple[ToolCall, ...] = ()
         self.keys: dict[str, str] = {}
-        self.answers: dict[str, Any] = {}
-        self.done: dict[str, dict[str, Any]] = {}
+        self.answers: JsonDict = {}
+        self.done: dict[str, JsonDict] = {}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return all that the loop needs to resume later, as JSON."""
-        document: dict[str, Any] = {
+        document: JsonDict = {
             "asked_for": self.asked_for,
             "messages": [_message_dict(message) for message in self.request.messages],
             "refused": list(self.refused),
@@ -126,7 +128,7 @@ class Loop:
             document["heard"] = [self.heard.user, list(map(list, self.heard.window))]
         return document
 
-    def take_up(self, document: Mapping[str, Any]) -> Loop:
+    def take_up(self, document: JsonMap) -> Loop:
         """Resume a stopped loop of the same kind from its JSON."""
         fault = "a paused loop cannot be read: "
         messages = read(document["messages"], tuple[LLMMessage, ...], fault + "messages")
@@ -188,7 +190,7 @@ class Loop:
         return escaped({"result": value, "answer": answer})
 
 
-def _message_dict(message: LLMMessage) -> dict[str, Any]:
+def _message_dict(message: LLMMessage) -> JsonDict:
     document = asdict(message)
     document["tool_calls"] = [asdict(call) for call in message.tool_calls]
     if not message.native:
@@ -271,7 +273,7 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
     answer.
     """
     ready: dict[str, PlannedCall] = {}
-    own: dict[str, Mapping[str, Any]] = {}
+    own: dict[str, JsonMap] = {}
     for call in loop.calls:
         if call.id in loop.done:
             continue
@@ -280,8 +282,12 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
             continue
         if _is_memory_call(turn, call):
             own[call.id] = arguments
+            continue
+        planned = _planned(turn, loop, call, arguments)
+        if any(planned.key == other.key for other in ready.values()):
+            _refuse(turn, loop, call, _SPENT.reason, _SPENT.sentence)
         else:
-            ready[call.id] = _planned(turn, loop, call, arguments)
+            ready[call.id] = planned
     for planned in ready.values():
         if turn.tools.policies[planned.name].approval and planned.id not in loop.answers:
             _pause_at(turn, loop, "approval", planned.id, APPROVAL)
@@ -315,7 +321,7 @@ def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
     return turn.state.definition.memory and call.name in buckets.NAMES
 
 
-def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
+def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> JsonMap | None:
     """Return the arguments of a call that may run; None if it is refused."""
     reason = None
     if not _is_memory_call(turn, call):
@@ -329,18 +335,44 @@ def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[
         except ArgumentsFault as fault:
             reason = str(fault)
         else:
-            reason = _misfit(turn, call.name, arguments)
-            # a person who changed the call agrees to it
-            if reason is None and policy is not None and policy.acts and edited is None:
-                reason = agreement.refused_call(turn.session, arguments)
-            reason = reason or _unsaid(turn, call.name, arguments)
+            reason = _misfit(turn, call.name, arguments) or _unsaid(turn, call.name, arguments)
             if reason is None:
-                return arguments
+                is_edited = edited is not None
+                may = _is_permitted(turn, loop, call, arguments, is_edited=is_edited)
+                return arguments if may else None
     _refuse(turn, loop, call, reason)
     return None
 
 
-def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
+def _acts(turn: TurnState, name: str) -> bool:
+    """Return true for a tool that changes the world outside."""
+    return name in turn.tools.acting(turn.state.id, acts=turn.state.definition.acts)
+
+
+def _is_permitted(
+    turn: TurnState, loop: Loop, call: ToolCall, arguments: JsonMap, *, is_edited: bool
+) -> bool:
+    """Return true if a call may run. The recorded result answers an act that was done."""
+    if _is_memory_call(turn, call) or not _acts(turn, call.name):
+        return True
+    policy = turn.tools.policies[call.name]
+    found = permit(turn, policy.act, policy, arguments)
+    # A person who changed the call agrees to it.
+    if found.unmet is not None and not is_edited:
+        _refuse(turn, loop, call, found.unmet.reason, found.unmet.sentence)
+        return False
+    if found.key in turn.session.acts:
+        result = turn.session.acts[found.key]
+        _refuse(turn, loop, call, "done already; this is its recorded result", "spent")
+        loop.done[call.id] = {"value": shortened(_shown(turn, call.name, result, "tool"))}
+        _write_output(turn, call.name, result, "tool", arguments)
+        return False
+    if found.key:
+        loop.keys[call.id] = found.key
+    return True
+
+
+def _misfit(turn: TurnState, name: str, arguments: JsonMap) -> str | None:
     """Return why a call could not be made, before a person is asked about it.
 
     Other calls are not checked here, because the call itself reports such a fault.
@@ -351,7 +383,7 @@ def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | N
     return policy.fault(arguments)
 
 
-def _unsaid(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
+def _unsaid(turn: TurnState, name: str, arguments: JsonMap) -> str | None:
     """Return why a call is not made that writes an argument which the user never said."""
     policy, session, keys = turn.tools.policies.get(name), turn.session, turn.machine.keys
     if policy is None or not keys.said:
@@ -360,9 +392,7 @@ def _unsaid(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | N
     return unsaid_argument(keys.said, session.context, session.user_words(), written, arguments)
 
 
-def _planned(
-    turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]
-) -> PlannedCall:
+def _planned(turn: TurnState, loop: Loop, call: ToolCall, arguments: JsonMap) -> PlannedCall:
     """Return the call as the host can run it."""
     key = loop.keys.get(call.id)
     if key is None:
@@ -375,20 +405,19 @@ def _planned(
     return turn.tools.policies[call.name].plan(id=call.id, arguments=arguments, key=key)
 
 
-def _refuse(turn: TurnState, loop: Loop, call: ToolCall, reason: str) -> None:
+def _refuse(turn: TurnState, loop: Loop, call: ToolCall, reason: str, sentence: str = "") -> None:
     loop.done[call.id] = {"error": reason}
     turn.emit(
         ev.ToolRefused(
             name=cut(call.name, 100),
             reason=cut(reason, _REASON_CHARS),
             arguments=cut(call.arguments, _REASON_CHARS),
+            sentence=sentence,
         )
     )
 
 
-def _run_memory_call(
-    turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]
-) -> None:
+def _run_memory_call(turn: TurnState, loop: Loop, call: ToolCall, arguments: JsonMap) -> None:
     """Run a call of a memory tool."""
     before = memory_of(turn.session.memory)
     after, result = buckets.call(before, call.name, arguments)
@@ -444,7 +473,14 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
         )
     )
     if error is None:
+        _note_act(turn, planned.name, planned.key, result.value)
         _write_output(turn, planned.name, result.value, "tool", planned.arguments)
+
+
+def _note_act(turn: TurnState, name: str, key: str, result: Any) -> None:
+    """Put the result of an act behind a yes on record."""
+    if turn.session.agreed and _acts(turn, name):
+        turn.emit(ev.Acted(act=turn.tools.policies[name].act, key=key, result=result))
 
 
 def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
@@ -478,11 +514,7 @@ def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
 
 
 def _write_output(
-    turn: TurnState,
-    name: str,
-    value: Any,
-    source: str,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    turn: TurnState, name: str, value: Any, source: str, arguments: JsonMap = MappingProxyType({})
 ) -> None:
     """Write the output of a tool from a value of this source. `arguments` are those of the call."""
     mapping = output_taken(turn, name, source)
@@ -517,19 +549,17 @@ def _unanswered(loop: Loop) -> Iterator[ToolCall]:
     return (call for call in loop.calls if call.id not in loop.answers)
 
 
-def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
+def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: JsonMap) -> None:
     """Pause at one call of the batch."""
     call = loop.call(id)
     arguments = read_arguments(call.arguments)
-    shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": arguments}
+    shown: JsonDict = {"id": id, "name": call.name, "arguments": arguments}
     if "value" in loop.done.get(id, {}):
         shown["result"] = loop.done[id]["value"]
     turn.pause(kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict())
 
 
-def take_answer(
-    turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any], value: Any
-) -> None:
+def take_answer(turn: TurnState, loop: Loop, kind: str, call: JsonMap, value: Any) -> None:
     """Put a person's answer into the loop that waits for it."""
     id, name = call["id"], call["name"]
     if kind == "unknown_outcome":
@@ -545,32 +575,18 @@ def take_answer(
         _write_output(turn, name, value, "answer")
 
 
-def _take_outcome(turn: TurnState, loop: Loop, call: Mapping[str, Any], value: Any) -> None:
+def _take_outcome(turn: TurnState, loop: Loop, call: JsonMap, value: Any) -> None:
     """Take a person's word on a call with an unknown outcome: repeat it, or its result or error."""
     id, name = call["id"], call["name"]
     del loop.done[id]
     if "repeat" in value:
         return
-    error = value.get("error")
-    result = None
-    if error is None:
-        result = shortened(_shown(turn, name, value.get("result"), "tool"))
-        loop.done[id] = {"value": result}
-    else:
-        loop.done[id] = {"error": error}
-    turn.emit(
-        ev.ToolReturned(
-            name=name,
-            arguments=call["arguments"],
-            result=result,
-            error=error,
-            key=loop.keys.get(id, ""),
-        )
-    )
-    if error is None:
-        _write_output(turn, name, value.get("result"), "tool")
+    key = loop.keys.get(id, "")
+    planned = turn.tools.policies[name].plan(id=id, arguments=call["arguments"], key=key)
+    result = ToolResult(id=id, name=name, value=value.get("result"), error=value.get("error"))
+    _record_result(turn, loop, planned, result)
 
 
-def memory_of(document: Mapping[str, Any]) -> Memory:
+def memory_of(document: JsonMap) -> Memory:
     """Return the buckets of a session's memory, which holds the background as well."""
     return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolCall, ToolSpec
@@ -38,6 +39,9 @@ class ToolPolicy:
         timeout: Seconds for one call; None for the registry's own.
         scope: The states in which it may be called; None for all that list it.
         acts: It changes the world outside. A call must keep to what the user agreed to.
+        binds: Argument to the key that the user agrees to. An argument is bound to its own name
+            otherwise.
+        free: Arguments that nobody agrees to.
         fits: Returns why the tool does not take some arguments; None if it does.
     """
 
@@ -53,22 +57,45 @@ class ToolPolicy:
     timeout: float | None = None
     scope: tuple[str, ...] | None = None
     acts: bool = False
-    fits: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
+    binds: Mapping[str, str] = field(default_factory=dict)
+    free: tuple[str, ...] = ()
+    fits: Callable[[JsonMap], str | None] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         """The name by which the model calls it."""
         return self.spec.name
 
+    @property
+    def act(self) -> str:
+        """The name of what it does, whatever a definition calls it."""
+        return f"{self.mcp}/{self.tool}" if self.mcp else self.registered or self.name
+
+    def bound(
+        self, arguments: JsonMap, agreed: Container[str], prefix: str = ""
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the key that each argument is bound to, with its value. One that is bound to no
+        agreed key has its own name.
+        """
+        for name, value in arguments.items():
+            path = f"{prefix}{name}"
+            key = self.binds.get(path, path)
+            if path in self.free:
+                continue
+            if key not in agreed and isinstance(value, Mapping) and value:
+                yield from self.bound(value, agreed, f"{path}.")
+            else:
+                yield key, value
+
     def usable_in(self, state: str) -> bool:
         """Return true if its scope includes the state."""
         return self.scope is None or state in self.scope
 
-    def fault(self, arguments: Mapping[str, Any]) -> str | None:
+    def fault(self, arguments: JsonMap) -> str | None:
         """Return why a call with these arguments could not be made; None if no reason is known."""
         return None if self.fits is None else self.fits(arguments)
 
-    def plan(self, *, id: str, arguments: Mapping[str, Any], key: str) -> PlannedCall:
+    def plan(self, *, id: str, arguments: JsonMap, key: str) -> PlannedCall:
         """Return a call by these rules. `id`: the model's; `key`: the idempotency key."""
         return PlannedCall(
             id=id,
@@ -89,7 +116,7 @@ def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
     """Return the policy of the tool `name` of a definition: the settings of `ref`, else the tool's
     `own`.
     """
-    settings: dict[str, Any] = {"output": ref.output}
+    settings: dict[str, Any] = {"output": ref.output, "binds": ref.binds, "free": tuple(ref.free)}
     for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout", "acts"):
         value = getattr(ref, setting)
         if value is not None:
@@ -131,6 +158,15 @@ class AvailableTools:
             if policy is not None and policy.usable_in(state):
                 names.append(name)
         return tuple(names)
+
+    def acting(self, state: str, *, acts: bool) -> frozenset[str]:
+        """Return the tools of a state that change the world outside.
+
+        In a task that `acts`, all tools do if none says so.
+        """
+        names = self.names(state)
+        acting = frozenset(name for name in names if self.policies[name].acts)
+        return frozenset(names) if acts and not acting else acting
 
     def specs(self, state: str) -> tuple[ToolSpec, ...]:
         """Return the tools of a state for the model."""

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Sequence
 from itertools import dropwhile
 from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR, EXTRA, accept_reply
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, breakdown, handlers, response, subflows, summaries, tasks
-from llm_fsm.turn.agreement import note_yes
+from llm_fsm.turn.agreement import blanks, collector, note_yes
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Assignment, Move, verdict
@@ -29,7 +30,7 @@ def arrive(
     turn: TurnState,
     move: Move,
     by: str,
-    given: Mapping[str, Any] | None = None,
+    given: JsonMap | None = None,
     *,
     asked: Places = frozenset(),
 ) -> Generator[Effect, Result, Arrival]:
@@ -39,7 +40,7 @@ def arrive(
 
 
 def follow(
-    turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None
+    turn: TurnState, move: Move, by: str, given: JsonMap | None = None
 ) -> Generator[Effect, Result, Arrival]:
     """Make a move that the user wants, and go on to where it comes to rest.
 
@@ -83,8 +84,14 @@ def settle(
         at_task = turn.state.kind == "task"
         following = yield from _allowed_step(turn, asked)
         if isinstance(following, Rest):
-            _rest(turn)
-            return arrival
+            missing = blanks(turn.machine, turn.session)
+            collected = (yield from _collect(turn, missing)) if missing else None
+            if collected is None:
+                _rest(turn)
+                return arrival
+            asked |= {turn.here}
+            arrival = collected
+            continue
         if isinstance(following, Enter) and following.known:
             asked |= {turn.here}
         arrived = yield from _perform(turn, following)
@@ -119,6 +126,25 @@ def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, N
         ):
             return following
     return Rest()
+
+
+def _collect(
+    turn: TurnState, missing: tuple[str, ...]
+) -> Generator[Effect, Result, Arrival | None]:
+    """Go where a value is collected that would be read back as a blank.
+
+    What only the program can give is a failure of the program. None: it is collected here.
+    """
+    where = collector(turn.machine, turn.session, missing)
+    if where == turn.state.id:
+        return None
+    if where is None:
+        out = tasks.way_out(turn) or Stop("stuck")
+        return (yield from move_or_stop(turn, out, breakdown.BY))
+    declined = tuple(key for key in missing if key in turn.session.skipped)
+    if declined:
+        turn.emit(ev.ContextSet(source="user", removed=declined))
+    return (yield from enter_counted(turn, Move(pointer="", target=where), "missing"))
 
 
 def _perform(turn: TurnState, following: NextStep) -> Generator[Effect, Result, Arrival | None]:
@@ -157,7 +183,7 @@ def _rest(turn: TurnState) -> None:
     if turn.state.kind == "wait":
         _wait(turn)
     elif turn.state.kind == "converse":
-        response.say_fixed(turn)
+        response.say_here(turn)
 
 
 def move_or_stop(
@@ -203,7 +229,7 @@ def enter_counted(turn: TurnState, move: Move, by: str) -> Generator[Effect, Res
 
 
 def enter(
-    turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None
+    turn: TurnState, move: Move, by: str, given: JsonMap | None = None
 ) -> Generator[Effect, Result, Arrival]:
     """Make a move. `given`: what a reply says about the definition that it leads into."""
     if turn.state.definition.summarize and turn.host.summaries and not _answers_at_once(turn, move):
@@ -268,7 +294,7 @@ def _answers_at_once(turn: TurnState, move: Move) -> bool:
     return move.returns and there is not None and there.kind == "final"
 
 
-def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
+def apply_update(turn: TurnState, update: JsonMap) -> Run:
     """Keep what a reply says, as far as the definition at work lets it."""
     extra = update.get(EXTRA)
     turn.keep_secrets({**extra, **update} if isinstance(extra, dict) else update)

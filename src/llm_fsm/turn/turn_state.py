@@ -63,7 +63,7 @@ def texts_of(parts: Iterable[Part]) -> tuple[str, ...]:
 
 Message = str | None
 """The words of a reply. None: they are still arriving, in the rehearsal of a stream."""
-_BACKWARDS = ("correct", "back", "restart", "cancel")
+_BACKWARDS = ("correct", "back", "missing", "restart", "cancel")
 """Who makes a move that leads to a state whose question no reply could foresee."""
 
 
@@ -189,6 +189,10 @@ class TurnState:
     removed.
     """
     fallback: bool = False
+    picked: bool = False
+    """True if the message is a choice that the user picked: a button, its number or its label."""
+    yes: str = ""
+    """The user's words of the yes, where the move of the turn is one."""
     offer: Offer | None = None
     """The question that the reply offers; None if its form has none, so that its message may ask."""
     call_namespace: tuple[str, float] | None = None

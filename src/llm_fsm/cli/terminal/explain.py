@@ -112,7 +112,9 @@ def _note(noted: why.Noted) -> Iterator[str]:
             yield f"  not stored: {noted.key}: {noted.reason}{kept}"
         case ev.Agreed():
             agreed = [f"{key} = {shown(noted.values.get(key))}" for key in noted.keys]
-            yield f"The user agreed to {', '.join(agreed)}"
+            who = "The program" if noted.by == "host" else "The user"
+            words = f' with "{noted.words}"' if noted.words else ""
+            yield f"{who} agreed to {', '.join(agreed)}{words}"
         case ev.FunctionFailed():
             code = f" ({noted.file}:{noted.line})" if noted.file else ""
             yield f"  {noted.kind} {noted.name} failed: {noted.error}{code}"
@@ -132,6 +134,8 @@ def _repair_or_task(event: ev.Event) -> Iterator[str]:
             yield f"Repair pattern cannot_handle: not understood {event.count} times in a row"
         case ev.KeysSkipped():
             yield f"Repair pattern skip: not asked for any more: {', '.join(event.keys)}"
+        case ev.Acted():
+            yield f"  done: {event.act} = {shown(event.result)} (key {event.key})"
         case ev.Repaired():
             how = f": {event.how}" if event.how else ""
             yield f"Repair pattern {event.pattern}{how}"

@@ -100,7 +100,11 @@ def _words(target: CompiledState, *, answers: bool) -> str:
 
 def _own_text(state: CompiledState) -> str:
     """Return the note on a state that speaks by itself; "" if the reply speaks for it."""
-    if state.fixed is not None or state.kind in ("task", "subflow") or state.definition.tools_first:
+    if (
+        state.definition.reply is not None
+        or state.kind in ("task", "subflow")
+        or state.definition.tools_first
+    ):
         return "It says its own text."
     return "It reads the values back." if state.definition.confirms else ""
 

@@ -276,7 +276,6 @@ def turn_prompt(
     shown: dict[str, str],
     *,
     missing: Sequence[str],
-    reads_back: Sequence[str],
     words_only: bool,
     greeting: bool,
 ) -> tuple[str, dict[str, int]]:
@@ -290,18 +289,14 @@ def turn_prompt(
         shown: The text of each section, by the name that the prompt file has for it; "" leaves it
             out.
         missing: The keys that are collected and not known yet.
-        reads_back: The keys whose values the message of this state reads back.
         words_only: True if nothing but the message of the reply counts.
         greeting: True if these words begin the conversation.
     """
     lacking = ", ".join(missing)
-    read_back = ", ".join(reads_back)
-    state = words.tokens
-    for part in (lacking, read_back):
-        state += estimate(part) + 2 * TAGS if part else 0
+    state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
     sizes = {**fixed, "current_state": state}
     sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
-    own: dict[str, object] = {"state": words, "missing": lacking, "reads_back": read_back}
+    own: dict[str, object] = {"state": words, "missing": lacking}
     text = _filled(prompts.turn, {**shown, **own, "words_only": words_only, "greeting": greeting})
     if words_only:  # says in words of ours what they are for
         sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
