@@ -21,7 +21,7 @@ from llm_fsm.testing.coverage import named
 from llm_fsm.testing.generate.mutants import (
     MutantsOfMoves,
     SchemaMutant,
-    rule_mutants,
+    rule_names,
     schema_mutants,
     told_apart_rule,
 )
@@ -51,15 +51,12 @@ class MachineMutants:
                 yield from self._cleared(move)
             for number, check in enumerate(state.checks):
                 if check.by == "logic":
-                    place = check_place(state_id, number)
-                    yield f"{place}: gone"
-                    yield from (f"{place}: {one.name}" for one in rule_mutants(check.logic))
+                    yield from rule_names(check.logic, check_place(state_id, number))
         for key in self.program.definition.key_schemas:
             for changed in self.schemas_of(key):
                 yield f"{KEYS}{step(key)}: {changed.name}"
             for place, logic in value_rules(self.program, key):
-                yield f"{place}: gone"
-                yield from (f"{place}: {one.name}" for one in rule_mutants(logic))
+                yield from rule_names(logic, place)
 
     def _cleared(self, move: Move) -> Iterator[str]:
         if move.assignment is not None:

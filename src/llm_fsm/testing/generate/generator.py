@@ -36,6 +36,7 @@ from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.problems import FileFault, SuiteError
 from llm_fsm.testing.scenarios.runner import CaseRunner
+from llm_fsm.testing.scenarios.save import replies_of
 from llm_fsm.testing.scenarios.scripted_model import Scripted
 
 _MOST_TRIED = 400
@@ -412,12 +413,7 @@ class _Note(NamedTuple):
     says: bool
 
     def given(self) -> dict[str, Any]:
-        one = (
-            {"reply": self.replies[0]}
-            if len(self.replies) == 1
-            else {"replies": list(self.replies)}
-        )
-        return {**(one if self.replies else {}), "expect": self.expect}
+        return {**replies_of(self.replies), "expect": self.expect}
 
 
 class _WritingRunner(CaseRunner):

@@ -20,19 +20,19 @@ from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError,
 from llm_fsm.lint.solver.outcomes import operation
 from llm_fsm.turn.guards import Guard, Move, verdict
 
-_OPPOSITE: Mapping[str, str] = {
-    "==": "!=",
-    "!=": "==",
-    "===": "!==",
-    "!==": "===",
-    "<": ">=",
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-    "and": "or",
-    "or": "and",
+_OTHERS: Mapping[str, tuple[str, ...]] = {
+    "==": ("!=",),
+    "!=": ("==",),
+    "===": ("!==",),
+    "!==": ("===",),
+    "<": (">=", "<="),
+    ">=": ("<", ">"),
+    ">": ("<=", ">="),
+    "<=": (">", "<"),
+    "and": ("or",),
+    "or": ("and",),
 }
-_WITH_BOUND: Mapping[str, str] = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+"""The opposite of each operator, and the one that includes its bound or leaves it out."""
 _NAMES = frozenset({"var", "missing", "missing_some", "has_context", "context_length"})
 """Operators whose texts are names of keys."""
 _MOST = 60
@@ -81,27 +81,24 @@ def move_mutants(move: Move) -> tuple[MoveMutant, ...]:
         MoveMutant(
             name=f"{move.pointer}/conditions/{number}: {change}",
             pointer=move.pointer,
-            move=replace(move, guards=guards),
+            move=replace(move, guards=tuple(guards)),
         )
         for number, change, guards in _changed_guards(move)
     )
 
 
-def _changed_guards(move: Move) -> Iterator[tuple[int, str, tuple[Guard, ...]]]:
+def _changed_guards(move: Move) -> Iterator[tuple[int, str, list[Guard]]]:
     for number, guard in enumerate(move.guards):
         if guard.judged:
             continue
-        before = move.guards[:number]
-        after = move.guards[number + 1 :]
-        yield number, "gone", (*before, *after)
+        yield number, "gone", _with(move.guards, number)
         for key in guard.keys:
             keys = tuple(name for name in guard.keys if name != key)
-            yield number, f"without {key}", (*before, replace(guard, keys=keys), *after)
-        if guard.rule is None:
-            continue
-        for mutant in rule_mutants(guard.logic):
+            changed = replace(guard, keys=keys)
+            yield number, f"without {key}", _with(move.guards, number, changed)
+        for mutant in rule_mutants(guard.logic) if guard.rule is not None else ():
             changed = replace(guard, rule=mutant.rule)
-            yield number, mutant.name, (*before, changed, *after)
+            yield number, mutant.name, _with(move.guards, number, changed)
 
 
 def rule_mutants(logic: Any) -> tuple[RuleMutant, ...]:
@@ -136,20 +133,18 @@ def _changed_rules(logic: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _other_operators(operator: str, arguments: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    if operator in _OPPOSITE:
-        yield f"{operator} is {_OPPOSITE[operator]}", {_OPPOSITE[operator]: arguments}
-    if operator in _WITH_BOUND:
-        yield f"{operator} is {_WITH_BOUND[operator]}", {_WITH_BOUND[operator]: arguments}
+    for other in _OTHERS.get(operator, ()):
+        yield f"{operator} is {other}", {other: arguments}
     if operator in ("!", "!!") and arguments:
         yield f"{operator} is turned round", {"!!" if operator == "!" else "!": arguments}
     if operator in ("and", "or") and len(arguments) > 1:
         for number, _ in enumerate(arguments):
-            left = [*arguments[:number], *arguments[number + 1 :]]
-            yield f"{operator} without {number}", {operator: left}
+            yield f"{operator} without {number}", {operator: _with(arguments, number)}
 
 
-def _with(listed: Sequence[Any], number: int, value: Any) -> list[Any]:
-    return [*listed[:number], value, *listed[number + 1 :]]
+def _with(listed: Sequence[Any], number: int, *values: Any) -> list[Any]:
+    """Put values in the place of one item; without values, the item is gone."""
+    return [*listed[:number], *values, *listed[number + 1 :]]
 
 
 def _other_values(value: Any) -> Iterator[Any]:
@@ -162,7 +157,7 @@ def _other_values(value: Any) -> Iterator[Any]:
         yield value + "x"
     elif isinstance(value, list) and not any(isinstance(part, dict | list) for part in value):
         for number, _ in enumerate(value):
-            yield [*value[:number], *value[number + 1 :]]
+            yield _with(value, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +189,12 @@ class MutantsOfMoves:
                     yield mutant.name
             if holds and not every:
                 return
+
+
+def rule_names(logic: Any, place: str) -> Iterator[str]:
+    """Yield the names of the changes of one rule."""
+    yield f"{place}: gone"
+    yield from (f"{place}: {one.name}" for one in rule_mutants(logic))
 
 
 def told_apart_rule(logic: Any, data: Mapping[str, Any], place: str) -> Iterator[str]:
@@ -234,7 +235,7 @@ def _changed_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
     listed = schema.get("enum")
     if isinstance(listed, list):
         for number, value in enumerate(listed):
-            left = [*listed[:number], *listed[number + 1 :]]
+            left = _with(listed, number)
             if left:
                 yield f"enum without {value!r}", {**schema, "enum": left}
             if isinstance(value, str):
@@ -260,32 +261,33 @@ def edges(schema: Mapping[str, Any], typical: Iterable[Any], limit: int = 3000) 
     for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = schema.get(word)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
-            found += [bound, bound - 1, bound + 1]
+            found += _around(bound)
     texts = [value for value in usual if isinstance(value, str)]
     lists = [value for value in usual if isinstance(value, list) and value]
     for word in ("minLength", "maxLength"):
         size = schema.get(word)
         if isinstance(size, int) and texts and size < limit:
-            for length in (size, size - 1, size + 1):
-                found.append(_sized(texts, max(length, 0)))
+            found += [_sized(texts, max(length, 0)) for length in _around(size)]
     for word in ("minItems", "maxItems"):
         size = schema.get(word)
         if isinstance(size, int) and lists and size < limit:
-            for length in (size, size - 1, size + 1):
-                many = lists[0] * (size + 1)
-                found.append(many[: max(length, 0)])
+            many = lists[0] * (size + 1)
+            found += [many[: max(length, 0)] for length in _around(size)]
     for value in schema.get("enum") or ():
         found += [value, f"{value}x"] if isinstance(value, str) else [value]
     if "pattern" in schema or "format" in schema:
         for text in texts[:2]:
-            found.append(f"~{text}")
-            found.append(f"{text}~")
+            found += (f"~{text}", f"{text}~")
         found.append("~ ?")
     found += [*usual, "some words", 7, 7.5, True, ["a"], {"a": 1}]
     unique: dict[str, Any] = {}
     for value in found:
         unique.setdefault(f"{type(value).__name__} {value!r}", value)
     return list(unique.values())
+
+
+def _around(bound: Any) -> tuple[Any, ...]:
+    return bound, bound - 1, bound + 1
 
 
 def _sized(texts: Sequence[str], length: int) -> str:

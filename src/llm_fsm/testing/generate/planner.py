@@ -443,7 +443,6 @@ class _Decision:
         self._proofs = Counter[str]()
         self._every: set[str] = set()
         for move in considered:
-            self._every.update(mutant.name for mutant in mutants.of(move))
             self._every.add(move.pointer)
             self._every.update(mutant.name for mutant in mutants.of(move))
             for number, guard in enumerate(move.guards):

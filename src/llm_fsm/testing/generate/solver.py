@@ -173,7 +173,6 @@ class Solver:
         for _, logic in logics_of(self.known.document):
             for name, pattern in patterns(logic):
                 found.setdefault(name, []).extend(matching(pattern))
-        for _, logic in logics_of(self.known.document):
             for name, bound in between(logic):
                 found.setdefault(name, []).append(bound)
         for name, rules in self.valid.items():

@@ -21,48 +21,44 @@ _LONGEST = 50
 
 def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
     """Yield outputs with which all rules of a state's key results are true, for each label."""
-    logics = [
-        item.value["check"]
-        for item in state.items("key_results")
-        if _is_rule(item.value.get("check"))
-    ]
-    rules = [compile_rule(logic) for logic in logics]
-    for output in _tried(logics, rules, labels, context) if rules else ():
-        named = (
-            ({**output, "_transition": label} for label in labels)
-            if isinstance(output, dict)
-            else ()
-        )
-        for said in (*named, output):
+    rules = _rules(state)
+    for output in _tried(rules, labels, context):
+        for said in (*_labelled(output, labels), output):
             data = {"output": said, "context": context, "input": ["a"]}
-            if all(test(rule, data).holds for rule in rules):
+            if all(test(rule, data).holds for _, rule in rules):
                 yield said
 
 
 def candidates(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
     """Yield outputs at which the rules of a state's key results may differ, without duplicates."""
-    checks = [item.value.get("check") for item in state.items("key_results")]
-    logics = [check for check in checks if _is_rule(check)]
-    rules = [compile_rule(logic) for logic in logics]
     seen: set[str] = set()
-    for output in _tried(logics, rules, labels, context) if rules else ():
-        named: list[Any] = [output]
-        if isinstance(output, dict):
-            for label in labels:
-                named.append({**output, "_transition": label})
-        for one in named:
+    for output in _tried(_rules(state), labels, context):
+        for one in (output, *_labelled(output, labels)):
             if text(one) not in seen:
                 seen.add(text(one))
                 yield one
 
 
+def _rules(state: Placed) -> list[tuple[Any, CompiledRule]]:
+    """Return the rules of a state's key results, as written and as compiled."""
+    checks = [item.value.get("check") for item in state.items("key_results")]
+    return [(check, compile_rule(check)) for check in checks if _is_rule(check)]
+
+
+def _labelled(output: Any, labels: Sequence[str]) -> list[Any]:
+    """Return an output with each label, if it can have one."""
+    if not isinstance(output, dict):
+        return []
+    return [{**output, "_transition": label} for label in labels]
+
+
 def _tried(
-    logics: Sequence[Any],
-    rules: Sequence[CompiledRule],
-    labels: Sequence[str],
-    context: Mapping[str, Any],
+    rules: Sequence[tuple[Any, CompiledRule]], labels: Sequence[str], context: Mapping[str, Any]
 ) -> Iterator[Any]:
-    reads = sorted(set[str]().union(*(rule.reads for rule in rules)))
+    if not rules:
+        return
+    logics = [logic for logic, _ in rules]
+    reads = sorted(set[str]().union(*(rule.reads for _, rule in rules)))
     names = [name for name in reads if name.startswith("output.")]
     literals = [*chain.from_iterable(map(literals_in, logics))]
     beside = [

@@ -176,13 +176,14 @@ class _Saver:
             expect["ended"] = True
         if self.session.pause is not None:
             expect["paused"] = True
-        step: dict[str, Any] = {}
-        if len(replies) == 1:
-            step["reply"] = replies[0]
-        elif replies:
-            step["replies"] = replies
-        step["expect"] = expect
-        return step
+        return {**replies_of(replies), "expect": expect}
+
+
+def replies_of(replies: Sequence[Any]) -> dict[str, Any]:
+    """Return the member of a step that has its replies; none without any."""
+    if len(replies) == 1:
+        return {"reply": replies[0]}
+    return {"replies": list(replies)} if replies else {}
 
 
 def _said(
