@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from llm_fsm._json import plain, step
@@ -108,13 +109,7 @@ def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
 def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     """Yield the single claims of an expectation, without its negations and alternatives."""
     given = expect.model_fields_set
-
-    def claim(name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
-        so = same(wanted, found) if holds is None else holds
-        return Claim(
-            f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}"
-        )
-
+    claim = partial(_claim, pointer)
     entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
     if "error" in given and expect.error is not None:
         said = "there was none"
@@ -151,36 +146,39 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
         yield claim("output", expect.output, seen.output)
 
 
+def _claim(pointer: str, name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
+    so = same(wanted, found) if holds is None else holds
+    return Claim(
+        f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}"
+    )
+
+
 def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     for key, wanted in expect.context.items():
         place = f"{pointer}/context{step(key)}"
-        name = f"expected {key} = {quoted(wanted)}"
-        if key not in seen.context:
-            yield Claim(place, wanted is None, name, "it is not set")
-        else:
-            yield Claim(
-                place, same(seen.context[key], wanted), name, f"it is {quoted(seen.context[key])}"
-            )
+        holds = wanted is None
+        found = "it is not set"
+        if key in seen.context:
+            holds, found = same(seen.context[key], wanted), f"it is {quoted(seen.context[key])}"
+        yield Claim(place, holds, f"expected {key} = {quoted(wanted)}", found)
     if expect.context_exact is not None:
-        exact = same(dict(seen.context), expect.context_exact)
+        whole = dict(seen.context)
         wanted = f"expected exactly the context {quoted(expect.context_exact)}"
-        yield Claim(
-            f"{pointer}/context_exact", exact, wanted, f"it is {quoted(dict(seen.context))}"
-        )
+        exact = same(whole, expect.context_exact)
+        yield Claim(f"{pointer}/context_exact", exact, wanted, f"it is {quoted(whole)}")
     for number, key in enumerate(expect.absent):
         there = has(seen.context, key)
-        found = "it is not set"
-        if there:
-            found = f"it is {quoted(seen.context.get(key))}"
+        found = f"it is {quoted(seen.context.get(key))}" if there else "it is not set"
         yield Claim(f"{pointer}/absent/{number}", not there, f"expected {key} not to be set", found)
     if expect.logic is not None:
         wanted = f"expected {quoted(expect.logic)} to hold"
+        result: Any = None
         try:
-            found = compile_rule(expect.logic)(seen.data())
+            result = compile_rule(expect.logic)(seen.data())
+            found = f"it gives {quoted(result)}"
         except ConditionError as error:
-            yield Claim(f"{pointer}/logic", False, wanted, f"it cannot be evaluated: {error}")
-        else:
-            yield Claim(f"{pointer}/logic", truthy(found), wanted, f"it gives {quoted(found)}")
+            found = f"it cannot be evaluated: {error}"
+        yield Claim(f"{pointer}/logic", truthy(result), wanted, found)
 
 
 def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
@@ -190,12 +188,7 @@ def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
             continue
         found = list(getattr(seen.ahead(), name))
         holds = sorted(wanted) == sorted(found) if name == "shown" else wanted == found
-        yield Claim(
-            f"{pointer}/{name}",
-            holds,
-            f"expected {name} {quoted(wanted)}",
-            f"it is {quoted(found)}",
-        )
+        yield _claim(pointer, name, wanted, found, holds)
 
 
 def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
@@ -203,26 +196,16 @@ def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
     for part in expect.contains:
         yield Claim(pointer, part in text, f"expected the words to contain {quoted(part)}", found)
     for pattern in expect.matches:
+        holds, told = False, found
         try:
             holds = truthy(compile_rule({"matches": [{"var": "text"}, pattern]})({"text": text}))
         except ConditionError as error:
-            yield Claim(
-                f"{pointer}/matches",
-                False,
-                f"expected the words to match {quoted(pattern)}",
-                str(error),
-            )
-        else:
-            yield Claim(
-                f"{pointer}/matches", holds, f"expected the words to match {quoted(pattern)}", found
-            )
+            told = str(error)
+        wanted = f"expected the words to match {quoted(pattern)}"
+        yield Claim(f"{pointer}/matches", holds, wanted, told)
     if expect.equals is not None:
-        yield Claim(
-            f"{pointer}/equals",
-            expect.equals == text,
-            f"expected the words {quoted(expect.equals)}",
-            found,
-        )
+        wanted = f"expected the words {quoted(expect.equals)}"
+        yield Claim(f"{pointer}/equals", expect.equals == text, wanted, found)
 
 
 def _tools(
@@ -230,13 +213,10 @@ def _tools(
 ) -> Iterator[Claim]:
     made = [event for event in events if isinstance(event, ev.ToolReturned | ev.ToolRefused)]
     names = [event.name for event in made]
-    if [call.name for call in wanted] != names:
-        yield Claim(
-            pointer,
-            False,
-            f"expected the tool calls {quoted([call.name for call in wanted])}",
-            f"they are {quoted(names)}",
-        )
+    asked = [call.name for call in wanted]
+    if asked != names:
+        said = f"expected the tool calls {quoted(asked)}"
+        yield Claim(pointer, False, said, f"they are {quoted(names)}")
         return
     if not wanted:
         yield Claim(pointer, True, "expected no tool calls", "there are none")

@@ -45,24 +45,22 @@ class Vocabulary(NamedTuple):
     written: frozenset[str] | None
     keys: Keys
 
+    def refusal(self, key: str, value: Any) -> str | None:
+        """Return why a declared key cannot have a value; null is no value."""
+        if value is None or key not in self.definition.key_schemas:
+            return None
+        return self.keys.fault(key, value)
+
 
 def vocabulary_of(flows: Flows, cases: Iterable[Case]) -> Vocabulary:
     """Return the names that conversations of these cases can have, on a definition and those that
     it calls.
     """
     definition = flows.root.definition
-    states: set[str] = set()
-    patterns: set[str] = set()
-    tools: set[str] = set()
-    functions: set[str] = set()
-    declared: set[str] = set()
+    every = definitions_of(flows)
     written: set[str] = set(_OWN_KEYS)
-    for one in definitions_of(flows):
-        states.update(one.states)
-        patterns.update(one.patterns)
-        tools.update(one.tools)
-        functions.update(function_names(one))
-        declared.update(one.key_schemas)
+    for one in every:
+        written.update(one.key_schemas)
         for tool in one.tools.values():
             written.update(tool.output)
         for state in one.states.values():
@@ -75,14 +73,18 @@ def vocabulary_of(flows: Flows, cases: Iterable[Case]) -> Vocabulary:
             written.update(result.set)
     return Vocabulary(
         definition=definition,
-        states=frozenset(states),
-        patterns=frozenset(patterns),
-        tools=frozenset(tools),
-        functions=frozenset(functions),
+        states=_all_of(one.states for one in every),
+        patterns=_all_of(one.patterns for one in every),
+        tools=_all_of(one.tools for one in every),
+        functions=_all_of(map(function_names, every)),
         # Without a schema of its own, a definition takes keys of any name.
-        written=frozenset(declared | written) if definition.key_schemas else None,
+        written=frozenset(written) if definition.key_schemas else None,
         keys=compile_keys(definition, ()),
     )
+
+
+def _all_of(names: Iterable[Iterable[str]]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(names))
 
 
 def definitions_of(flows: Flows) -> list[Definition]:
@@ -149,14 +151,10 @@ def _given(
 ) -> Iterator[Inconsistency]:
     """Yield the values that no conversation can begin with."""
     for key, value in values.items():
-        if value is None or key not in vocabulary.definition.key_schemas:
-            continue
-        reason = vocabulary.keys.fault(key, value)
+        reason = vocabulary.refusal(key, value)
         if reason is not None:
-            yield Inconsistency(
-                f"{pointer}{step(key)}",
-                f"no conversation begins with {key} {quoted(value)}: {reason}",
-            )
+            said = f"no conversation begins with {key} {quoted(value)}: {reason}"
+            yield Inconsistency(f"{pointer}{step(key)}", said)
 
 
 def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsistency]:
@@ -231,9 +229,7 @@ def _values(
     for key, value in values.items():
         place = f"{pointer}{step(key)}"
         yield from _key(vocabulary, key, place, at_key=True)
-        if denied or value is None or key not in vocabulary.definition.key_schemas:
-            continue
-        reason = vocabulary.keys.fault(key, value)
+        reason = None if denied else vocabulary.refusal(key, value)
         if reason is not None:
             yield Inconsistency(place, f"{key} can never be {quoted(value)}: {reason}")
 
