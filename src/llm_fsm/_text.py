@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from difflib import SequenceMatcher
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -79,6 +79,16 @@ def suggestion(word: str, candidates: Iterable[str], otherwise: str = "there are
     names = list(candidates)
     guess = nearest(word, names)
     return f"did you mean {guess!r}?" if guess else f"{otherwise} {', '.join(names) or 'none'}"
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """Return the name, or with the first number that makes it another one than those taken."""
+    found = name
+    number = 2
+    while found in taken:
+        found = f"{name}_{number}"
+        number += 1
+    return found
 
 
 def escaped(value: object) -> str:

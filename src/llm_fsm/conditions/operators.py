@@ -72,11 +72,16 @@ def subtract(meter: Meter, first: Any, second: Any = ABSENT) -> Number:
     return result(-number if second is ABSENT else number - finite_number(meter, second))
 
 
-def divide(meter: Meter, first: Any, second: Any) -> Number:
-    """Divide. An exact quotient is an integer."""
+def _fraction(meter: Meter, first: Any, second: Any) -> tuple[Number, Number]:
     number, divisor = finite_number(meter, first), finite_number(meter, second)
     if divisor == 0:
         raise OperatorFault("it divides by zero")
+    return number, divisor
+
+
+def divide(meter: Meter, first: Any, second: Any) -> Number:
+    """Divide. An exact quotient is an integer."""
+    number, divisor = _fraction(meter, first, second)
     if isinstance(number, int) and isinstance(divisor, int) and number % divisor == 0:
         return result(number // divisor)
     return result(number / divisor)
@@ -84,9 +89,7 @@ def divide(meter: Meter, first: Any, second: Any) -> Number:
 
 def remainder(meter: Meter, first: Any, second: Any) -> Number:
     """Return the remainder with the sign of the first value."""
-    number, divisor = finite_number(meter, first), finite_number(meter, second)
-    if divisor == 0:
-        raise OperatorFault("it divides by zero")
+    number, divisor = _fraction(meter, first, second)
     if isinstance(number, int) and isinstance(divisor, int):
         rest = abs(number) % abs(divisor)
         return -rest if number < 0 else rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
 
@@ -20,12 +21,7 @@ def edits_between(old: str, new: str) -> list[TextEdit]:
         The edits, with offsets of the old text in UTF-16 code units.
     """
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    head = 0
-    while head < min(len(before), len(after)) and before[head] == after[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(before), len(after)) - head and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
+    head, tail = _alike(before, after)
     starts = list(accumulate(map(units, before), initial=0))
     ours, theirs = before[head : len(before) - tail], after[head : len(after) - tail]
     found = []
@@ -36,14 +32,21 @@ def edits_between(old: str, new: str) -> list[TextEdit]:
     return found
 
 
-def _within(old: str, new: str, at: int) -> TextEdit:
-    """Return the edit of some lines, without the characters that both begin and end with."""
+def _alike(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many items both begin with, and how many of the others both end with."""
+    most = min(len(old), len(new))
     head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
+    while head < most and old[head] == new[head]:
         head += 1
     tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+    while tail < most - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
+    return head, tail
+
+
+def _within(old: str, new: str, at: int) -> TextEdit:
+    """Return the edit of some lines, without the characters that both begin and end with."""
+    head, tail = _alike(old, new)
     start = at + units(old[:head])
     end = start + units(old[head : len(old) - tail])
     return TextEdit(start=start, end=end, text=new[head : len(new) - tail])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from llm_fsm._json import JsonDict, object_at, step, steps, unescape, value_at
+from llm_fsm._text import unused
 from llm_fsm.definition.json_source import parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.patch import PatchError
@@ -331,12 +332,7 @@ def _add_branch(text: str, document: JsonDict, given: gesture.AddTransition) -> 
     if not isinstance(way, str | dict | None):
         raise PatchError(f"the way on from {given.source!r} is neither a state nor branches")
     branches = {"default": way} if isinstance(way, str) else dict(way or {})
-    wanted = given.label or given.target
-    label = wanted
-    number = 2
-    while label in branches:
-        label = f"{wanted}_{number}"
-        number += 1
+    label = unused(given.label or given.target, branches)
     return patch.set_value(text, _way(given.source), {**branches, label: given.target})
 
 

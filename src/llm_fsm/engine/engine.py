@@ -31,7 +31,6 @@ from llm_fsm.engine.recovery import (
     identity,
     interrupted,
     is_same,
-    journal_entries,
     left_turn,
     start_identity,
     under_way,
@@ -54,6 +53,7 @@ from llm_fsm.errors import (
     ModelError,
 )
 from llm_fsm.records.session_reader import SessionReader
+from llm_fsm.records.stuck_turns import journal_entries
 from llm_fsm.session import events as ev
 from llm_fsm.session.deadlines import is_due
 from llm_fsm.session.messages import Usage

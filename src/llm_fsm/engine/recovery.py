@@ -13,13 +13,13 @@ one that is parked, and a message whose sender cannot ask again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from llm_fsm._json import JsonDict, JsonMap, in_unicode
 from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, STOPPED, check_not_parked
 from llm_fsm.errors import ConversationConflict
+from llm_fsm.records.stuck_turns import journal_entries
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import clock_names
@@ -85,11 +85,6 @@ class LeftTurn(NamedTuple):
 def only_talked(first: JsonMap) -> bool:
     """Return true if a host that keeps no journals otherwise left this one: its turns only talk."""
     return first.get("durable") == "talks"
-
-
-async def journal_entries(store: Store, conversation_id: str) -> Sequence[JsonMap]:
-    """Read the entries of a journal, in order."""
-    return [json.loads(text) for text in await store.journalled(conversation_id)]
 
 
 def left_turn(entries: Sequence[JsonMap]) -> LeftTurn | None:

@@ -16,7 +16,6 @@ from llm_fsm.engine.recovery import (
     LeftTurn,
     UnderWay,
     interrupted_start,
-    journal_entries,
     left_turn,
     only_talked,
     start_identity,
@@ -24,6 +23,7 @@ from llm_fsm.engine.recovery import (
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
 from llm_fsm.engine.validation import checked_trigger
 from llm_fsm.errors import ConfigurationError, ConversationConflict, ConversationError, StoreError
+from llm_fsm.records.stuck_turns import journal_entries
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import PARKED, AcceptedMessage, Loaded, Store, checked_id, storable
 from llm_fsm.turn.pipeline import Due, Opening

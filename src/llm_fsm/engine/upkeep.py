@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from llm_fsm._async import is_cancelled
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.stores.base import (
     AcceptedQuery,
@@ -87,7 +88,7 @@ class Upkeep:
             while True:
                 self._woken.clear()
                 await self.look()
-                if _is_cancelled():
+                if is_cancelled():
                     raise asyncio.CancelledError
                 await self._listen()
                 await self._rest()
@@ -112,7 +113,8 @@ class Upkeep:
                 self._listeners[key] = asyncio.create_task(self._hear(listen))
         left = self._listeners.keys() - self._stores.keys()
         gone = {self._listeners.pop(key) for key in left}
-        # again and again, because a driver may lose a cancellation, see `_is_cancelled`
+        # again and again, because a driver may lose a cancellation: redis-py uses
+        # `asyncio.wait_for`, which goes on in Python 3.11 if what it waits for ends just then
         while gone:
             for task in gone:
                 task.cancel()
@@ -224,16 +226,6 @@ class Upkeep:
         if what not in self._failing and self._report is not None:
             self._report(said, error)
         self._failing.add(what)
-
-
-def _is_cancelled() -> bool:
-    """Return true if the task was asked to end.
-
-    `asyncio.wait_for` of Python 3.11, which redis-py uses, goes on if what it waits for ends at the
-    same moment.
-    """
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _by_store(machines: Iterable[AsyncMachine]) -> Sequence[tuple[Store, dict[str, AsyncMachine]]]:

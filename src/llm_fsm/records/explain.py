@@ -7,7 +7,6 @@ Secrets are masked.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal
@@ -26,6 +25,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
+from llm_fsm.turn.localized import text_of
 from llm_fsm.turn.secrets import secrets_in
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
@@ -215,7 +215,7 @@ class _Account:
         for context in contexts:
             for key, value in context.items():
                 if is_secret(key):
-                    self.secrets.add(_text(value))
+                    self.secrets.add(text_of(value))
                     self.secrets.update(texts_in([value]))
 
     def close(self, before: Session) -> Explanation:
@@ -301,8 +301,3 @@ def _check(keys: Keys, guard: Guard, data: JsonMap) -> ConditionCheck:
     return ConditionCheck(
         description=guard.description, holds=holds, values=values, unset=tuple(unset), error=error
     )
-
-
-def _text(value: object) -> str:
-    """Write a value as a reply would show it, without quotation marks."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -55,11 +55,11 @@ async def stuck_turns(store: Store, now: float) -> Sequence[StuckTurn]:
     """
     found: list[StuckTurn] = []
     async for name in every_unfinished(store, parked=True):
-        entries = await _entries(store, name)
+        entries = await journal_entries(store, name)
         if entries:
             found.append(_stuck(name, entries, parked=True, since=entries[-1].get("time", now)))
     async for name in every_unfinished(store):
-        entries = await _entries(store, name)
+        entries = await journal_entries(store, name)
         errors = _last_errors(entries)
         if errors and errors[0]["time"] <= now - VISIBLE_AFTER:
             said = str(errors[-1].get("error", ""))
@@ -71,8 +71,9 @@ def _stuck(name: str, entries: Sequence[JsonMap], **facts: Any) -> StuckTurn:
     return StuckTurn(conversation_id=name, definition=entries[0].get("definition", ""), **facts)
 
 
-async def _entries(store: Store, name: str) -> Sequence[JsonMap]:
-    return [json.loads(text) for text in await store.journalled(name)]
+async def journal_entries(store: Store, conversation_id: str) -> Sequence[JsonMap]:
+    """Read the entries of a journal, in order."""
+    return [json.loads(text) for text in await store.journalled(conversation_id)]
 
 
 def _last_errors(entries: Sequence[JsonMap]) -> Sequence[JsonMap]:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from llm_fsm._json import plain
-from llm_fsm.conditions.coercion import plain_digits
+from llm_fsm.conditions.coercion import is_number, plain_digits
 from llm_fsm.session import events
 from llm_fsm.session.events import Event
 
@@ -213,11 +213,7 @@ def redacted(
         return members
     if isinstance(value, list | tuple):
         return [redacted(secrets, item, foreign=foreign) for item in value]
-    return DOTS if _is_number(value) and _is_secret_number(secrets, value) else value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return DOTS if is_number(value) and _is_secret_number(secrets, value) else value
 
 
 def _is_secret_number(secrets: Iterable[str], value: float) -> bool:

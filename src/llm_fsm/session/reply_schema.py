@@ -67,7 +67,7 @@ def value_schema(
         and enum
         and all(isinstance(item, str | int | float | bool) for item in enum)
     ):
-        types = {_type_of(item) for item in enum}
+        types = {type_of(item) for item in enum}
         return _listed(enum, types.pop(), null=null) if len(types) == 1 else _any(null=null)
     if len(kinds) != 1 or depth >= MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
@@ -92,7 +92,8 @@ def _listed(enum: list[Any], kind: str, *, null: bool) -> JsonDict:
     return {**_types((kind,), null=null), "enum": [*enum, *more]}
 
 
-def _type_of(value: object) -> str:
+def type_of(value: object) -> str:
+    """Return the type of a value in JSON Schema, for a plain value that is not null."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):

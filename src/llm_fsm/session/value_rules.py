@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm._json import step
 from llm_fsm.conditions.compiler import (
     CompiledRule,
     ConditionError,
@@ -80,7 +81,7 @@ def compile_value_rules(schemas: Mapping[str, Mapping[str, Any]]) -> tuple[Value
 
 
 def _rules_of(key: str, items: object) -> Iterator[ValueRule]:
-    place = f"/context_schema/properties/{_step(key)}/{VALID}"
+    place = f"/context_schema/properties{step(key)}/{VALID}"
     if items is None:
         return
     if not isinstance(items, list):
@@ -99,10 +100,6 @@ def _rules_of(key: str, items: object) -> Iterator[ValueRule]:
         tested = _names_under(logic, _PRESENCE)
         waits_for = frozenset(_names_under(logic, _ORDER)) - tested - {key}
         yield ValueRule(key=key, rule=rule, description=description, waits_for=waits_for)
-
-
-def _step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _names_under(logic: Any, operators: frozenset[str], *, inside: bool = False) -> set[str]:

@@ -43,8 +43,8 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
@@ -81,6 +81,11 @@ def checked_id(text: object, what: str) -> str:
             f"a {what} must not contain control characters or halves of surrogate pairs"
         )
     return text
+
+
+def labels_of(metadata: Mapping[str, str]) -> list[str]:
+    """Return each label as one text, for stores whose keys must not have every character."""
+    return [json.dumps(label, ensure_ascii=False) for label in metadata.items()]
 
 
 def checked_metadata(metadata: object) -> dict[str, str]:
@@ -598,6 +603,12 @@ class AcceptedMessage:
     due: float
     place: int = 0
     state: str = WAITING
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> Self:
+        """Return the message of a row with all fields, in the order above."""
+        names = [one.name for one in fields(cls)]
+        return cls(**dict(zip(names, row, strict=True)))
 
     @property
     def is_open(self) -> bool:

@@ -167,6 +167,10 @@ class _Touched:
     def at(self, session: Session) -> str:
         return named(session.flow, f"/states{step(session.state)}")
 
+    def plan(self, session: Session) -> CompiledState | None:
+        program = self.program.at(session)
+        return None if program is None else program.states.get(session.state)
+
     def before(self, session: Session, event: ev.Event) -> None:
         """Count the elements that an event touches in the session before it."""
         match event:
@@ -200,8 +204,7 @@ class _Touched:
         """Count the conditions that were tried; in states that decide, only up to the move that
         was made.
         """
-        program = self.program.at(session)
-        plan = None if program is None else program.states.get(session.state)
+        plan = self.plan(session)
         if plan is None:
             return
         data = session.data()
@@ -221,15 +224,13 @@ class _Touched:
                 break
 
     def keys(self, session: Session) -> None:
-        program = self.program.at(session)
-        plan = None if program is None else program.states.get(session.state)
+        plan = self.plan(session)
         for number, key in enumerate(() if plan is None else plan.definition.required_context_keys):
             if has(session.context, key):
                 self.counts["keys"][f"{self.at(session)}/required_context_keys/{number} {key}"] += 1
 
     def key_result(self, session: Session, event: ev.KeyResultChecked) -> None:
-        program = self.program.at(session)
-        plan = None if program is None else program.states.get(session.state)
+        plan = self.plan(session)
         for number, result in enumerate(() if plan is None else plan.definition.key_results):
             if result.name == event.name:
                 how = "passed" if event.passed else "failed"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from llm_fsm.session.messages import ToolSpec
+from llm_fsm.session.reply_schema import type_of
 
 Format: TypeAlias = Literal["openai", "anthropic", "google"]
 
@@ -74,7 +75,7 @@ def google_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(choices, list) and choices and all(isinstance(item, str) for item in choices):
         made["enum"], kind = choices, "string"
     elif isinstance(choices, list) and choices:
-        kind = kind or _kind(choices[0])
+        kind = kind or type_of(choices[0])
         _note(made, f"one of {', '.join(map(str, choices))}")
     made["type"] = str(kind or "string").upper()
     wanted = schema.get("format")
@@ -104,14 +105,6 @@ def _google_union(schema: Mapping[str, Any], branches: list[Mapping[str, Any]]) 
     if isinstance(schema.get("description"), str):
         made["description"] = schema["description"]
     return {**made, "nullable": True} if len(plain) < len(branches) else made
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    return "number" if isinstance(value, float) else "string"
 
 
 def _note(made: dict[str, Any], words: str) -> None:

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from llm_fsm._json import step
+from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
 
@@ -159,11 +160,7 @@ def _ids(names: dict[str, Any], ledger: Ledger) -> dict[str, str]:
         stem = short
         if short[0].isdigit():
             stem = f"state_{short}"
-        unique = stem
-        number = 2
-        while unique in taken:
-            unique = f"{stem}_{number}"
-            number += 1
+        unique = unused(stem, taken)
         taken.add(unique)
         ids[name] = unique
         ledger.moved("/states" + step(unique), "/states" + step(name))

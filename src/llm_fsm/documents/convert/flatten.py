@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from llm_fsm._json import JsonDict
+from llm_fsm._text import unused
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.documents.convert.chart import (
     ANY_EVENT,
@@ -51,11 +52,7 @@ def state_ids(names: Iterable[str]) -> dict[str, str]:
         plain = "".join(char for char in latin if not unicodedata.combining(char))
         short = re.sub(r"[^A-Za-z0-9_-]+", "_", plain)[:50].strip("_-") or "state"
         stem = short if not (short[0].isdigit() or short[0] == "-") else f"state_{short}"
-        unique = stem
-        number = 2
-        while unique in taken:
-            unique = f"{stem}_{number}"
-            number += 1
+        unique = unused(stem, taken)
         taken.add(unique)
         ids[name] = unique
     return ids

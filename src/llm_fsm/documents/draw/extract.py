@@ -146,6 +146,13 @@ class Picture:
         """All other edges."""
         return tuple(edge for edge in self.edges if not edge.everywhere)
 
+    def targets(self) -> dict[str, list[str]]:
+        """Map each state to the targets of its own edges."""
+        found: dict[str, list[str]] = {node.id: [] for node in self.nodes}
+        for edge in self.own:
+            found[edge.source].append(edge.target)
+        return found
+
 
 def extract(written: JsonMap, details: Details | None = None) -> Picture:
     """Return the picture of a document in today's form, with any faults, as texts of one line."""

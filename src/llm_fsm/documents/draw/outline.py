@@ -40,9 +40,7 @@ def listing(picture: Picture) -> str:
 
 
 def _graph(picture: Picture) -> dict[str, list[str]]:
-    graph: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
-    for edge in picture.own:
-        graph[edge.source].append(edge.target)
+    graph = picture.targets()
     shared = [edge.target for edge in picture.shared]
     for node in picture.nodes:
         if node.kind == "converse":

@@ -91,9 +91,7 @@ def _ordered(picture: Picture) -> list[str]:
     """Return states in reverse order of leaving them in a depth-first walk, so that most moves lead
     downwards.
     """
-    below: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
-    for edge in picture.own:
-        below[edge.source].append(edge.target)
+    below = picture.targets()
     starts = [] if picture.initial is None else [picture.initial]
     left: list[str] = []
     seen: set[str] = set()

@@ -44,6 +44,7 @@ from llm_fsm.stores.base import (
     OutboxQuery,
     Posted,
     just_before,
+    labels_of,
 )
 from llm_fsm.stores.errors import (
     answered_already,
@@ -228,7 +229,7 @@ class Documents:
         elif query.begins:
             asked["conversation"] = {"$gt": just_before(query.begins)}
         if query.metadata:
-            asked["labels"] = {"$all": _labels(query.metadata)}
+            asked["labels"] = {"$all": labels_of(query.metadata)}
         if query.paused is not None:
             asked["paused"] = {"$gt": ""} if query.paused == ANY_PAUSE else query.paused
         if query.updated_since is not None:
@@ -418,11 +419,6 @@ def _records_after(turns: Iterable[Document], after: int) -> Iterator[str]:
                 yield record
 
 
-def _labels(metadata: Mapping[str, str]) -> list[str]:
-    """Return each label as one text, because a key of a document must not have every character."""
-    return [json.dumps(label, ensure_ascii=False) for label in metadata.items()]
-
-
 def _line(turn: Document) -> Listed:
     labels = dict(map(json.loads, turn.get("labels", [])))
     values = [*(turn[key] for key in _LISTED), labels, turn.get("paused", "")]
@@ -446,7 +442,7 @@ def _turn(commit: Commit, before: Document | None) -> Document:
         "created": commit.began if before is None else before["created"],
         "updated": commit.time,
         "sha": commit.definition_sha,
-        "labels": _labels(commit.metadata) if before is None else before.get("labels", []),
+        "labels": labels_of(commit.metadata) if before is None else before.get("labels", []),
         "due": [{"time": at, "kind": kind} for at, kind in sorted(set(commit.due))],
         "outbox": [
             {"index": index, "sink": event.sink, "key": event.key, "text": event.text}

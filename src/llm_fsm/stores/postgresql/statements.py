@@ -452,12 +452,14 @@ class PostgresRows:
         query = f"SELECT {_MESSAGE} FROM accepted WHERE conversation = %s AND request_id = %s"
         named = (message.conversation_id, message.request_id)
         row = await (await self._db.execute(query.encode(), named)).fetchone()
-        return message if row is None else _message(row)  # None: it was removed just now
+        return (
+            message if row is None else AcceptedMessage.of_row(row)
+        )  # None: it was removed just now
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
         statement = _ACCEPTED if query.conversation_id is None else _ACCEPTED_OF_ONE
         cursor = await self._db.execute(statement.encode(), asdict(query))
-        return tuple(map(_message, await cursor.fetchall()))
+        return tuple(map(AcceptedMessage.of_row, await cursor.fetchall()))
 
     async def mark_accepted(
         self, name: str, request_id: str, state: str, before: Collection[str]
@@ -532,19 +534,6 @@ class PostgresRows:
 def channel(schema: str) -> str:
     """Return the channel on which the server tells that a message was accepted."""
     return f"{schema}_accepted"[:63]
-
-
-def _message(row: Sequence[Any]) -> AcceptedMessage:
-    name, request_id, definition, text, due, place, state = row
-    return AcceptedMessage(
-        conversation_id=name,
-        request_id=request_id,
-        definition=definition,
-        text=text,
-        due=due,
-        place=place,
-        state=state,
-    )
 
 
 async def _drop_unused(db: Connection) -> None:

@@ -34,6 +34,7 @@ from llm_fsm.stores.base import (
     Posted,
     Wake,
     just_before,
+    labels_of,
 )
 from llm_fsm.stores.errors import (
     answered_already,
@@ -260,7 +261,7 @@ class RedisStore(PerLoop[RedisLink]):
         if query.ids is not None or query.metadata:
             names = query.ids
             if query.metadata:
-                labels = [self._key("m", label) for label in _labels(query.metadata)]
+                labels = [self._key("m", label) for label in labels_of(query.metadata)]
                 labelled = frozenset(await self._ask("SINTER", *labels))
                 names = labelled if names is None else names & labelled
             for name in sorted(names or ()):
@@ -389,11 +390,6 @@ def _named(name: str) -> tuple[str, str]:
     return written[: int(size)].decode(), written[int(size) :].decode()
 
 
-def _labels(metadata: Mapping[str, str]) -> list[str]:
-    """Return each label as one text."""
-    return [json.dumps(label, ensure_ascii=False) for label in metadata.items()]
-
-
 def _arguments(commit: Commit) -> Sequence[Any]:
     """Return the arguments of the script after prefix, id and holder."""
     due = [
@@ -407,7 +403,7 @@ def _arguments(commit: Commit) -> Sequence[Any]:
     fields = ["definition", commit.definition, "state", commit.state]
     fields += ["ended", str(int(commit.ended)), "updated", repr(float(commit.time))]
     if commit.metadata and not commit.expected:
-        fields += ["labels", json.dumps(_labels(commit.metadata), ensure_ascii=False)]
+        fields += ["labels", json.dumps(labels_of(commit.metadata), ensure_ascii=False)]
     answered = [[request_id, str(number)] for request_id, number in commit.answered]
     return (
         commit.expected,

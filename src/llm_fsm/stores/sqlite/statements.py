@@ -135,19 +135,6 @@ class _Found(NamedTuple):
     has_journal: bool
 
 
-def _accepted(row: Row) -> AcceptedMessage:
-    name, request_id, definition, text, due, place, state = row
-    return AcceptedMessage(
-        conversation_id=name,
-        request_id=request_id,
-        definition=definition,
-        text=text,
-        due=due,
-        place=place,
-        state=state,
-    )
-
-
 def each(works: Sequence[Callable[[SqliteRows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
     """Serve requests one by one."""
     return [work(SqliteRows(db)) for work in works]
@@ -345,7 +332,7 @@ class SqliteRows:
         self.db.execute(insert, asdict(message))
         query = f"{_ACCEPTED} WHERE conversation = ? AND request_id = ?"
         row = self.db.execute(query, (message.conversation_id, message.request_id)).fetchone()
-        return _accepted(row)
+        return AcceptedMessage.of_row(row)
 
     def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
         wanted = [
@@ -356,7 +343,7 @@ class SqliteRows:
         if not query.closed:
             wanted.append("state IN ('waiting', 'begun')")
         found = f"{_where(_ACCEPTED, wanted)} ORDER BY due, place LIMIT max(:limit, 0)"
-        return tuple(map(_accepted, self.db.execute(found, asdict(query))))
+        return tuple(map(AcceptedMessage.of_row, self.db.execute(found, asdict(query))))
 
     def mark_accepted(
         self, conversation_id: str, request_id: str, state: str, before: Collection[str]
