@@ -23,10 +23,10 @@ NamedRule = Annotated[JsonValue, Naming.RULE]
 class WrittenAs(NamedTuple):
     """The shape that a value of any form may have. It is not checked; its names are found by it."""
 
-    shape: type[Named]
+    shape: type[MarkedModel]
 
 
-class Named(BaseModel):
+class MarkedModel(BaseModel):
     """The base of every model whose fields are marked."""
 
     short: ClassVar[str] = ""
@@ -37,7 +37,7 @@ class Named(BaseModel):
     """Keys beside the fields that name something of the definition."""
 
 
-def places_in(model: type[Named], value: Any, pointer: str = "") -> Iterator[NamePlace]:
+def places_in(model: type[MarkedModel], value: Any, pointer: str = "") -> Iterator[NamePlace]:
     """Yield the places of all names in an object of a file, or in its short form.
 
     Args:
@@ -104,5 +104,5 @@ def _in_type(annotation: Any, value: Any, pointer: str) -> Iterator[NamePlace]:
                 if isinstance(mark, Naming):
                     yield NamePlace(place, mark, at_key=True)
             yield from _in_type(parts[1], item, place)
-    elif isinstance(annotation, type) and issubclass(annotation, Named):
+    elif isinstance(annotation, type) and issubclass(annotation, MarkedModel):
         yield from places_in(annotation, value, pointer)

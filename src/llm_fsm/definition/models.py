@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from llm_fsm._json import JsonMapping
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
-from llm_fsm.definition.marks import Named, NamedKey, NamedRule, NamedState, WrittenAs
+from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
     LANGUAGE_PATTERN,
     OUTCOME_PATTERN,
@@ -26,6 +26,7 @@ from llm_fsm.definition.names import (
     TIMEZONE_PATTERN,
     Kind,
     PatternName,
+    root_of,
 )
 from llm_fsm.definition.naming import Naming
 
@@ -63,7 +64,7 @@ Places = Annotated[JsonValue, Naming.PLACES]
 JsonObject = dict[str, JsonValue]
 
 
-class _Model(Named, BaseModel):
+class _Model(MarkedModel, BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
@@ -349,43 +350,43 @@ class Property(_Model):
     """Limits `always` to the part of a path after this."""
 
 
-class _Shape(Named, BaseModel):
+class _NamesOnly(MarkedModel, BaseModel):
     """An object of any form, whose names are found by this shape."""
 
 
-class ValueRule(_Shape):
+class ValidEntry(_NamesOnly):
     """An entry of `x-valid`."""
 
     logic: NamedRule = None
 
 
-class KeySettings(_Shape):
+class KeySettings(_NamesOnly):
     """What the schema of a key names."""
 
     made_of: list[NamedKey] = Field(default=[], alias="x-from")
-    valid: list[ValueRule] = Field(default=[], alias="x-valid")
+    valid: list[ValidEntry] = Field(default=[], alias="x-valid")
 
 
-class KeySchemas(_Shape):
+class KeySchemas(_NamesOnly):
     """What `context_schema` names."""
 
     properties: dict[NamedKey, KeySettings] = {}
     required: list[NamedKey] = []
 
 
-class AcceptedFinding(_Shape):
+class AcceptedFinding(_NamesOnly):
     """An entry of `ignore` in `x-lint`."""
 
     at: Annotated[str, Naming.POINTER] = ""
 
 
-class LintSettings(_Shape):
+class LintSettings(_NamesOnly):
     """What `x-lint` names."""
 
     ignore: list[AcceptedFinding] = []
 
 
-class EditorSettings(_Shape):
+class EditorSettings(_NamesOnly):
     """What `ui` and `graph_layout` name: the positions of states."""
 
     positions: dict[NamedState, JsonValue] = {}
@@ -515,9 +516,7 @@ class Definition(_Model):
             True for a key with `x-secret`.
         """
         schemas = self.key_schemas
-        return any(
-            schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0])
-        )
+        return any(schemas.get(name, {}).get("x-secret") is True for name in (key, root_of(key)))
 
     def kind_of(self, state_id: str) -> Kind:
         """Return the effective kind of a state. A converse state without its own transitions is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Literal, get_args
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
@@ -54,6 +54,19 @@ UNSEEN = (
 """Invisible characters at either end of a name: blanks, and direction marks between scripts."""
 _NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x00-\u024f]")
 """A letter of another script than ours."""
+
+
+def root_of(name: str) -> str:
+    """Return the key that a dotted name looks into."""
+    return name.split(".", 1)[0]
+
+
+def declared_key(name: str, keys: Container[str]) -> str | None:
+    """Return the key that a name means or looks into; None if these keys have none."""
+    for key in (name, root_of(name)):
+        if key in keys:
+            return key
+    return None
 
 
 def label(key: str, schema: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from llm_fsm.definition.names import root_of
 from llm_fsm.definition.naming import STATE_NAMES
 
 _TAG = re.compile(
@@ -118,7 +119,7 @@ def _placed(template: str) -> list[tuple[int, Mention]]:
         tested = depth > 0 or not shown
         for name, guarded, start in _names(expression):
             found.append((at + start, Mention(name, shown, guarded or tested)))
-    return [one for one in found if one[1].name.split(".", 1)[0] not in local]
+    return [one for one in found if root_of(one[1].name) not in local]
 
 
 def _names(expression: str) -> list[tuple[str, bool, int]]:
@@ -153,5 +154,5 @@ def _names(expression: str) -> list[tuple[str, bool, int]]:
         found.append((".".join(name), after == "or", start))
     tested = tokens[tokens.index("if") :] if "if" in tokens else []
     for number, (dotted, guarded, start) in enumerate(found):
-        found[number] = (dotted, guarded or dotted.split(".", 1)[0] in tested, start)
+        found[number] = (dotted, guarded or root_of(dotted) in tested, start)
     return found

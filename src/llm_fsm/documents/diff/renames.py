@@ -12,6 +12,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Condition, Definition, Transition
+from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.definition.naming import Naming
 from llm_fsm.documents.patch import PatchError
 from llm_fsm.documents.renaming import Renaming
@@ -118,9 +119,7 @@ def head_of(name: str, known: Container[str]) -> str:
     """Return the key that a name means: the name itself if it is known, else the part before its
     first dot.
     """
-    if name in known:
-        return name
-    return name.split(".", 1)[0]
+    return declared_key(name, known) or root_of(name)
 
 
 def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonMapping, object_at
 from llm_fsm.definition.graph import explored, path_in
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Computed, Document, once
-from llm_fsm.lint.facts.data_flow import root_of
 from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, pattern_targets
 from llm_fsm.lint.logics import compiled_rules

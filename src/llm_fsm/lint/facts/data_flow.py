@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import explored, gathered, path_in, reachable
+from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.definition.reply_names import Mention, mentions, placeholders
 from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed, once, texts_of_states
 from llm_fsm.lint.graph import (
@@ -40,11 +41,6 @@ OTHER_TEXTS = ("extraction_instructions", "response_instructions")
 _SHARED = "\x00menu"
 _TREES = 150
 """The most keys of a file for which paths without the key are searched."""
-
-
-def root_of(name: str) -> str:
-    """Return the key that a dotted name looks into."""
-    return name.split(".", 1)[0]
 
 
 def is_system(name: str) -> bool:
@@ -80,11 +76,7 @@ class DataFlow:
         """Return the declared key that a name means or looks into; None if there is none, or no
         schema.
         """
-        keys = self.document.keys or {}
-        if name in keys:
-            return name
-        root = root_of(name)
-        return root if root in keys else None
+        return declared_key(name, self.document.keys or ())
 
     def is_secret(self, name: str) -> bool:
         """Return true if the value must not be shown."""

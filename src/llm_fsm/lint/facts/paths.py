@@ -16,8 +16,9 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import explored, reversed_graph
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document, once
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.graph import (
     Arc,
     GlobalTransitions,

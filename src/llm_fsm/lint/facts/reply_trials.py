@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm._json import JsonMapping, object_at
 from llm_fsm.definition.json_schema.validator import types_of
+from llm_fsm.definition.names import root_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
 from llm_fsm.lint.document import Document, once
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system
 from llm_fsm.lint.solver.samples import samples
 from llm_fsm.lint.solver.value_sets import domain, points
 

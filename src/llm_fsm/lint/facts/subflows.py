@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from llm_fsm._json import JsonMapping, object_at
 from llm_fsm._text import nearest
+from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
 from llm_fsm.lint.graph import states_of_kind
 
@@ -50,18 +51,12 @@ class Side(NamedTuple):
     def is_secret(self, key: str) -> bool:
         """Return true if the value of a key, or of a dotted name, must not be shown."""
         keys = self.keys or {}
-        return any(
-            keys.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0])
-        )
+        return any(keys.get(name, {}).get("x-secret") is True for name in (key, root_of(key)))
 
 
 def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
     """Return the fault of one entry of a mapping, and its correction; None if there is none."""
-    if (
-        giver.keys is not None
-        and source_key not in giver.keys
-        and source_key.split(".", 1)[0] not in giver.keys
-    ):
+    if giver.keys is not None and declared_key(source_key, giver.keys) is None:
         guess = nearest(source_key, giver.keys)
         return (
             f"{giver.name!r} has no key {source_key!r}",

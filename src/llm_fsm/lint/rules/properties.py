@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from llm_fsm._json import step
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs
 from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, paths, read, statements
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.logics import transitions_of

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm._json import JsonMapping, step
 from llm_fsm.definition.graph import reachable
+from llm_fsm.definition.names import declared_key
 from llm_fsm.lint.document import Document, FlowReader, Placed
 from llm_fsm.lint.facts.endings import ends, graph_without_returns
 from llm_fsm.lint.facts.subflows import (
@@ -189,7 +190,7 @@ def _entries(state: Placed, option: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_known(side: Side, name: str) -> bool:
-    return side.keys is None or name in side.keys or name.split(".", 1)[0] in side.keys
+    return side.keys is None or declared_key(name, side.keys) is not None
 
 
 _ALWAYS = ("default", "cancelled")

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import islice
 
 from llm_fsm._json import JsonMapping
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers
 from llm_fsm.lint.facts.suggestions import as_json, quoted
@@ -292,11 +293,11 @@ def described(context: Context, names: Iterable[str]) -> str:
     mentioned.
     """
     parts = [f"{quoted(name)} is {as_json(value)}" for name, value in context.items()]
-    roots = {name.split(".", 1)[0] for name in context}
+    roots = {root_of(name) for name in context}
     parts += [
         f"{quoted(name)} is not set"
         for name in dict.fromkeys(names)
-        if name.split(".", 1)[0] not in roots and name not in SYSTEM_NAMES
+        if root_of(name) not in roots and name not in SYSTEM_NAMES
     ]
     return " and ".join(parts[:5])
 

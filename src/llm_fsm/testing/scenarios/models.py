@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from llm_fsm._json import escape
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
-from llm_fsm.definition.marks import Named, NamedKey, NamedState, WrittenAs
+from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedState, WrittenAs
 from llm_fsm.definition.naming import Naming
 from llm_fsm.session.events import EVENTS
 
@@ -58,7 +58,7 @@ NamedKeys = Annotated[JsonObject, Naming.KEY]
 NamedStates = Annotated[Texts, Naming.STATE]
 
 
-class Written(Named):
+class Written(MarkedModel):
     """The base of every object of the file. Keys that begin with `x-` are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import compiled_rules, logics_of
@@ -89,7 +90,7 @@ def _reads(document: Document, test: Any, pointer: str) -> Faults:
             "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
         )
     for name in sorted(rule.reads):
-        root = name.split(".", 1)[0]
+        root = root_of(name)
         if root and root not in _NAMES:
             meant = nearest(root, _NAMES)
             yield Fault(
@@ -106,7 +107,7 @@ def _reads(document: Document, test: Any, pointer: str) -> Faults:
 
 def _key(document: Document, name: str, pointer: str) -> Faults:
     """Find faults in a context key that a check reads."""
-    from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415
+    from llm_fsm.lint.facts.data_flow import data_flow, is_system  # noqa: PLC0415
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
 
     keys = document.keys

@@ -44,16 +44,7 @@ def never_holds(document: Document) -> Faults:
     Correct the condition, or the schema of the key, or take the transition out.
     """
     known = reasoning(document)
-    owners = [mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()]
-    owners += [owner for owner, _, _ in constants(document)]
-    owners += [
-        found.pointer
-        for found in (
-            *impossible_comparison.findings(document),
-            *unknown_state_in_condition.findings(document),
-        )
-    ]
-    explained = {owner.partition("/conditions/")[0] for owner in owners}
+    explained = {owner.partition("/conditions/")[0] for owner in _explained(document)}
     for _, transition in transitions_of(document):
         guard = known.guard(transition)
         if guard is None or transition.pointer in explained:
@@ -62,6 +53,16 @@ def never_holds(document: Document) -> Faults:
             names = read_names([guard])
             if not any((known.keys.domain(name) & SET).empty for name in names):
                 yield _finding(known, transition)
+
+
+@once
+def _explained(document: Document) -> list[str]:
+    """Return the pointers of conditions, or of parts of them, that another rule reports."""
+    owners = [mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()]
+    owners += [owner for owner, _, _ in constants(document)]
+    for rule in (impossible_comparison, unknown_state_in_condition):
+        owners += [found.pointer for found in rule.findings(document)]
+    return owners
 
 
 def _seems_never(known: Reasoning, guard: GuardCases, transition: Placed) -> bool:
@@ -161,15 +162,7 @@ def always_holds(document: Document) -> Faults:
     Take the logic out, or correct it.
     """
     known = reasoning(document)
-    explained = {mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()}
-    explained |= {owner for owner, _, _ in constants(document)}
-    explained |= {
-        found.pointer.partition("/logic")[0]
-        for found in (
-            *impossible_comparison.findings(document),
-            *unknown_state_in_condition.findings(document),
-        )
-    }
+    explained = {owner.partition("/logic")[0] for owner in _explained(document)}
     for condition in conditions_of(document):
         rule = compiled_rules(document).get(condition.pointer + "/logic")
         if rule is None or condition.pointer in explained:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from llm_fsm.definition.names import root_of
 from llm_fsm.errors import Level
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, mapped
@@ -93,7 +94,7 @@ def _finding(flow: DataFlow, state: str, context: Context, guards: list[GuardCas
 
 def _level(flow: DataFlow, context: Context, names: list[str]) -> Level:
     """Return the level of a gap: a note if the program can close it by setting its own key."""
-    if any(name.split(".", 1)[0] in context for name in names):
+    if any(root_of(name) in context for name in names):
         return "warning"
     keys = [flow.declared(name) for name in names if not is_system(name)]
     asked = any(key is not None and flow.document.source_of(key) == "model" for key in keys)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from llm_fsm.definition.reply_names import placeholders
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, data_flow
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.facts.texts import as_written, every_text
-from llm_fsm.lint.logics import transitions_of
+from llm_fsm.lint.facts.texts import as_written, every_text, texts
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 Text = tuple[str, str]
@@ -58,11 +57,8 @@ def _scopes(flow: DataFlow) -> Faults:
 
 def _texts(document: Document) -> Iterator[Text]:
     """Yield every text that a prompt is made of."""
-    for key in ("persona", "description"):
-        yield f"/{key}", document.root.text(key)
+    yield from texts(document)
     for state in document.states.values():
-        for key in (*STATE_TEXTS, *OTHER_TEXTS):
-            yield f"{state.pointer}/{key}", state.text(key)
         for message in state.items("example_dialogue"):
             for speaker in message.value:
                 yield f"{message.pointer}/{speaker}", message.text(speaker)
@@ -71,9 +67,6 @@ def _texts(document: Document) -> Iterator[Text]:
             judge = result.value.get("check")
             if isinstance(judge, dict) and isinstance(judge.get("judge"), str):
                 yield result.pointer + "/check/judge", judge["judge"]
-    for _, transition in transitions_of(document):
-        for placed in (transition, *transition.items("conditions")):
-            yield placed.pointer + "/description", placed.text("description")
 
 
 @lint_rule("K312", "error", blocks=False)

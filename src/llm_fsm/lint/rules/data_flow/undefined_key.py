@@ -8,10 +8,10 @@ from difflib import SequenceMatcher
 
 from llm_fsm._json import object_at, step, value_at
 from llm_fsm._text import nearest
-from llm_fsm.definition.names import KEY_PATTERN
+from llm_fsm.definition.names import KEY_PATTERN, root_of
 from llm_fsm.definition.naming import Naming, named_in
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, texts_of_states
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
@@ -248,7 +248,7 @@ def _answers(document: Document) -> Faults:
                 plain
                 and not _FOREIGN.search(plain)
                 and plain not in members
-                and plain.split(".", 1)[0] not in members
+                and root_of(plain) not in members
             ):
                 yield Fault(
                     f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm._text import listed
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document, once, texts_of_states
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.graph import Arc, global_arcs, kind_of, own_arcs, path_to, reached_states

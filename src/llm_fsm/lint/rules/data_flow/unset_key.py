@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document, Placed
-from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import kind_of, path_to, reached_states, states_of_kind
 from llm_fsm.lint.rule import Fault, Faults, lint_rule

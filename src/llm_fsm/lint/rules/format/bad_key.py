@@ -10,7 +10,7 @@ from typing import Any
 from llm_fsm._json import JsonMapping, step
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.definition.graph import explored
-from llm_fsm.definition.names import KEY_PATTERN, VALID
+from llm_fsm.definition.names import KEY_PATTERN, VALID, declared_key
 from llm_fsm.lint.document import Document, Placed, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, near_hint, quoted
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
@@ -24,7 +24,7 @@ def _names(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (pointer, name) for every key that is collected or declared."""
     declared = document.keys or {}
     for _, pointer, name in texts_of_states(document, "required_context_keys"):
-        if name.startswith("_") or _declared(declared, name) is None:
+        if name.startswith("_") or declared_key(name, declared) is None:
             yield pointer, name
     for key in declared:
         if key.startswith("_") or document.source_of(key) == "model":
@@ -149,7 +149,7 @@ def _made_of(keys: Mapping[str, JsonMapping], key: str, place: str) -> Faults:
         yield Fault(f'"x-from": expected a list of key names, found {shown}', pointer=place)
         return
     for number, name in enumerate(names):
-        if (own := _declared(keys, name)) is None:
+        if (own := declared_key(name, keys)) is None:
             yield Fault(
                 f'"x-from" names {quoted(name)}, which is not declared',
                 pointer=f"{place}/{number}",
@@ -227,7 +227,7 @@ def _logic(keys: Mapping[str, JsonMapping], logic: object, place: str) -> Faults
     if faults:
         return
     for name in sorted(compile_rule(logic).reads):
-        if name.startswith("_") or _declared(keys, name) is not None:
+        if name.startswith("_") or declared_key(name, keys) is not None:
             continue
         yield Fault(
             f'"{VALID}" reads {quoted(name)}, which is not declared',
@@ -236,16 +236,12 @@ def _logic(keys: Mapping[str, JsonMapping], logic: object, place: str) -> Faults
         )
 
 
-def _declared(keys: Mapping[str, JsonMapping], name: str) -> str | None:
-    return next((key for key in (name, name.partition(".")[0]) if key in keys), None)
-
-
 def _all_made_of(keys: Mapping[str, JsonMapping], key: str) -> set[str]:
     """Return a key, and all keys that it is made of, directly or through others."""
 
     def parts(name: str) -> Iterator[str]:
         for _, item in Placed("", keys[name]).texts("x-from"):
-            own = _declared(keys, item)
+            own = declared_key(item, keys)
             if own is not None:
                 yield own
 

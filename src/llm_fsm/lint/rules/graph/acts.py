@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import permutations
 
-from llm_fsm._json import object_at
 from llm_fsm._text import listed
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.acts import (
     ActGuard,
@@ -21,10 +21,10 @@ from llm_fsm.lint.facts.acts import (
     states_within,
     unagreed_path,
 )
-from llm_fsm.lint.facts.data_flow import data_flow, root_of
+from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import digressions_of, kind_of, own_arcs, pattern_states, reached_states
-from llm_fsm.lint.logics import compiled_rules, transitions_of
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _MOST_STATES = 400
@@ -335,10 +335,5 @@ def _demands_not(document: Document, key: str, step: ActStep) -> bool:
     if step.arc is None:
         return True
     owner = step.arc.placed
-    given = object_at(owner.value, "set")
-    demanded = {root_of(name) for name in given}
-    for condition in step.arc.conditions:
-        demanded.update(root_of(name) for _, name in condition.texts("requires_context_keys"))
-        rule = compiled_rules(document).get(condition.pointer + "/logic")
-        demanded.update(map(root_of, rule.reads if rule is not None else ()))
-    return key not in demanded
+    demanded = (*owner.at("set").value, *data_flow(document).condition_names(owner))
+    return key not in map(root_of, demanded)

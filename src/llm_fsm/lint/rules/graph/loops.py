@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import components
+from llm_fsm.definition.names import root_of
 from llm_fsm.errors import Level
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted, route
@@ -102,7 +103,7 @@ def _is_counted(known: Reasoning, guards: list[GuardCases]) -> bool:
     document = known.document
     return any(
         document.source_of(name) == "host" or name in assigned_keys(document)
-        for name in (name.split(".", 1)[0] for name in read_names(guards))
+        for name in (root_of(name) for name in read_names(guards))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import SYSTEM_NAMES, Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
@@ -95,9 +96,7 @@ def _around_key(text: str, names: set[str]) -> re.Match[str] | None:
         name = next(group for group in found.groups() if group)
         if f"</{name}>" in text:
             continue
-        if name.split(".", 1)[0] in names or (
-            found[0].startswith("{") and ("_" in name or "." in name)
-        ):
+        if root_of(name) in names or (found[0].startswith("{") and ("_" in name or "." in name)):
             return found
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import Slips, quoted
 from llm_fsm.lint.facts.texts import known_names, near_names, texts
@@ -47,7 +48,7 @@ def unknown_name_in_words(document: Document) -> Faults:
             continue
         for match in _NAME.finditer(text):
             name = next(group for group in match.groups() if group)
-            if not known.keys().isdisjoint((name, name.split(".", 1)[0], _before_ending(name))):
+            if not known.keys().isdisjoint((name, root_of(name), _before_ending(name))):
                 continue
             meant = names.meant(name)
             if meant is not None:
