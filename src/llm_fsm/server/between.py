@@ -18,7 +18,7 @@ from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.feed import Feed, Position
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
-from llm_fsm.server.rest import Found, Fresh, Key, RequestBody, event_stream, key_of, last_event
+from llm_fsm.server.rest import Found, Key, RequestBody, event_stream, key_of, last_event
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
 
@@ -67,7 +67,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
         "their turns, the end. It begins with `conversation`, or after Last-Event-ID, or after record number `after`.",
     )  # fmt: skip
     async def follow_conversation(
-        request: Request, served: Fresh, after: Annotated[int | None, Query(ge=0, le=2**53)] = None
+        request: Request, served: Found, after: Annotated[int | None, Query(ge=0, le=2**53)] = None
     ) -> Response:
         position = _position(request)
         if position is None and after is not None:

@@ -285,11 +285,11 @@ class _Body:
 
     def _check_all(self) -> None:
         """Raise Problem 429 if the bodies under way are too large together, or those of one token
-        take more than half.
+        take more than half. So do those without a token, which anybody may send to a channel.
         """
         one = self._limits.body_bytes
         most = max(self._limits.bodies_bytes, one)
-        own = self._under_way[self._owner] if self._owner else 0
+        own = self._under_way[self._owner]
         if self._under_way.total() <= most and own <= max(most // 2, one):
             return
         said = f"the requests under way have {most:,} bytes together, which is the limit"

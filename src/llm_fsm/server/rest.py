@@ -163,19 +163,18 @@ RequestId = Annotated[PathText, Path(min_length=1, max_length=600)]
 
 
 async def _found(request: Request, conversation_id: ConversationId) -> Served:
-    """Return the conversation of a path. Raises ConversationNotFound, and Problem 403."""
-    service: Service = request.app.service
-    return await service.find(caller_of(request), conversation_id)
-
-
-async def _found_fresh(request: Request, conversation_id: ConversationId) -> Served:
-    """As `_found`, with the changes of other processes."""
+    """Return the conversation of a path as it is now. Raises ConversationNotFound, and Problem 403."""
     service: Service = request.app.service
     return await service.find(caller_of(request), conversation_id, fresh=True)
 
 
+async def _found_run(request: Request, run_id: ConversationId) -> Served:
+    """As `_found`, for a run."""
+    return await _found(request, run_id)
+
+
 Found = Annotated[Served, Depends(_found)]
-Fresh = Annotated[Served, Depends(_found_fresh)]
+FoundRun = Annotated[Served, Depends(_found_run)]
 PROBLEMS: dict[int | str, JsonDict] = {
     "default": {
         "description": "A problem document (RFC 9457)",
@@ -380,7 +379,7 @@ class RestRoutes:
             "/conversations/{conversation_id}", tags=tag, summary="Read a conversation",
             response_model=views.ConversationView,
         )  # fmt: skip
-        async def read_conversation(served: Fresh) -> Response:
+        async def read_conversation(served: Found) -> Response:
             return await self._json(served, views.conversation_of(served))
 
         @router.delete(
@@ -490,7 +489,7 @@ class RestRoutes:
             response_model=views.TurnsView,
         )  # fmt: skip
         async def list_turns(
-            served: Fresh, wish: Annotated[views.PageRequest, Query()]
+            served: Found, wish: Annotated[views.PageRequest, Query()]
         ) -> Response:
             found = await served.chat.turns()
             page = wish.of("turns", found, partial(views.recorded_of, served))
@@ -514,7 +513,7 @@ class RestRoutes:
             summary="Read the turn of a message", response_model=views.TurnView,
             responses={202: _WAITING},
         )  # fmt: skip
-        async def read_message(served: Fresh, request_id: RequestId) -> Response:
+        async def read_message(served: Found, request_id: RequestId) -> Response:
             turn = await accepted.turn_of(served, request_id)
             if turn is None:
                 headers = {"Retry-After": str(accepted.RETRY_SECONDS)}
@@ -526,7 +525,7 @@ class RestRoutes:
             "/conversations/{conversation_id}/messages/{request_id}", status_code=204, tags=tag,
             summary="Cancel an accepted message before its turn begins",
         )  # fmt: skip
-        async def cancel_message(served: Fresh, request_id: RequestId) -> Response:
+        async def cancel_message(served: Found, request_id: RequestId) -> Response:
             await accepted.withdraw(served, request_id)
             return Response(status_code=204)
 
@@ -574,18 +573,15 @@ class RestRoutes:
             return Json(view, 202, headers=_place(request, "runs", name))
 
         @router.get("/runs/{run_id}", tags=tag, summary="Read a run", response_model=views.RunView)
-        async def read_run(request: Request, run_id: ConversationId) -> Response:
-            caller = caller_of(request)
-            served = await service.find(caller, run_id, fresh=True)
+        async def read_run(served: FoundRun) -> Response:
             live = service.turns.find(served.chat.id, RUN)
-            return Json(await self._run_view(caller, served.machine, run_id, live))
+            return Json(await self._run_view(served.caller, served.machine, served.id, live))
 
         @router.get(
             "/runs/{run_id}/events", tags=tag, summary="Follow a run", response_class=Response,
             responses={200: {"content": _STREAM}},
         )  # fmt: skip
-        async def follow_run(request: Request, run_id: ConversationId) -> Response:
-            served = await service.find(caller_of(request), run_id, fresh=True)
+        async def follow_run(request: Request, served: FoundRun) -> Response:
             live = await service.live_run(served)
             seen = last_event(request)
             if live is None:
@@ -596,13 +592,9 @@ class RestRoutes:
             "/runs/{run_id}/answer", status_code=202, tags=tag, summary="Answer what a run waits for",
             response_model=views.RunView,
         )  # fmt: skip
-        async def answer_run(
-            request: Request, run_id: ConversationId, wish: AnswerRequest, key: Key = None
-        ) -> Response:
-            caller = caller_of(request)
-            served = await service.find(caller, run_id)
+        async def answer_run(served: FoundRun, wish: AnswerRequest, key: Key = None) -> Response:
             live = await service.stream_answer(served, wish.value, wish.pause, key_of(key))
-            return Json(await self._begun(caller, served.machine, run_id, live), 202)
+            return Json(await self._begun(served.caller, served.machine, served.id, live), 202)
 
         @router.post(
             "/runs/{run_id}/cancel",
@@ -610,11 +602,9 @@ class RestRoutes:
             summary="Stop a run for good",
             response_model=views.RunView,
         )
-        async def cancel_run(request: Request, run_id: ConversationId) -> Response:
-            caller = caller_of(request)
-            served = await service.find(caller, run_id)
+        async def cancel_run(served: FoundRun) -> Response:
             await service.cancel(served)
-            return Json(await self._run_view(caller, served.machine, run_id, None))
+            return Json(await self._run_view(served.caller, served.machine, served.id, None))
 
     async def _begun(
         self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn

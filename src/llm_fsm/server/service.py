@@ -191,15 +191,13 @@ class Service:
         machine: AsyncMachine,
         conversation_id: str,
         *,
-        context: JsonMap | None = None,
-        greet: bool = True,
-        metadata: Mapping[str, str] | None = None,
         anew: bool = False,
+        **wish: Any,
     ) -> Served:
         """Return the conversation of an id, or begin it if there is none. Raises Problem 403.
 
-        `context`, `greet` and `metadata` count only if this call begins it. `anew`: it begins again
-        if it has ended.
+        `wish` is as for `start`, and counts only if this call begins it. `anew`: it begins again if
+        it has ended.
         """
         try:
             served = await self.find(caller, conversation_id, fresh=True)
@@ -209,13 +207,7 @@ class Service:
             pass
         try:
             begun = await self.start(
-                caller,
-                machine,
-                context=context,
-                conversation_id=conversation_id,
-                greet=greet,
-                metadata=metadata,
-                anew=anew,
+                caller, machine, conversation_id=conversation_id, anew=anew, **wish
             )
         except ConversationConflict:  # another delivery was faster
             return await self.find(caller, conversation_id, fresh=True)
