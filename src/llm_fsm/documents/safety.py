@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm.definition.models import Definition
-from llm_fsm.definition.subflows import Flow, Flows
+from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Called, Document, Placed
+
+_MARKS = ('"acts":true', '"agrees":', '"confirms":')
+"""Of a definition that has none of these in its JSON, nothing can be unsafe."""
 
 
 def unsafe(flows: Flows, file: str | None = None) -> list[Finding]:
@@ -26,8 +28,8 @@ def unsafe(flows: Flows, file: str | None = None) -> list[Finding]:
     Returns:
         The findings; none for a machine that may start.
     """
-    whole = (flows.root, *flows.called.values())
-    if not any(_may_act(flow.definition) for flow in whole):
+    text = document_of(flows)
+    if not any(mark in text for mark in _MARKS):
         return []
     # They are slow to import, and most machines need none of them.
     from llm_fsm.lint.rules.graph.acts import act_without_yes, yes_without_effect  # noqa: PLC0415
@@ -38,21 +40,11 @@ def unsafe(flows: Flows, file: str | None = None) -> list[Finding]:
     def read(path: str, _: str | None) -> Called:
         return Called(path, called.get(path))
 
-    root = Document(Placed("", _document(flows.root, places)), file, read_flow=read)
+    root = Document(Placed("", _document(flows.root, places)), read_flow=read)
     found = [*act_without_yes.findings(root), *yes_without_effect.findings(root)]
     for inner in called.values():
         found += yes_without_effect.findings(Document(Placed("", inner)))
     return [replace(one, file=file) for one in found if one.level == "error"]
-
-
-def _may_act(definition: Definition) -> bool:
-    """Return true if something acts, or a yes is asked for."""
-    if any(tool.acts for tool in definition.tools.values()):
-        return True
-    for state in definition.states.values():
-        if state.acts or state.confirms or any(way.agrees for way in state.transitions):
-            return True
-    return False
 
 
 def _document(flow: Flow, places: Mapping[str, str]) -> dict[str, Any]:
