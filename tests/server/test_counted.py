@@ -97,6 +97,22 @@ def test_all_bodies_under_way_have_one_limit_and_one_token_half_of_it(tmp_path: 
         assert b" 400 " in third.recv(100).splitlines()[0]
 
 
+def test_those_without_a_token_have_half_of_all_bytes_like_one_token() -> None:
+    limits = Limits(body_bytes=1_000, bodies_bytes=2_000)
+    head = (
+        b"POST /conversations HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 901\r\n\r\n"
+    )
+    app = create_app(greeter(), limits=limits, closes=True)
+    with served(app, limits) as url:
+        place = httpx.URL(url).host, httpx.URL(url).port or 80
+        with socket.create_connection(place) as first, socket.create_connection(place) as second:
+            first.sendall(head + b" " * 900)
+            second.settimeout(30)
+            second.sendall(head + b" " * 900)
+            assert b" 429 " in second.recv(100).splitlines()[0]
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_mcp_opens_no_stream_that_nobody_counts(method: str) -> None:
     with client_of(greeter()) as client:
