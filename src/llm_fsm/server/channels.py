@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from llm_fsm import Choice, ConversationEnded, Turn
+from llm_fsm.server.machines import Served
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 
@@ -58,17 +59,19 @@ async def answer(
     machine = service.machines.all(caller)[0]
     labels = {**(metadata or {}), THREAD: caller.stored(thread)}
     open_thread = partial(service.open, caller, machine, thread, greet=False, metadata=labels)
-    served = await open_thread()
-    said: str | Choice = text
-    if question is not None:
-        said = Choice(text, None, question)
-    elif text in [choice.label for choice in served.chat.choices]:
-        said = Choice(text, None)
-    try:
+
+    async def send(served: Served, question: str | None) -> Turn:
+        said: str | Choice = text
+        if question is not None:
+            said = Choice(text, None, question)
+        elif text in [choice.label for choice in served.chat.choices]:
+            said = Choice(text, None)
         return await service.send(served, said, request_id)
+
+    try:
+        return await send(await open_thread(), question)
     except ConversationEnded:
-        served = await open_thread(anew=True)
-        return await service.send(served, text, request_id)
+        return await send(await open_thread(anew=True), None)
 
 
 async def is_answered(service: Service, caller: Caller, thread: str, request_id: str) -> bool:
