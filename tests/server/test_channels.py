@@ -4,6 +4,7 @@ repetitions, buttons.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import importlib.util
@@ -23,7 +24,8 @@ import pytest
 
 from llm_fsm import AsyncMachine, Choice
 from llm_fsm.server import Limits, create_app
-from llm_fsm.server.tokens import Tokens
+from llm_fsm.server.channels import answer, is_answered
+from llm_fsm.server.tokens import Caller, Tokens
 from llm_fsm.testing import ScriptedLLM, reply
 from paths import ROOT, TESTS
 from served import served
@@ -409,3 +411,25 @@ def test_nothing_else_is_open_without_a_token(
         assert client.get("/conversations").status_code == 401
         assert client.get("/channels/telegram/../../conversations").status_code == 401
         assert client.get("/channels/nothing").status_code == 404
+
+
+def test_a_message_that_comes_again_after_an_end_is_answered_once() -> None:
+    desk = Caller(name="desk", prefix="desk~")
+
+    async def play() -> None:
+        model = ScriptedLLM([reply("place", "Inside or outside?")])
+        machine = AsyncMachine.from_dict(TABLE, model=model)
+        service = create_app(machine).service
+        first = await answer(service, desk, "chat", "Inside", "m1")
+        assert first.ended
+        assert not (await answer(service, desk, "chat", "Hello", "m2")).ended
+        again = await answer(service, desk, "chat", "Inside", "m1")
+        assert (again.number, again.text) == (first.number, first.text)
+        assert await is_answered(service, desk, "chat", "m1")
+        assert (await answer(service, desk, "chat", "Outside", "m3")).ended
+        assert (await answer(service, desk, "chat", "Inside", "m4")).text == "Inside it is."
+        [line] = await machine.conversations()
+        assert line.conversation_id == "desk~chat"
+        assert asked(model) == 1
+
+    asyncio.run(play())
