@@ -11,6 +11,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
+from llm_fsm._json import JsonDict
 from llm_fsm.conditions.coercion import Meter, OperatorFault, look_up, number_of, text_of, truthy
 from llm_fsm.conditions.nodes import NULL, Node, RulePlace, call_of, guarded, joined
 from llm_fsm.conditions.operators import ABSENT, SLOT, found, length, pattern_of
@@ -73,7 +74,7 @@ def _names(node: Node) -> list[str] | None:
     return [_name(value, Meter(None)) for value in values]
 
 
-def _reads(names: list[str] | None, place: RulePlace) -> dict[str, Any]:
+def _reads(names: list[str] | None, place: RulePlace) -> JsonDict:
     """Return the names that this part adds to the rule's reads."""
     if place.inside:
         return {}

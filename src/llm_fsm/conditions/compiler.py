@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import nearest_ones
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.coercion import (
@@ -306,7 +307,7 @@ class _Compiler:
             return self._object(rule, place)
         return self._fault(f"{kind_of(rule)} is no JSON value", place)
 
-    def _object(self, rule: Mapping[str, Any], place: RulePlace) -> Node:
+    def _object(self, rule: JsonMap, place: RulePlace) -> Node:
         if len(rule) == 1:
             [(operator, written)] = rule.items()
             return self._operation(operator, written, place)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.compiler import collect_faults
 
 _MAX_DEPTH = 40
@@ -28,7 +29,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _WORDS = {"and": "&&", "or": "||", "not": "!"}
-_LITERALS: Mapping[str, Any] = {"true": True, "false": False, "null": None, "undefined": None}
+_LITERALS: JsonMap = {"true": True, "false": False, "null": None, "undefined": None}
 _RANK: Mapping[str, int] = {
     "||": 1, "&&": 2,
     "==": 3, "!=": 3, "===": 3, "!==": 3, "=": 3,

@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonDict, JsonMapping
 from llm_fsm._text import suggestion
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.registry import matches, names_a_rule, near_rule
@@ -117,9 +117,7 @@ def parse(text: str) -> LintConfig | None:
         if name not in known:
             hint = suggestion(name, known, "the settings are")
             raise ConfigError(f"{_PLACE} has no setting {name!r}; {hint}")
-    values: dict[str, Any] = {
-        known[name]: _READERS[name](name, value) for name, value in table.items()
-    }
+    values: JsonDict = {known[name]: _READERS[name](name, value) for name, value in table.items()}
     return LintConfig(**values)
 
 

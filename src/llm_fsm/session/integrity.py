@@ -13,7 +13,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from msgspec import structs
 
-from llm_fsm._json import read
+from llm_fsm._json import JsonMap, read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
@@ -43,7 +43,7 @@ class _Said(TypedDict):
     content: str
     tool_calls: list[_Call]
     tool_call_id: str
-    native: NotRequired[Mapping[str, Any]]
+    native: NotRequired[JsonMap]
 
 
 class _Loop(TypedDict):
@@ -55,15 +55,15 @@ class _Loop(TypedDict):
     tries: int
     calls: list[_Call]
     keys: Mapping[str, str]
-    answers: Mapping[str, Any]
-    done: Mapping[str, Mapping[str, Any]]
+    answers: JsonMap
+    done: Mapping[str, JsonMap]
     heard: NotRequired[tuple[str | None, list[tuple[str | None, str]]]]
 
 
 class _Answered(TypedDict):
     asked_for: Literal["execute"]
     answers: list[Any]
-    log: Mapping[str, Any]
+    log: JsonMap
 
 
 class _Executing(_Answered, total=False):
@@ -130,9 +130,7 @@ def record_fault(record: TurnRecord) -> str | None:
     return None
 
 
-def _asked_fault(
-    call: Mapping[str, Any] | None, loop: Mapping[str, Any] | None, where: str
-) -> str | None:
+def _asked_fault(call: JsonMap | None, loop: JsonMap | None, where: str) -> str | None:
     """Check a paused loop, and the call that the pause asks about."""
     executes = loop is not None and loop.get("asked_for") == "execute"
     if loop is not None:

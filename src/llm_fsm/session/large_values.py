@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from llm_fsm._json import step, text_of
+from llm_fsm._json import JsonMap, step, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Frame, Reference, Session
 
@@ -61,7 +61,7 @@ def without_large(
             known.append(Located(value, reference))
         return reference
 
-    def small(place: str, context: Mapping[str, Any]) -> Mapping[str, Any]:
+    def small(place: str, context: JsonMap) -> JsonMap:
         found = {key: referred(value) for key, value in context.items()}
         large = {key: reference for key, reference in found.items() if reference is not None}
         places.update((place + step(key), reference) for key, reference in large.items())
@@ -71,7 +71,7 @@ def without_large(
     return lean, places, tuple(one for one in known if one.reference in places.values())
 
 
-def with_large(session: Session, values: Mapping[str, Any]) -> Session:
+def with_large(session: Session, values: JsonMap) -> Session:
     """Put large values back into a session that was stored without them.
 
     Args:
@@ -103,7 +103,7 @@ def _values_of(records: Mapping[int, Sequence[ev.Event]]) -> Iterator[tuple[str,
                         yield (sha, Reference(number, f"/events/{index}{place}{step(key)}", sha))
 
 
-def _contexts_of(event: ev.Event) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _contexts_of(event: ev.Event) -> Iterator[tuple[str, JsonMap]]:
     """Yield the contexts in an event, with their places as JSON pointers."""
     if isinstance(event, ev.TurnUndone):
         yield from ((f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS)
@@ -115,9 +115,7 @@ def _contexts_of(event: ev.Event) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield "/shared", event.shared
 
 
-def _with_contexts(
-    session: Session, change: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-) -> Session:
+def _with_contexts(session: Session, change: Callable[[str, JsonMap], JsonMap]) -> Session:
     """Change every context of a session; `change` is given its place as a JSON pointer, and the
     context."""
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.values import joined
 
@@ -21,7 +22,7 @@ def key_of(name: str) -> str:
     return name[1:] if name[:1] in (ADD, REMOVE) else name
 
 
-def first_property(schema: Mapping[str, Any]) -> str:
+def first_property(schema: JsonMap) -> str:
     """Return the property by which the items of a list are told apart; "" if they are no objects.
 
     Args:
@@ -32,7 +33,7 @@ def first_property(schema: Mapping[str, Any]) -> str:
     return next(iter(properties), "") if isinstance(properties, Mapping) else ""
 
 
-def is_list(schema: Mapping[str, Any]) -> bool:
+def is_list(schema: JsonMap) -> bool:
     """Return true if a schema takes lists."""
     kind = schema.get("type")
     return (
@@ -43,12 +44,12 @@ def is_list(schema: Mapping[str, Any]) -> bool:
 
 
 def with_items(
-    update: Mapping[str, Any],
-    context: Mapping[str, Any],
-    schema_of: Callable[[str], Mapping[str, Any]],
+    update: JsonMap,
+    context: JsonMap,
+    schema_of: Callable[[str], JsonMap],
     refuse: Callable[[str, str], None],
     cleared: Container[Any] = (),
-) -> Mapping[str, Any]:
+) -> JsonMap:
     """Return an update in which changes by items are whole lists.
 
     Args:
@@ -58,7 +59,7 @@ def with_items(
         refuse: Takes a name of the update and the reason why it changes nothing.
         cleared: The keys that the update takes back. Their lists begin anew.
     """
-    lists: dict[str, Any] = {}
+    lists: JsonDict = {}
     whole = dict(update)
     # What is removed goes before what is added.
     for name in sorted(update, key=lambda name: not name.startswith(REMOVE)):

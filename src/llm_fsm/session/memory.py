@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from llm_fsm._json import read
+from llm_fsm._json import JsonDict, JsonMap, read
 from llm_fsm._text import nearest
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import ToolSpec
@@ -97,7 +96,7 @@ class Memory(Struct, frozen=True):
         return {str(index): content for index, content in self.non_empty().items()}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Memory:
+    def from_dict(cls, document: JsonMap) -> Memory:
         """Return the memory of a JSON form.
 
         Raises:
@@ -136,7 +135,7 @@ class Background(Struct, frozen=True, kw_only=True):
     vision_mission: str = ""
     goals: tuple[str, ...] = ()
     todo_list: tuple[str, ...] = ()
-    custom_fields: Mapping[str, Any] = {}
+    custom_fields: JsonMap = {}
 
     def with_todo_list(self, todo_list: tuple[str, ...] | list[str]) -> Background:
         """Replace the to-do list.
@@ -146,9 +145,9 @@ class Background(Struct, frozen=True, kw_only=True):
         """
         return Background.from_dict({**self.to_dict(), "todo_list": list(todo_list)})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form, without empty fields."""
-        document: dict[str, Any] = {
+        document: JsonDict = {
             "vision_mission": self.vision_mission,
             "goals": list(self.goals),
             "todo_list": list(self.todo_list),
@@ -157,7 +156,7 @@ class Background(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in document.items() if value}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Background:
+    def from_dict(cls, document: JsonMap) -> Background:
         """Return the background of a JSON form.
 
         Raises:
@@ -209,7 +208,7 @@ _CONTENT = {
 }
 
 
-def _spec(name: str, description: str, **properties: Mapping[str, Any]) -> ToolSpec:
+def _spec(name: str, description: str, **properties: JsonMap) -> ToolSpec:
     parameters = {
         "type": "object",
         "properties": properties,
@@ -240,7 +239,7 @@ NAMES = frozenset(spec.name for spec in SPECS)
 _WANTED = {spec.name: tuple(spec.parameters["properties"]) for spec in SPECS}
 
 
-def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
+def call(memory: Memory, name: str, arguments: JsonMap) -> tuple[Memory, str]:
     """Perform a model's call of a tool in `SPECS`.
 
     Returns:
@@ -253,7 +252,7 @@ def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memor
         return memory, f"error: {fault}"
 
 
-def _perform(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
+def _perform(memory: Memory, name: str, arguments: JsonMap) -> tuple[Memory, str]:
     wanted = _WANTED.get(name)
     if wanted is None:
         raise MemoryFault(f"there is no memory tool {name!r}; there are {', '.join(_WANTED)}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape, types_of
 from llm_fsm.definition.names import UNSEEN
@@ -159,7 +160,7 @@ def _with_whole_floats(value: Any, change: Callable[[_Path, float], Any], path: 
     return change(path, value) if isinstance(value, float) and value.is_integer() else value
 
 
-def normalised(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
+def normalised(schema: JsonMap, value: object, old: object) -> Iterator[Any]:
     """Yield other forms of a value that its schema refuses, the likeliest first.
 
     Args:
@@ -190,7 +191,7 @@ def _in_plain_digits(value: Any, depth: int = 0) -> Any:
     return [_in_plain_digits(item, depth + 1) for item in value]
 
 
-def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
+def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
@@ -226,7 +227,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     return found
 
 
-def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
+def _choices(items: JsonMap, text: str, depth: int) -> list[Any]:
     """Split a text into choices. It stays whole if a choice contains a separator, or if there are
     too many."""
     enum, parts = items["enum"], SEVERAL.split(text, _MOST_CHOICES)
@@ -237,7 +238,7 @@ def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
     return [_meant(items, part.strip(), depth) for part in parts]
 
 
-def _as_text(schema: Mapping[str, Any], number: int) -> str | int:
+def _as_text(schema: JsonMap, number: int) -> str | int:
     """Write a whole number as text, unless a leading zero may have been lost: JSON has none."""
     text, zero = (f"{'-' * (number < 0)}{more}{abs(number)}" for more in ("", "0"))
     known = schema["enum"] if isinstance(schema.get("enum"), list) else None
@@ -245,7 +246,7 @@ def _as_text(schema: Mapping[str, Any], number: int) -> str | int:
     return number if lost else text
 
 
-def _has_form(schema: Mapping[str, Any], value: object) -> bool:
+def _has_form(schema: JsonMap, value: object) -> bool:
     """Return true if a value has the type that a schema names, and is in its enum."""
     kind, enum = schema.get("type"), schema.get("enum")
     if isinstance(enum, list) and value not in enum:
@@ -255,7 +256,7 @@ def _has_form(schema: Mapping[str, Any], value: object) -> bool:
     return isinstance(value, _TYPES[kind]) and (isinstance(value, bool) is (kind == "boolean"))
 
 
-def _said(schema: Mapping[str, Any], text: str) -> Any:
+def _said(schema: JsonMap, text: str) -> Any:
     """Read a text as a word of an enum with other letters, as yes or no, or as JSON."""
     text, enum = text.strip(UNSEEN), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
@@ -282,7 +283,7 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return text
 
 
-def _counts(schema: Mapping[str, Any]) -> bool:
+def _counts(schema: JsonMap) -> bool:
     """Return true for the schema of a number that cannot be a list: `0,5` may be either."""
     kinds = types_of(schema)
     return "array" not in kinds and not kinds.isdisjoint(("integer", "number"))
@@ -303,7 +304,7 @@ def _number(text: str) -> int | float | None:
     return int(plain) if plain.lstrip("+-").isdecimal() else float(plain)
 
 
-def _in_format(schema: Mapping[str, Any], text: str) -> str:
+def _in_format(schema: JsonMap, text: str) -> str:
     """Write a date or a time as ISO 8601, and a number without its groups, if the text is
     unambiguous.
 
@@ -343,7 +344,7 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     return text if is_loose and any(map(str.isalpha, groups)) else joined
 
 
-def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
+def _is_one(schema: JsonMap, groups: list[str], sign: str) -> bool:
     """Return true if groups of digits, after a sign, are certainly one number."""
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
@@ -358,7 +359,7 @@ def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
     )
 
 
-def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
+def _fitting(schema: JsonMap, texts: Iterable[str]) -> Iterator[bool]:
     """Yield for each text whether it fits the schema by itself."""
     shape = compile_shape({name: schema[name] for name in _OF_TEXT if name in schema})
     return (shape.fault(text) is None for text in texts)

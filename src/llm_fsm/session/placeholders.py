@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session.quotes import digits_of, find_quote
 
 _DOTS = re.compile(r"\s*(?:…+|\.{2,}|_{2,}|·{2,})\s*")
@@ -57,9 +58,7 @@ def is_dots(text: str) -> bool:
     return _DOTS.fullmatch(text) is not None
 
 
-def placeholder_in(
-    value: Any, schema: Mapping[str, Any], messages: Sequence[tuple[int, str]]
-) -> str | None:
+def placeholder_in(value: Any, schema: JsonMap, messages: Sequence[tuple[int, str]]) -> str | None:
     """Return a placeholder in a value that the user did not write; None if there is none.
 
     Args:

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from llm_fsm._json import plain
+from llm_fsm._json import JsonDict, plain
 from llm_fsm.conditions.coercion import is_number, plain_digits
 from llm_fsm.session import events
 from llm_fsm.session.events import Event
@@ -202,7 +202,7 @@ def redacted(
         found = without(secrets, value)
         return value if found is None else found
     if isinstance(value, Mapping):
-        members: dict[str, Any] = {}
+        members: JsonDict = {}
         for key, item in value.items():
             name = without(secrets, key) if foreign is not None else None
             if name is None or foreign is None or not foreign(key):
@@ -321,10 +321,10 @@ def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
     return _blotted(secrets, value, within=name in _VALUES)
 
 
-def shown_event(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
+def shown_event(event: Event, is_secret: Callable[[str], bool]) -> JsonDict:
     """Return the JSON form of an event for others, with dots in place of the value of each secret
     key."""
-    document: dict[str, Any] = plain(event)
+    document: JsonDict = plain(event)
     if isinstance(event, events.SecretsGiven):
         return {**document, "texts": [DOTS] * len(event.texts)}
     if isinstance(event, _OF_CONTEXTS):

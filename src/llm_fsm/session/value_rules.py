@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.conditions.compiler import (
     CompiledRule,
     ConditionError,
@@ -44,7 +44,7 @@ class ValueRule:
     description: str
     waits_for: frozenset[str]
 
-    def holds(self, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
+    def holds(self, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
         """Return true if the rule holds, or waits for a key.
 
         Args:
@@ -65,7 +65,7 @@ class ValueRule:
         return any(key in (name, name.partition(".")[0]) for name in self.rule.reads)
 
 
-def compile_value_rules(schemas: Mapping[str, Mapping[str, Any]]) -> tuple[ValueRule, ...]:
+def compile_value_rules(schemas: Mapping[str, JsonMap]) -> tuple[ValueRule, ...]:
     """Compile the rules of all keys.
 
     Args:

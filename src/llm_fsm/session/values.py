@@ -21,6 +21,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import look_up, mended
 
 MAX_DEPTH = 32
@@ -223,7 +224,7 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     return {**whole, **changed} if changed else whole
 
 
-def _mentioned(value: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+def _mentioned(value: JsonMap, old: JsonMap) -> JsonDict:
     """Return the parts that a value mentions.
 
     A null in the place of a known part does not count.
@@ -257,12 +258,12 @@ def only_nulls(value: object) -> bool:
     )
 
 
-def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) -> Any:
+def with_part(schema: JsonMap, whole: object, path: str, part: Any) -> Any:
     """Set a part of an object by its dotted name; None if the schema has no such part."""
     properties = schema.get("properties")
     if not (whole is None or _is_object(whole)) or not _is_object(properties):
         return None
-    known: Mapping[str, Any] = whole or {}
+    known: JsonMap = whole or {}
     if path in properties:
         return {**known, path: part}
     name, dot, rest = path.partition(".")
@@ -273,7 +274,7 @@ def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) ->
     return None if found is None else {**known, name: found}
 
 
-def without_part(whole: object, path: str) -> dict[str, Any] | None:
+def without_part(whole: object, path: str) -> JsonDict | None:
     """Remove a part of an object by its dotted name; None if there is no such part."""
     if not path or not _is_object(whole):
         return None
@@ -284,7 +285,7 @@ def without_part(whole: object, path: str) -> dict[str, Any] | None:
     return None if inner is None else {**whole, name: inner}
 
 
-def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+def part_schema(schemas: Mapping[str, JsonMap], name: str) -> JsonMap:
     """Return the schema of a key or of a part with a dotted name; {} if it has none."""
     if name in schemas:
         return schemas[name]
@@ -296,5 +297,5 @@ def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[
     return found if _is_object(found) else {}
 
 
-def _is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+def _is_object(value: object) -> TypeGuard[JsonMap]:
     return isinstance(value, Mapping)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.stores.base import ANY_PAUSE, ListQuery
 
 _BEYOND = "\U0010ffff" * 201
@@ -48,7 +49,7 @@ class Dialect:
 class _Where:
     dialect: Dialect
     conditions: list[str] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
+    values: JsonDict = field(default_factory=dict)
 
     def bind(self, name: str, value: Any) -> str:
         """Bind a value, and return its placeholder."""
@@ -64,7 +65,7 @@ class _Where:
         return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def listing(query: ListQuery, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+def listing(query: ListQuery, dialect: Dialect) -> tuple[str, JsonDict]:
     """Write the statement of a listing.
 
     Args:
@@ -95,7 +96,7 @@ def _is_merged(query: ListQuery) -> bool:
     return query.order == "id" and is_equal and query.ended is None and not is_found
 
 
-def counting(query: ListQuery, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+def counting(query: ListQuery, dialect: Dialect) -> tuple[str, JsonDict]:
     """Write the statement that counts the conversations of a query.
 
     Args:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
+from llm_fsm._json import JsonDict
 from llm_fsm.stores.errors import closed
 from llm_fsm.stores.locks.conversation_lock import KeyedQueue, LockServer, remote_lock
 
@@ -33,7 +34,7 @@ class PerLoop(ABC, Generic[P]):
 
     def __init__(self) -> None:
         self._queue = KeyedQueue()
-        self._held: dict[str, Any] = {}
+        self._held: JsonDict = {}
         self._parts: dict[asyncio.AbstractEventLoop, P] = {}
         self._inherited: list[Any] = []
         self._process = os.getpid()

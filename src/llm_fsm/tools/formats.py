@@ -7,8 +7,9 @@ Sources: OpenAI "Function calling" (chat completions), Anthropic "Tool use" (mes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.session.reply_schema import type_of
 
@@ -23,27 +24,27 @@ _GOOGLE_KEYS = frozenset(
 _GOOGLE_FORMATS = frozenset({"date-time", "float", "double", "int32", "int64"})
 
 
-def to_openai(spec: ToolSpec) -> dict[str, Any]:
+def to_openai(spec: ToolSpec) -> JsonDict:
     """Return one entry of `tools` of a chat completion."""
     return spec.to_dict()
 
 
-def to_anthropic(spec: ToolSpec) -> dict[str, Any]:
+def to_anthropic(spec: ToolSpec) -> JsonDict:
     """Return one entry of `tools` of a message."""
     return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
-def to_google(spec: ToolSpec) -> dict[str, Any]:
+def to_google(spec: ToolSpec) -> JsonDict:
     """Return one function declaration. A function without parameters has no `parameters`."""
-    declaration: dict[str, Any] = {"name": spec.name, "description": spec.description}
+    declaration: JsonDict = {"name": spec.name, "description": spec.description}
     if spec.parameters.get("properties"):
         declaration["parameters"] = google_schema(spec.parameters)
     return declaration
 
 
-def formatted(specs: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:
+def formatted(specs: Iterable[ToolSpec], form: Format) -> list[JsonDict]:
     """Return what a provider's `tools` parameter takes. Raises ValueError for an unknown format."""
-    render: Callable[[ToolSpec], dict[str, Any]] | None = {
+    render: Callable[[ToolSpec], JsonDict] | None = {
         "openai": to_openai,
         "anthropic": to_anthropic,
         "google": to_google,
@@ -56,7 +57,7 @@ def formatted(specs: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:
     return [{"function_declarations": rendered}] if form == "google" and rendered else rendered
 
 
-def google_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def google_schema(schema: JsonMap) -> JsonDict:
     """Return a JSON Schema in the words that Google's interface knows; what it cannot say is left
     out.
 
@@ -65,7 +66,7 @@ def google_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     branches = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(branches, list):
         return _google_union(schema, [branch for branch in branches if isinstance(branch, Mapping)])
-    made: dict[str, Any] = {key: value for key, value in schema.items() if key in _GOOGLE_KEYS}
+    made: JsonDict = {key: value for key, value in schema.items() if key in _GOOGLE_KEYS}
     kind = schema.get("type", "object" if "$ref" in schema or "properties" in schema else None)
     if isinstance(kind, list):
         plain = [item for item in kind if item != "null"]
@@ -94,7 +95,7 @@ def google_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _google_union(schema: Mapping[str, Any], branches: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _google_union(schema: JsonMap, branches: list[JsonMap]) -> JsonDict:
     plain = [google_schema(branch) for branch in branches if branch.get("type") != "null"]
     if len(plain) == 1:
         made = plain[0]
@@ -107,6 +108,6 @@ def _google_union(schema: Mapping[str, Any], branches: list[Mapping[str, Any]]) 
     return {**made, "nullable": True} if len(plain) < len(branches) else made
 
 
-def _note(made: dict[str, Any], words: str) -> None:
+def _note(made: JsonDict, words: str) -> None:
     said = made.get("description")
     made["description"] = f"{said} ({words})" if said else words

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import TypedDict
 
-from llm_fsm._json import copied
+from llm_fsm._json import JsonDict, JsonMap, copied
 from llm_fsm._text import suggestion
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
@@ -56,13 +56,13 @@ class Parameters:
         schema: The JSON Schema of its arguments, an object.
     """
 
-    schema: Mapping[str, Any]
-    _adapter: TypeAdapter[dict[str, Any]]
+    schema: JsonMap
+    _adapter: TypeAdapter[JsonDict]
     _positional: tuple[str, ...]
     _defaults: Mapping[str, Callable[[], Any]]
     _info: str | None
 
-    def fault(self, arguments: Mapping[str, Any]) -> str | None:
+    def fault(self, arguments: JsonMap) -> str | None:
         """Return the reasons why arguments do not fit.
 
         Args:
@@ -79,9 +79,7 @@ class Parameters:
             return told(error)
         return None
 
-    def bind(
-        self, arguments: Mapping[str, Any], info: CallInfo
-    ) -> tuple[list[Any], dict[str, Any]]:
+    def bind(self, arguments: JsonMap, info: CallInfo) -> tuple[list[Any], JsonDict]:
         """Check and coerce arguments for a call.
 
         Args:
@@ -132,7 +130,7 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
     """
     name = name_of(function)
     hints, bound = _hints(function, name), _bound(function)
-    fields: dict[str, Any] = {}
+    fields: JsonDict = {}
     positional: list[str] = []
     defaults: dict[str, Callable[[], Any]] = {}
     info: str | None = None
@@ -161,18 +159,14 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
     )
 
 
-def any_parameters(schema: Mapping[str, Any]) -> Parameters:
+def any_parameters(schema: JsonMap) -> Parameters:
     """Return parameters that accept every object. The function itself checks the arguments.
 
     Args:
         schema: The JSON Schema that models read.
     """
     return Parameters(
-        schema=schema,
-        _adapter=TypeAdapter(dict[str, Any]),
-        _positional=(),
-        _defaults={},
-        _info=None,
+        schema=schema, _adapter=TypeAdapter(JsonDict), _positional=(), _defaults={}, _info=None
     )
 
 
@@ -200,7 +194,7 @@ def _bound(function: Callable[..., Any]) -> set[str]:
     return found
 
 
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+def _hints(function: Callable[..., Any], name: str) -> JsonDict:
     *_, inner = _layers(function)
     if not inspect.isroutine(inner):
         *_, inner = _layers(type(inner).__call__)
@@ -214,7 +208,7 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
         raise ValueError(f"tool {name!r}: a type hint cannot be resolved: {error}") from error
 
 
-def _locals_of_caller(function: Any) -> dict[str, Any]:
+def _locals_of_caller(function: Any) -> JsonDict:
     """Return the local names at the place of registration, because hints of nested functions may
     refer to them.
     """
@@ -252,7 +246,7 @@ def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable
         default = default.default
     elif parameter.kind is parameter.POSITIONAL_ONLY:
         defaults[parameter.name] = partial(_same, default)
-    shown: dict[str, Any] = {}
+    shown: JsonDict = {}
     if default is not PydanticUndefined:
         try:
             shown = {"default": to_json_value(default)}
@@ -276,7 +270,7 @@ def _described(hint: Any) -> Any:
     return Annotated[base, *fields]
 
 
-def _adapter(name: str, fields: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
+def _adapter(name: str, fields: JsonDict) -> TypeAdapter[JsonDict]:
     try:
         arguments = cast("Any", TypedDict)("arguments", fields)
         arguments.__pydantic_config__ = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
@@ -288,7 +282,7 @@ def _adapter(name: str, fields: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
         ) from error
 
 
-def _schema(name: str, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
+def _schema(name: str, adapter: TypeAdapter[JsonDict]) -> JsonDict:
     try:
         made = adapter.json_schema()
     except PydanticUserError as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from llm_fsm._json import copied
+from llm_fsm._json import JsonDict, JsonMap, copied
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, Memory
@@ -29,7 +29,7 @@ class Break(Exception):
     pause.
     """
 
-    def __init__(self, asked: Mapping[str, Any]) -> None:
+    def __init__(self, asked: JsonMap) -> None:
         self.asked = asked
         super().__init__(f"waiting for an answer: {asked.get('what', '')}")
 
@@ -45,7 +45,7 @@ class RunLimit(Exception):
 class Shared:
     """Values that states share beside the context: any JSON value by name."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: JsonMap) -> None:
         self._values = dict(values)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -73,7 +73,7 @@ class Shared:
         """Delete a name; do nothing if it is unknown."""
         self._values.pop(name, None)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return all values as JSON data.
 
         Raises:
@@ -91,10 +91,10 @@ class TaskMemory:
         MemoryFault: The number of a bucket or its text cannot be used.
     """
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: JsonMap) -> None:
         self.load(document)
 
-    def load(self, document: Mapping[str, Any]) -> None:
+    def load(self, document: JsonMap) -> None:
         """Replace everything by a JSON form."""
         self._memory = Memory.from_dict(
             {key: text for key, text in document.items() if key.isdecimal()}
@@ -135,7 +135,7 @@ class TaskMemory:
         """Return the part of the memory that prompts show."""
         return self._memory.to_context()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form."""
         background = self.background.to_dict()
         return {**self._memory.to_dict(), **({"background": background} if background else {})}
@@ -165,7 +165,7 @@ class Question:
     whole: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: JsonMap = field(default_factory=dict)
 
 
 class Asks(Protocol):
@@ -182,7 +182,7 @@ class Asks(Protocol):
         """
 
 
-def _messages(messages: Sequence[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:
+def _messages(messages: Sequence[LLMMessage | JsonMap]) -> list[LLMMessage]:
     for item in messages:
         if not isinstance(item, LLMMessage) and not (
             isinstance(item, Mapping) and {"role", "content"} <= item.keys()
@@ -226,7 +226,7 @@ class BoundModel:
             )
         ).text
 
-    async def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
+    async def chat(self, messages: Sequence[LLMMessage | JsonMap]) -> str:
         """Ask for one reply, without tools.
 
         Args:
@@ -259,7 +259,7 @@ class SyncModel:
         """Ask until the model answers without calling tools; see `BoundModel.run_with_tools`."""
         return self._wait(self._bound.run_with_tools(system, user, max_rounds, tools=tools))
 
-    def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
+    def chat(self, messages: Sequence[LLMMessage | JsonMap]) -> str:
         """Ask for one reply, without tools; see `BoundModel.chat`."""
         return self._wait(self._bound.chat(messages))
 
@@ -304,7 +304,7 @@ class Workbench:
         self.state = effect.state
         self.conversation_id = session.conversation_id
         self.input = copied(effect.input)
-        self.context: dict[str, Any] = copied(session.context)
+        self.context: JsonDict = copied(session.context)
         self.shared = Shared(copied(session.shared))
         self.memory = TaskMemory(session.memory)
         self.history = session.window
@@ -315,7 +315,7 @@ class Workbench:
         self.key = effect.key
         self.agreed = session.agreement
         self.llm = llm
-        self.changes: dict[str, Any] = {}
+        self.changes: JsonDict = {}
         given = copied(list(effect.answers))
         told = zip(effect.about, given, strict=True)
         self._answers = [(*item, number == len(given)) for number, item in enumerate(told, 1)]
@@ -342,7 +342,7 @@ class Workbench:
         """
         self._publish(ev.Progressed(state=self.state, report=shortened(result_value(report))))
 
-    def ask(self, what: str, schema: Mapping[str, Any] | None = None) -> Any:
+    def ask(self, what: str, schema: JsonMap | None = None) -> Any:
         """Ask a person. Without an answer, the function stops here, and runs again when there is
         one.
 
@@ -366,9 +366,7 @@ class Workbench:
             return found[0]
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
 
-    def answer(
-        self, kind: str, what: str, call: Mapping[str, Any] | None
-    ) -> tuple[Any, bool] | None:
+    def answer(self, kind: str, what: str, call: JsonMap | None) -> tuple[Any, bool] | None:
         """Return the answer to a question, and true if it is the newest answer; None if there is
         none yet.
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
 from llm_fsm._async import is_cancelled
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError, LLMFSMError, told
 from llm_fsm.session.events import FunctionFailed
@@ -106,7 +107,7 @@ class Functions:
         )
 
     async def verdicts(
-        self, checks: Iterable[tuple[str, str]], data: Mapping[str, Any], timeout: float
+        self, checks: Iterable[tuple[str, str]], data: JsonMap, timeout: float
     ) -> Verdicts:
         """Run registered checks one after the other. A check that raises does not pass.
 
@@ -133,7 +134,7 @@ class Functions:
             found[name] = _verdict(said, fault)
         return Verdicts(verdicts=found, seconds=time.monotonic() - began, failed=tuple(failed))
 
-    async def route(self, name: str, data: Mapping[str, Any], timeout: float) -> Routed:
+    async def route(self, name: str, data: JsonMap, timeout: float) -> Routed:
         """Ask a function for the way on from a task.
 
         Args:
@@ -175,7 +176,7 @@ def _verdict(said: Any, fault: BaseException | None) -> Verdict:
 
 
 async def _called(
-    function: Function, data: Mapping[str, Any], timeout: float
+    function: Function, data: JsonMap, timeout: float
 ) -> tuple[Any, None] | tuple[None, BaseException]:
     """Return what a function gives for a copy of the data, or what it raises."""
     try:
@@ -197,7 +198,7 @@ def _why(name: str, fault: BaseException) -> str:
     return readable(f"{name} failed: {told(fault)}")
 
 
-def _arguments(function: Function, data: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(function: Function, data: JsonMap) -> JsonDict:
     parameters = inspect.signature(function).parameters
     if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters.values()):
         return dict(data)

@@ -9,9 +9,10 @@ are written. A rule that gives null clears its key.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import MAX_KEYS, Keys, uphold
@@ -116,16 +117,12 @@ def _assignments(turn: TurnState) -> Iterator[Assignment]:
 
 
 def changes(
-    keys: Keys,
-    context: Mapping[str, Any],
-    data: Mapping[str, Any],
-    assignment: Assignment,
-    kept: Container[str] = (),
+    keys: Keys, context: JsonMap, data: JsonMap, assignment: Assignment, kept: Container[str] = ()
 ) -> Iterable[ev.Event]:
     """Return the changes of an assignment: at most one ContextSet, and a ContextRefused for each
     refused value.
     """
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     present = (key for key in assignment.clear if key in context)
     removed = [key for key in present if key not in kept]
     refused: list[ev.Event] = []

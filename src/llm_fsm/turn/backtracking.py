@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys
 from llm_fsm.session.list_items import key_of
@@ -110,11 +110,7 @@ def _goes_on_without(
 
 
 def _otherwise(
-    state: CompiledState,
-    taken: Move,
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
-    changed: Collection[str],
+    state: CompiledState, taken: Move, old: JsonMap, new: JsonMap, changed: Collection[str]
 ) -> tuple[Move, ...] | None:
     """Return the moves that could be taken instead; None where the same one would be taken again."""
     if state.kind == "decide" or taken.auto:
@@ -141,7 +137,7 @@ def _otherwise(
 
 
 def _instead(
-    state: CompiledState, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
+    state: CompiledState, taken: Move, new: JsonMap, changed: Collection[str], picked: str
 ) -> tuple[Move, ...] | None:
     """Return the move to the picked state, where words alone chose the one taken from answers that
     changed.
@@ -207,9 +203,7 @@ def outside(
             )
 
 
-def handed_on(
-    root: CompiledMachine, before: Session, after: Session, place: int
-) -> Mapping[str, Any]:
+def handed_on(root: CompiledMachine, before: Session, after: Session, place: int) -> JsonMap:
     """Return the values that the definition at this place gave to a flow, and that changed there.
 
     What the flow has changed itself stays as it is.
@@ -229,15 +223,15 @@ def handed_on(
 
 
 def apart(
-    root: CompiledMachine, session: Session, update: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]:
+    root: CompiledMachine, session: Session, update: JsonMap
+) -> tuple[JsonMap, Mapping[int, JsonMap]]:
     """Split an update in a flow that was called: its own values, and those of the definitions that
     wait for it.
 
     A definition that waits takes the values of its keys. They are given by its place on the stack.
     """
     extra = _extra(update)
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, JsonDict] = {}
     taken: set[str] = set()
     for key, value in {**extra, **update}.items():
         if value is None or key.startswith("_"):
@@ -252,9 +246,7 @@ def apart(
     return _without(update, taken), found
 
 
-def divided(
-    mine: Keys, theirs: Keys, update: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def divided(mine: Keys, theirs: Keys, update: JsonMap) -> tuple[JsonMap, JsonMap]:
     """Split an update: the values without the keys that only another definition knows, and the
     values of those.
     """
@@ -270,12 +262,12 @@ def divided(
     return _without(update, [key for key in found if key != QUOTES]), found
 
 
-def _extra(update: Mapping[str, Any]) -> Mapping[str, Any]:
+def _extra(update: JsonMap) -> JsonMap:
     sent = update.get(EXTRA)
     return sent if isinstance(sent, Mapping) else pairs(sent) or {}
 
 
-def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, Any]:
+def _without(update: JsonMap, taken: Collection[str]) -> JsonMap:
     """Return an update without these keys, under `_extra` neither."""
     if not taken:
         return update

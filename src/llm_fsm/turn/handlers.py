@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from typing import Any
+from collections.abc import Generator, Iterable
 
 from msgspec import structs
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
@@ -50,7 +50,7 @@ def run(
     return found.results
 
 
-def _accepted(turn: TurnState, changes: Mapping[str, Any]) -> tuple[ev.Event, ...]:
+def _accepted(turn: TurnState, changes: JsonMap) -> tuple[ev.Event, ...]:
     """Return what is kept and refused of the changes of a handler."""
     session = turn.session
     return accept_host(turn.machine.keys, session.context, changes, names=session.system_names())

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import cut
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.conditions.compiler import test
@@ -68,7 +69,7 @@ def _refuse(constant: str) -> Any:
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
-def by_logic(check: Check, data: Mapping[str, Any]) -> Verdict:
+def by_logic(check: Check, data: JsonMap) -> Verdict:
     """Check a key result by its rule over {output, context, input}."""
     if check.rule is None:
         return False, "it has no rule"
@@ -103,7 +104,7 @@ def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
     return known
 
 
-def _named_verdicts(checks: Sequence[Check], reply: Mapping[str, Any]) -> list[Any] | None:
+def _named_verdicts(checks: Sequence[Check], reply: JsonMap) -> list[Any] | None:
     """Return verdicts in the form {name: true or false}. Everything but true has not passed."""
     named = [check.name for check in checks if check.name in reply]
     return [{"name": name, "passed": reply[name]} for name in named] or None

@@ -13,6 +13,7 @@ from datetime import date, datetime, time
 from functools import cache
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.validator import types_of
 
@@ -40,7 +41,7 @@ class _Number(int):
         return self.words
 
 
-def has_words(schema: Mapping[str, Any], language: str) -> bool:
+def has_words(schema: JsonMap, language: str) -> bool:
     """Return true if some value of a key is shown in other words than its own."""
     if isinstance(schema.get(LABELS), Mapping):
         return True
@@ -53,7 +54,7 @@ def has_words(schema: Mapping[str, Any], language: str) -> bool:
     return any(has_words(part, language) for part in inner if isinstance(part, Mapping))
 
 
-def localized(schema: Mapping[str, Any], value: Any, language: str, timezone: str = "") -> Any:
+def localized(schema: JsonMap, value: Any, language: str, timezone: str = "") -> Any:
     """Return a value that shows in the words of its key's schema.
 
     Args:
@@ -67,7 +68,7 @@ def localized(schema: Mapping[str, Any], value: Any, language: str, timezone: st
         return [localized(schema["items"], item, language, timezone) for item in value]
     parts = schema.get("properties")
     if isinstance(value, dict) and isinstance(parts, Mapping):
-        shown_parts: dict[str, Any] = {}
+        shown_parts: JsonDict = {}
         for name, item in value.items():
             part = parts.get(name)
             inner = part if isinstance(part, Mapping) else {}
@@ -81,7 +82,7 @@ def localized(schema: Mapping[str, Any], value: Any, language: str, timezone: st
     return shown
 
 
-def _words(schema: Mapping[str, Any], value: Any, language: str, timezone: str) -> str | None:
+def _words(schema: JsonMap, value: Any, language: str, timezone: str) -> str | None:
     """Return the words that show a value; None if it shows itself."""
     words = label_of(schema, value)
     if words is not None or not language:
@@ -91,7 +92,7 @@ def _words(schema: Mapping[str, Any], value: Any, language: str, timezone: str) 
     return None
 
 
-def label_of(schema: Mapping[str, Any], value: Any) -> str | None:
+def label_of(schema: JsonMap, value: Any) -> str | None:
     """Return the words of `x-labels` for a value; None if there are none."""
     labels = schema.get(LABELS)
     if not isinstance(labels, Mapping):

@@ -11,10 +11,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session import events as ev
@@ -31,7 +31,7 @@ class Change:
     keys: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def read_change(document: Mapping[str, Any]) -> Change:
+def read_change(document: JsonMap) -> Change:
     """Read the map as written. Raises ConfigurationError with the right form."""
     unknown = [name for name in document if name not in ("states", "keys")]
     states, keys = document.get("states", {}), document.get("keys", {})
@@ -165,7 +165,7 @@ def _has_silence(machine: CompiledMachine) -> bool:
     return "silence" in machine.patterns or "silence" in machine.own_patterns
 
 
-def _conflict(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
+def _conflict(context: JsonMap, keys: Mapping[str, str | None]) -> tuple[str, str] | None:
     """Find two keys with different values that the map makes one."""
     holders = {name: name for name in context if name not in keys}
     for old, new in keys.items():

@@ -4,12 +4,13 @@ without a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import cut, estimate
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
@@ -107,7 +108,7 @@ def call(
     menu: AvailableMoves,
     *,
     refused: tuple[str, ...] = (),
-    about: Mapping[str, Any] | None = None,
+    about: JsonMap | None = None,
 ) -> Generator[Effect, Result, ModelReply | None]:
     """One model call; None when a limit forbids or stops it, or for a summary that nobody made."""
     # a summary for which a limit leaves no room is left out, and stops nothing
@@ -173,7 +174,7 @@ def ask(
     menu: AvailableMoves,
     read: Callable[[str], T],
     *,
-    about: Mapping[str, Any] | None = None,
+    about: JsonMap | None = None,
 ) -> Generator[Effect, Result, T | ReplyError | None]:
     """Call the model, and once more if its reply cannot be read.
 
@@ -218,7 +219,7 @@ def turn_view(
     plan = machine.states[session.state]
     schemas = machine.keys.offered
 
-    def wanted(state: CompiledState) -> dict[str, Mapping[str, Any]]:
+    def wanted(state: CompiledState) -> dict[str, JsonMap]:
         return {key: schemas.get(key, {}) for key in lacking(session, state)}
 
     def choice(option: Option) -> TransitionView:

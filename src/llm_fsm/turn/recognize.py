@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.languages import language_of
 
 FORMATS = frozenset(
@@ -26,9 +27,7 @@ Recogniser = Callable[[str, str], Any]
 
 
 def recognisers(
-    schemas: Mapping[str, Mapping[str, Any]],
-    fault: Callable[[str, object], str | None],
-    language: str = "",
+    schemas: Mapping[str, JsonMap], fault: Callable[[str, object], str | None], language: str = ""
 ) -> dict[str, Recogniser]:
     """Make a recogniser for each key with `x-fast` that can have one.
 
@@ -47,7 +46,7 @@ def recognisers(
     return by_key
 
 
-def recogniser(schema: Mapping[str, Any], language: str = "") -> Recogniser | None:
+def recogniser(schema: JsonMap, language: str = "") -> Recogniser | None:
     """Return the recogniser of a schema; None if no message is certainly a value of it."""
     choices, kind = schema.get("enum"), schema.get("type")
     if isinstance(choices, list):
@@ -85,7 +84,7 @@ def _as_it_is(message: str, asked: str) -> Any:  # noqa: ARG001 - a Recogniser
     return message or None
 
 
-def _of_words(by_words: Mapping[str, Any]) -> Recogniser:
+def _of_words(by_words: JsonMap) -> Recogniser:
     return lambda message, asked: by_words.get(folded(message))  # noqa: ARG005 - a Recogniser
 
 

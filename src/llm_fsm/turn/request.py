@@ -5,10 +5,10 @@ rendered once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import INTERRUPTED, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, LLMRequest
@@ -113,7 +113,7 @@ def _sections(
     """
     session, secrets = turn.session, turn.secrets()
     known = _known(turn) if words_only else {**_earlier(turn), **_known(turn)}
-    context: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
+    context: JsonDict = redacted(secrets, known, foreign=is_foreign_name)
     user = _heard(turn, heard.user, words_only=words_only)
     is_cut = any(said.endswith(INTERRUPTED) for _, said in heard.window)
     return {
@@ -134,7 +134,7 @@ def _sections(
     }
 
 
-def _known(turn: TurnState) -> dict[str, Any]:
+def _known(turn: TurnState) -> JsonDict:
     """Return the values that a prompt shows, with the parts of objects that are begun."""
     keys, session, scope = turn.machine.keys, turn.session, turn.state.definition.context_scope
     read = None if scope is None else scope.read
@@ -182,7 +182,7 @@ def _heard(turn: TurnState, user: str | None, *, words_only: bool) -> str | None
     return shown
 
 
-def _refused(turn: TurnState) -> list[Mapping[str, Any]]:
+def _refused(turn: TurnState) -> list[JsonMap]:
     """Return what a prompt tells of refused values."""
     return [{"key": key, "reason": why} for key, why in refusals(turn)]
 
@@ -213,22 +213,22 @@ def _outcome(turn: TurnState) -> str:
     return ""
 
 
-def _tool_results(turn: TurnState) -> list[Mapping[str, Any]]:
+def _tool_results(turn: TurnState) -> list[JsonMap]:
     """Return what tools gave in the last turns before this one, without secrets."""
     session = turn.session
     shown = [
         one for one in session.tool_results if session.turn - KEPT_TURNS <= one[0] < session.turn
     ]
-    found: list[Mapping[str, Any]] = redacted(
+    found: list[JsonMap] = redacted(
         turn.secrets(), [{"tool": name, "result": result} for _, name, result in shown]
     )
     return found
 
 
-def _earlier(turn: TurnState) -> dict[str, Any]:
+def _earlier(turn: TurnState) -> JsonDict:
     """Return the answers of waiting definitions that a correction may change; dots for secrets."""
     session = turn.session
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for place in session.callers() if session.flow else ():
         caller = session.of_caller(place)
         for key, value in turn.root.of(caller).keys.shown(caller.context).items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA
@@ -15,7 +16,7 @@ from llm_fsm.turn.reply.parser import parse
 def secrets_in(
     events: Iterable[ev.Event],
     is_secret: Callable[[str], bool],
-    contexts: Iterable[Mapping[str, Any]] = (),
+    contexts: Iterable[JsonMap] = (),
     earlier: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the values that events and contexts give to secret keys, as texts, longest first.
@@ -37,12 +38,12 @@ def secrets_in(
     return tuple(text for text in texts_in(secrets) if text != DOTS)
 
 
-def _all_values(events: Iterable[ev.Event]) -> Iterator[Mapping[str, Any]]:
+def _all_values(events: Iterable[ev.Event]) -> Iterator[JsonMap]:
     for event in events:
         yield from _values(event)
 
 
-def _values(event: ev.Event) -> Iterator[Mapping[str, Any]]:
+def _values(event: ev.Event) -> Iterator[JsonMap]:
     """Yield the values that an event gives to keys, or tries to give."""
     match event:
         case ev.ContextSet() | ev.AnswersChanged():

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest, Usage
@@ -83,7 +84,7 @@ def advance(step: Step, result: Result) -> Step:
 def request_for(
     machine: CompiledMachine,
     state: str,
-    context: Mapping[str, Any],
+    context: JsonMap,
     message: str,
     *,
     time: float,

@@ -8,10 +8,10 @@ with a task that leads nowhere. A digression ends in any state that leads nowher
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS, Keys, uphold
 from llm_fsm.session.session import Session
@@ -65,14 +65,12 @@ def begin(turn: TurnState) -> Run:
     yield from handlers.run(turn, Point.POST_TRANSITION)
 
 
-def _upheld(
-    keys: Keys, values: Mapping[str, Any], session: Session
-) -> tuple[Mapping[str, Any], tuple[ev.Event, ...]]:
+def _upheld(keys: Keys, values: JsonMap, session: Session) -> tuple[JsonMap, tuple[ev.Event, ...]]:
     """Return the values that a flow may begin with by the rules of its keys, and the refusals of
     the others.
     """
     given = ev.ContextSet(source="flow", values=values)
-    kept: Mapping[str, Any] = {}
+    kept: JsonMap = {}
     refused: list[ev.Event] = []
     for event in uphold(keys, {}, given, session.system_names()):
         if isinstance(event, ev.ContextSet):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Generator
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, MemoryFault
 from llm_fsm.session.redaction import redacted
@@ -108,7 +109,7 @@ def _keep_todo(turn: TurnState, todo: tuple[str, ...]) -> None:
         turn.emit(ev.MemorySet(values={"background": after}))
 
 
-def _entry(event: ev.Event) -> dict[str, Any] | None:
+def _entry(event: ev.Event) -> JsonDict | None:
     """Return an event as the summariser reads it; None for an event that it need not know."""
     match event:
         case ev.ToolReturned():

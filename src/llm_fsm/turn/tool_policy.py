@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolCall, ToolSpec
@@ -116,7 +116,7 @@ def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
     """Return the policy of the tool `name` of a definition: the settings of `ref`, else the tool's
     `own`.
     """
-    settings: dict[str, Any] = {"output": ref.output, "binds": ref.binds, "free": tuple(ref.free)}
+    settings: JsonDict = {"output": ref.output, "binds": ref.binds, "free": tuple(ref.free)}
     for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout", "acts"):
         value = getattr(ref, setting)
         if value is not None:

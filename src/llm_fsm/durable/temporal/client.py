@@ -16,6 +16,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_fsm._json import JsonDict
 from llm_fsm.durable.temporal.connection import PatientCalls, Report, forget
 from llm_fsm.durable.temporal.flows import (
     BATCH_QUEUE,
@@ -82,7 +83,7 @@ async def play_chunks(
     machine: AsyncMachine,
     name: str,
     lines: Sequence[BatchLine],
-    on_result: Callable[[dict[str, Any]], None],
+    on_result: Callable[[JsonDict], None],
     *,
     limit: int,
     report: Report = lambda _: None,

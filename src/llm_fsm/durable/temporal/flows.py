@@ -16,6 +16,8 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy, WorkflowIDConflictPolicy
 from temporalio.exceptions import ActivityError
 
+from llm_fsm._json import JsonDict
+
 T = TypeVar("T")
 
 QUEUE = "llm-fsm"
@@ -166,7 +168,7 @@ def queue_of(queue: str, sha: str) -> str:
     return f"{queue}/{sha}" if sha else queue
 
 
-def start_options(workflow_id: str, queue: str) -> dict[str, Any]:
+def start_options(workflow_id: str, queue: str) -> JsonDict:
     """Return the options with which a workflow is started, or found if it is under way."""
     return {
         "id": workflow_id,

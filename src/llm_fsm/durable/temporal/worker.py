@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from llm_fsm._json import JsonDict
 from llm_fsm.durable.temporal.connection import PAUSE, PatientCalls, Report, connect
 from llm_fsm.durable.temporal.flows import (
     BATCH_QUEUE,
@@ -62,7 +63,7 @@ class Activities:
         machine = self._machine(chunk.definition, chunk.sha)
         rows = [dict(zip(_COLUMNS, row, strict=True)) for row in chunk.lines]
         lines = [BatchLine(**row) for row in rows]
-        results: list[dict[str, Any]] = []
+        results: list[JsonDict] = []
         await _beating(play_lines(machine, lines, results.append, limit=chunk.limit))
         return len(results)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import JsonMapping, object_at
+from llm_fsm._json import JsonDict, JsonMapping, object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.names import root_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
@@ -131,7 +131,7 @@ def _is_sure(why: str, names: list[str]) -> bool:
     return undefined is not None and undefined[1] not in names
 
 
-def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[JsonDict]:
     """Yield contexts of these values: all combinations if they are few, else each value once beside
     the first ones.
     """
@@ -192,7 +192,7 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _telling(values: JsonMapping, passed: list[dict[str, Any]]) -> JsonMapping:
+def _telling(values: JsonMapping, passed: list[JsonDict]) -> JsonMapping:
     """Return the values with which a reply always failed; all values if there are none."""
     found = {
         name: value

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 from llm_fsm import __version__
+from llm_fsm._json import JsonDict
 from llm_fsm.errors import Finding, Place
 from llm_fsm.lint.docs import Page, pages
 
@@ -18,7 +18,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
+def sarif(findings: Sequence[Finding], files: Sequence[str]) -> JsonDict:
     """Return the log of one run. It describes every rule and lists `files` as checked."""
     every = pages()
     index = {page.rule.name: number for number, page in enumerate(every)}
@@ -49,7 +49,7 @@ def uri(path: str) -> str:
     return quoted
 
 
-def _rule(page: Page) -> dict[str, Any]:
+def _rule(page: Page) -> JsonDict:
     rule = page.rule
     words = f"{page.why}\n\nFix: {page.fix}"
     return {
@@ -67,9 +67,9 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _result(found: Finding, index: int, mark: str) -> dict[str, Any]:
+def _result(found: Finding, index: int, mark: str) -> JsonDict:
     words = found.message if found.hint is None else f"{found.message}; {found.hint}"
-    result: dict[str, Any] = {
+    result: JsonDict = {
         "ruleId": found.code,
         "ruleIndex": index,
         "level": _LEVELS[found.level],
@@ -82,11 +82,11 @@ def _result(found: Finding, index: int, mark: str) -> dict[str, Any]:
     return result
 
 
-def _location(file: str | None, place: Place, message: str | None = None) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(file or "definition.json")}}
+def _location(file: str | None, place: Place, message: str | None = None) -> JsonDict:
+    physical: JsonDict = {"artifactLocation": {"uri": uri(file or "definition.json")}}
     if place.line is not None:
         physical["region"] = {"startLine": place.line, "startColumn": place.column or 1}
-    location: dict[str, Any] = {"physicalLocation": physical}
+    location: JsonDict = {"physicalLocation": physical}
     if place.pointer:
         location["logicalLocations"] = [{"fullyQualifiedName": place.pointer, "kind": "member"}]
     if message is not None:
@@ -94,7 +94,7 @@ def _location(file: str | None, place: Place, message: str | None = None) -> dic
     return location
 
 
-def _flow(found: Finding) -> dict[str, Any]:
+def _flow(found: Finding) -> JsonDict:
     """Return the path of states. Each step has the place and the id of its state."""
     places = found.where or [Place(found.pointer, found.line, found.column)] * len(found.path)
     steps = [

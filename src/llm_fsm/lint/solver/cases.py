@@ -7,6 +7,7 @@ from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from llm_fsm._json import JsonDict
 from llm_fsm.lint.solver.value_sets import ValueSet
 
 MAX_CASES = 64
@@ -137,7 +138,7 @@ def _bounded(cases: list[Conjunction]) -> Cases | None:
     return None
 
 
-def contexts(case: Conjunction, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]]:
+def contexts(case: Conjunction, draw: Draw, limit: int = 32) -> Iterator[JsonDict]:
     """Yield contexts drawn from a case, simple ones first, with dotted names as objects."""
     names = list(case.sets)
     choices = [draw(name, case.sets[name]) for name in names]
@@ -145,16 +146,16 @@ def contexts(case: Conjunction, draw: Draw, limit: int = 32) -> Iterator[dict[st
         yield placed(zip(names, values, strict=True))
 
 
-def placed(chosen: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def placed(chosen: Iterable[tuple[str, Any]]) -> JsonDict:
     """Return a context of these names and values, with dotted names as members of objects."""
-    context: dict[str, Any] = {}
+    context: JsonDict = {}
     for name, value in chosen:
         if value is not None:
             put(context, name.split("."), value)
     return context
 
 
-def put(whole: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def put(whole: JsonDict, path: Sequence[str], value: Any) -> None:
     """Set a member of nested objects; do nothing if another value is in the way.
 
     Objects on the path are copied, because many contexts share them.

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonDict, JsonMapping
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.compiler import CompiledRule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
@@ -57,7 +57,7 @@ def variable(rule: object) -> str | None:
     return None
 
 
-def placed(name: str, value: object) -> dict[str, Any]:
+def placed(name: str, value: object) -> JsonDict:
     """Return a context in which the name has the value; null is a key that is not set."""
     return {} if value is None else {name: value}
 

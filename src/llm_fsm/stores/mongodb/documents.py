@@ -27,6 +27,7 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo import errors as faults
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.stores.base import (
     ANY_PAUSE,
     BEGUN_MESSAGE,
@@ -54,7 +55,7 @@ from llm_fsm.stores.errors import (
     wrong_version,
 )
 
-Document = Mapping[str, Any]
+Document = JsonMap
 _LISTED = ("conversation", "definition", "state", "ended", "number", "created", "updated", "sha")
 """The keys of a turn that make a `Listed`."""
 _ORDERS: Mapping[Order, Sequence[tuple[str, int]]] = {
@@ -149,7 +150,7 @@ class Documents:
         self._journal.delete_many({"conversation": name})
 
     def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
-        asked: dict[str, Any] = {"step": 0}
+        asked: JsonDict = {"step": 0}
         if query.after is not None:
             asked["conversation"] = {"$gt": query.after}
         found: list[str] = []
@@ -191,7 +192,7 @@ class Documents:
         return message if known is None else _message(known)
 
     def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
-        asked: dict[str, Any] = {} if query.closed else {"state": {"$in": [WAITING, BEGUN_MESSAGE]}}
+        asked: JsonDict = {} if query.closed else {"state": {"$in": [WAITING, BEGUN_MESSAGE]}}
         if query.now is not None:
             asked["due"] = {"$lte": query.now}
         if query.definition is not None:
@@ -221,7 +222,7 @@ class Documents:
 
     def _lines(self, query: ListQuery) -> Iterator[Listed]:
         """Yield the lines that match a query, in its order, without its limit."""
-        asked: dict[str, Any] = {}
+        asked: JsonDict = {}
         if query.ids is not None:
             asked["conversation"] = {"$in": sorted(query.ids)}
         elif query.after is not None and query.order == "id":
@@ -251,7 +252,7 @@ class Documents:
         return tuple(DueRow(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        asked: dict[str, Any] = (
+        asked: JsonDict = (
             {"outbox.0": {"$exists": True}} if query.sink is None else {"outbox.sink": query.sink}
         )
         bounds = {"$gt": query.after, "$eq": query.conversation_id}

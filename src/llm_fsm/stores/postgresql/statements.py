@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors
 
+from llm_fsm._json import JsonDict
 from llm_fsm.stores.base import (
     CLOSING,
     AcceptedMessage,
@@ -289,33 +290,33 @@ def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> di
     }
 
 
-def _record_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+def _record_rows(commit: Commit) -> Iterator[JsonDict]:
     for number, record, _ in commit.numbered:
         yield {"id": commit.conversation_id, "number": number, "record": record}
 
 
-def _answered_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+def _answered_rows(commit: Commit) -> Iterator[JsonDict]:
     for request_id, number in commit.answered:
         yield {"id": commit.conversation_id, "request_id": request_id, "number": number}
 
 
-def _label_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+def _label_rows(commit: Commit) -> Iterator[JsonDict]:
     for key, value in commit.metadata.items():
         yield {"id": commit.conversation_id, "key": key, "value": value}
 
 
-def _due_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+def _due_rows(commit: Commit) -> Iterator[JsonDict]:
     for at, kind in commit.due:
         yield {"id": commit.conversation_id, "time": at, "kind": kind}
 
 
-def _outbox_rows(commit: Commit) -> Iterator[dict[str, Any]]:
+def _outbox_rows(commit: Commit) -> Iterator[JsonDict]:
     for place, event in enumerate(commit.outbox):
         row = {"id": commit.conversation_id, "number": commit.number, "place": place}
         yield {**row, **asdict(event)}
 
 
-def _json(rows: Iterable[dict[str, Any]]) -> str:
+def _json(rows: Iterable[JsonDict]) -> str:
     return json.dumps([*rows], ensure_ascii=False)
 
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm._async import in_words
+from llm_fsm._json import JsonMap
 from llm_fsm._text import is_local
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
@@ -263,7 +264,7 @@ class Link:
             item = replace(item, message=message.model_copy(update={"result": result}))
         return item
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
+    async def call(self, tool: str, arguments: JsonMap, limit: float) -> Any:
         """Call a tool of the server.
 
         Args:

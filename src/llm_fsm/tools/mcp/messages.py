@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
@@ -24,7 +25,7 @@ _TEXT_TYPE = re.compile(
 )
 
 
-def unread(error: Exception) -> list[dict[str, Any]]:
+def unread(error: Exception) -> list[JsonDict]:
     """Recover the messages that a transport could not read, from its error.
 
     Args:
@@ -53,7 +54,7 @@ def unread(error: Exception) -> list[dict[str, Any]]:
     return _no_answers(found)
 
 
-def _no_answer_in(text: str) -> list[dict[str, Any]]:
+def _no_answer_in(text: str) -> list[JsonDict]:
     """Return an error in place of the answer in a text that is no JSON, by the first id in it."""
     id, part = _ID.search(text), _PART.search(text)
     if id is None or (part is not None and part[1] == "method"):
@@ -61,9 +62,9 @@ def _no_answer_in(text: str) -> list[dict[str, Any]]:
     return _no_answers({"id": json.loads(id[1])})
 
 
-def _no_answers(found: object) -> list[dict[str, Any]]:
+def _no_answers(found: object) -> list[JsonDict]:
     """Return an error in place of each answer; nothing for requests and notifications."""
-    made: list[dict[str, Any]] = []
+    made: list[JsonDict] = []
     for message in found if isinstance(found, list) else [found]:
         if not isinstance(message, Mapping) or "method" in message:
             continue
@@ -74,7 +75,7 @@ def _no_answers(found: object) -> list[dict[str, Any]]:
     return made
 
 
-def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, Any]:
+def tidy_result(result: JsonMap, faults: dict[str, str]) -> JsonDict:
     """Return the result of a request, reduced to the used parts.
 
     Args:
@@ -113,7 +114,7 @@ def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, 
     }
 
 
-def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
+def _tool(item: object, faults: dict[str, str]) -> JsonDict | None:
     """Return a tool with its name, description and schema; None, with its fault noted, if it cannot
     be called.
 

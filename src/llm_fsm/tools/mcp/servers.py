@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import is_address, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
@@ -102,7 +103,7 @@ def read_server(alias: str, given: object) -> McpServer:
     )
 
 
-def _in_our_names(given: object) -> dict[str, Any]:
+def _in_our_names(given: object) -> JsonDict:
     """Return the settings that are not null under our names; none if they are no object."""
     if not isinstance(given, Mapping):
         return {}
@@ -113,7 +114,7 @@ def _in_our_names(given: object) -> dict[str, Any]:
     }
 
 
-def _is_off(given: Mapping[str, Any]) -> bool:
+def _is_off(given: JsonMap) -> bool:
     return given.get("disabled") is True or given.get("enabled") is False
 
 
@@ -137,7 +138,7 @@ class McpServers:
         ConfigurationError: A server cannot be used.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: JsonMap | None = None) -> None:
         if not isinstance(config, Mapping | None):
             known = '{"alias": {"command": ["program"]}}'
             raise ConfigurationError(
@@ -220,7 +221,7 @@ class McpServers:
             return False
         return not slot.is_left_alone if slot.link.closed else not slot.link.is_listed
 
-    async def call(self, alias: str, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
+    async def call(self, alias: str, tool: str, arguments: JsonMap, limit: float) -> Any:
         """Call a tool.
 
         Args:
@@ -302,7 +303,7 @@ class _Slot:
             self.link = None
 
 
-def unwrapped(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def unwrapped(config: JsonMap) -> JsonMap:
     """Return the servers by alias, also from a file that has them under its own key."""
     for name in _WRAPPERS:
         inner = config.get(name)

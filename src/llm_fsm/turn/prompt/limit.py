@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import estimate
 from llm_fsm.definition.models import State
 from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema
@@ -18,7 +18,7 @@ _LIST_ITEMS = 4
 """Items of a list for which a reply has room in any case."""
 
 
-def reply_limit(keys: Iterable[Mapping[str, Any]], state: State) -> int:
+def reply_limit(keys: Iterable[JsonMap], state: State) -> int:
     """Return the most tokens of a reply in a state.
 
     Args:
@@ -29,7 +29,7 @@ def reply_limit(keys: Iterable[Mapping[str, Any]], state: State) -> int:
     return _REPLY_TOKENS + _KEY_TOKENS * sum(map(_values, keys)) + texts
 
 
-def _values(schema: Mapping[str, Any], depth: int = 0) -> int:
+def _values(schema: JsonMap, depth: int = 0) -> int:
     """Return the number of values of one key for which a reply has room."""
     if depth == MAX_DEPTH:
         return 1

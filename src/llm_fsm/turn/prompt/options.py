@@ -7,9 +7,9 @@ without being asked have no line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import clean, escaped, estimate
 from llm_fsm.session.context import has
 from llm_fsm.turn.available import AvailableMoves, Option
@@ -25,7 +25,7 @@ _ELSE = "stay: all else"
 _LEFT_OPEN = "back to what was left open"
 
 
-def option_lines(state: CompiledState, available: AvailableMoves, data: Mapping[str, Any]) -> str:
+def option_lines(state: CompiledState, available: AvailableMoves, data: JsonMap) -> str:
     """Return the lines of <transitions>: of each option that a reply may name, and of the state.
 
     Args:
@@ -38,7 +38,7 @@ def option_lines(state: CompiledState, available: AvailableMoves, data: Mapping[
     return "\n".join(dict.fromkeys((*lines, stay)))
 
 
-def _line(option: Option, data: Mapping[str, Any]) -> str:
+def _line(option: Option, data: JsonMap) -> str:
     move = option.move
     is_left_open = option.kind == "left_open" or move.place is not None
     when = _LEFT_OPEN if is_left_open else _plain(move.description)
@@ -58,7 +58,7 @@ def _line_of(name: str, when: str, words: str) -> str:
     return f"{name}: {told}" if told else name
 
 
-def _needs(guards: tuple[Guard, ...], data: Mapping[str, Any], *, said: str) -> Iterator[str]:
+def _needs(guards: tuple[Guard, ...], data: JsonMap, *, said: str) -> Iterator[str]:
     """Yield in words what conditions still need: their own descriptions, else their keys.
 
     `said`: what the line says already.

@@ -18,6 +18,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.inline import lean, mapped
@@ -105,14 +106,14 @@ def compile_prompts(sources: Mapping[str, str]) -> Prompts:
     )
 
 
-def _filled(template: Template, values: dict[str, Any]) -> str:
+def _filled(template: Template, values: JsonDict) -> str:
     """Fill a template with its values alone; `render` would copy all that jinja2 offers before each
     turn.
     """
     return "".join(template.root_render_func(template.new_context(values, shared=True)))
 
 
-def key_line(key: str, schema: Mapping[str, Any]) -> str:
+def key_line(key: str, schema: JsonMap) -> str:
     """Return a key as <context_keys> shows it: its name, then type, bounds and description where it
     has them.
     """
@@ -131,13 +132,13 @@ def key_line(key: str, schema: Mapping[str, Any]) -> str:
     return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
 
 
-def _choice(schema: Mapping[str, Any], value: Any) -> str:
+def _choice(schema: JsonMap, value: Any) -> str:
     """Return a value of an enum, with its words where it has some."""
     words = label_of(schema, value)
     return f"{escaped(value)} ({clean(words)})" if words else escaped(value)
 
 
-def is_whole(schema: Mapping[str, Any]) -> bool:
+def is_whole(schema: JsonMap) -> bool:
     """Return true when a key takes lists or objects, of which a reply sends all."""
     return schema.get("type") in ("array", "object") or "items" in schema or "properties" in schema
 

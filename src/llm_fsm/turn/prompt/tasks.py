@@ -7,12 +7,12 @@ escaped JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Template
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode
 from llm_fsm._text import clean, escaped
 from llm_fsm.session.messages import LLMMessage, ReplySchema
 from llm_fsm.session.session import Session
@@ -29,7 +29,7 @@ MOST_NAMES = 24
 Messages = tuple[LLMMessage, ...]
 
 
-def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, Any]) -> Messages:
+def _messages(template: Template, system: JsonMap, user: JsonMap) -> Messages:
     context = template.new_context({**system, **user})
 
     def block(name: str) -> str:
@@ -56,9 +56,9 @@ def _input(session: Session) -> str:
     return escaped(shortened(session.input, MAX_INPUT_CHARS))
 
 
-def buckets_of(session: Session) -> dict[str, Any]:
+def buckets_of(session: Session) -> JsonDict:
     """Return the buckets of the working memory that hold something."""
-    buckets: dict[str, Any] = {}
+    buckets: JsonDict = {}
     for key, text in session.memory.items():
         if key.isdecimal():
             buckets[f"bucket {key}"] = text
@@ -149,7 +149,7 @@ def summary_messages(machine: CompiledMachine, session: Session, happened: Any) 
     return _messages(machine.prompts.summary, {}, user)
 
 
-def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:
+def _schema(name: str, properties: JsonMap) -> ReplySchema:
     schema = {
         "type": "object",
         "properties": properties,

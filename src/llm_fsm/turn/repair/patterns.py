@@ -10,8 +10,8 @@ verb, see `llm_fsm.turn.repair.verbs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import open_moves
@@ -35,7 +35,7 @@ def named(patterns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in patterns if name not in UNNAMED)
 
 
-def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
+def end_of(piece: CompiledMachine, data: JsonMap) -> str:
     """Return the state in which a piece ends; `data` are its keys."""
     state = piece.states[piece.definition.initial_state]
     seen = set()
@@ -48,7 +48,7 @@ def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
     return state.id
 
 
-def words_of(piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
+def words_of(piece: CompiledMachine, state: str, data: JsonMap) -> str:
     """Return what a piece says in a state. Raises WordingError."""
     fixed = piece.states[state].fixed
     return "" if fixed is None else fixed.render(dict(data)).strip()

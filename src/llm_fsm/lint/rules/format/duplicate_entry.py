@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonDict, JsonMapping
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
@@ -34,7 +33,7 @@ def repeated_transition(document: Document) -> Faults:
     Change the second one, or take it out.
     """
     # A missing setting counts as its default.
-    seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+    seen: dict[tuple[str | None, str], list[JsonDict]] = {}
     for owner, transition in transitions_of(document):
         target = transition.value.get("target_state")
         if not isinstance(target, str):
@@ -50,7 +49,7 @@ def repeated_transition(document: Document) -> Faults:
         others.append(plain)
 
 
-def _plain(transition: JsonMapping) -> dict[str, Any]:
+def _plain(transition: JsonMapping) -> JsonDict:
     kept = {
         key: value
         for key, value in transition.items()
