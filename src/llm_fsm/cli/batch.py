@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from msgspec.structs import asdict
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.output import is_special, write_output
@@ -64,7 +65,7 @@ class Results:
         self._lines: dict[int, bytes] = {}
         self._file = _appending(path)
 
-    def add(self, result: Mapping[str, Any]) -> None:
+    def add(self, result: JsonMap) -> None:
         """Write the result of a line."""
         line = json.dumps(result, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
         self._lines[result["line"]] = line
@@ -153,7 +154,7 @@ class BatchTally:
     def __post_init__(self) -> None:
         self.marks.append((monotonic(), 0))
 
-    def take(self, result: Mapping[str, Any]) -> None:
+    def take(self, result: JsonMap) -> None:
         """Count a result."""
         code = report.CODES.get(result["outcome"], exits.OK)
         if "error" in result or code == report.FAILED:
@@ -192,7 +193,7 @@ class BatchTally:
         full = _BAR * self.seen // max(self.total, 1)
         return f"[{'#' * full}{'.' * (_BAR - full)}] {self.text()}"
 
-    def document(self, name: str) -> dict[str, Any]:
+    def document(self, name: str) -> JsonDict:
         """The counts as JSON."""
         return {
             "type": "Batch",
@@ -212,9 +213,7 @@ def _time(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def name_of(
-    files: BatchFiles, data: bytes, definition: Definition, context: Mapping[str, Any] | None
-) -> str:
+def name_of(files: BatchFiles, data: bytes, definition: Definition, context: JsonMap | None) -> str:
     """Return `--id`, or a hash of the file, the definition and `--context`. Raises Failure."""
     if files.name is not None:
         try:
@@ -247,10 +246,10 @@ def play_batch(
     machine: AsyncMachine,
     runner: asyncio.Runner,
     *,
-    context: Mapping[str, Any] | None,
+    context: JsonMap | None,
     unnamed: str | None,
     again: str,
-) -> tuple[int, dict[str, Any]]:
+) -> tuple[int, JsonDict]:
     """Play a batch to its end.
 
     Args:
@@ -282,7 +281,7 @@ def play_batch(
         console.note(unnamed)
     tally = BatchTally(total=len(batch))
 
-    def take(result: dict[str, Any]) -> None:
+    def take(result: JsonDict) -> None:
         results.add(result)
         tally.take(result)
         if result["outcome"] == ERROR and tally.failed <= len(batch.faults) + _TOLD:

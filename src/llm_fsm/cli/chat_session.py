@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.engine.machine import AsyncMachine
@@ -92,11 +93,11 @@ class Talk:
             return self._runner.run(self._conversation.answer(value))
         return self._runner.run(_streamed(self._conversation.stream_answer(value), hear))
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonDict:
         """Return the values that conditions read. Every turn changes them."""
         return self._conversation.data()
 
-    def left_by_interrupt(self, before: dict[str, Any]) -> Literal["kept", "begun", "gone"]:
+    def left_by_interrupt(self, before: JsonDict) -> Literal["kept", "begun", "gone"]:
         """Return what became of a turn that was interrupted.
 
         Args:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
@@ -33,7 +34,7 @@ class DraftDocument:
     """
 
     name: str
-    value: Mapping[str, Any]
+    value: JsonMap
     findings: tuple[Finding, ...]
     origin: Callable[[str], str]
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
@@ -28,7 +29,7 @@ from llm_fsm.turn.tool_policy import AvailableTools
 
 MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000
-Equipment: TypeAlias = tuple[HostTools, dict[str, Any]]
+Equipment: TypeAlias = tuple[HostTools, JsonDict]
 
 
 def host_of(files: Iterable[str]) -> HostTools:
@@ -92,9 +93,7 @@ def equipment(
     return host, servers
 
 
-def lacking(
-    definition: Definition, path: Path, host: HostTools, servers: Mapping[str, Any]
-) -> str | None:
+def lacking(definition: Definition, path: Path, host: HostTools, servers: JsonMap) -> str | None:
     """Return in a sentence what a definition and those it calls need and the host lacks; None:
     nothing.
     """
@@ -103,10 +102,7 @@ def lacking(
 
 
 def missing(
-    definition: Definition,
-    called: Iterable[Definition],
-    host: HostTools,
-    servers: Mapping[str, Any],
+    definition: Definition, called: Iterable[Definition], host: HostTools, servers: JsonMap
 ) -> str | None:
     """Return in a sentence what a definition and the `called` ones name and the host lacks; None:
     nothing.
@@ -151,7 +147,7 @@ def _functions(definition: Definition, state_id: str) -> Iterable[str]:
             yield name
 
 
-def servers_of(file: str | None) -> dict[str, Any]:
+def servers_of(file: str | None) -> JsonDict:
     """The MCP servers of `--mcp FILE` by alias. Raises Failure."""
     if file is None:
         return {}
@@ -180,7 +176,7 @@ def json_of(text: str, where: str) -> Any:
     return found
 
 
-def object_of(text: str, where: str) -> dict[str, Any]:
+def object_of(text: str, where: str) -> JsonDict:
     """The JSON object of a text. Raises Failure."""
     found = json_of(text, where)
     if not isinstance(found, dict):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.cli.options import turn_time
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.host_files import HostTools
@@ -16,7 +16,7 @@ def machine_of(
     definition: Definition,
     path: Path,
     host: HostTools,
-    servers: Mapping[str, Any],
+    servers: JsonMap,
     timeout: float | None,
     **settings: Any,
 ) -> AsyncMachine:

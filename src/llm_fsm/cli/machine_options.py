@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from llm_fsm._json import JsonMap
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import (
     argument,
@@ -86,7 +86,7 @@ class OneMachineOptions(MachineOptions):
 
     file: str | None = argument("file", required=False)
     fsm: str | None = option("--fsm", metavar="FILE", help="The same as FILE.")
-    context: Mapping[str, Any] | None = taken(context_option)
+    context: JsonMap | None = taken(context_option)
 
 
 def stored_option(resume: str | None, *, last: bool) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TextIO
 
 from msgspec.structs import asdict, replace
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.cli.transcript import masked
@@ -40,7 +41,7 @@ _SHORT = 100
 _MOST_LINES = 30
 
 
-def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
+def data_of(program: CompiledMachine, event: ev.Event) -> JsonDict:
     """An event as JSON, values of secret keys as dots."""
     if isinstance(event, ev.Paused):
         # it holds the prompts of a model, for nobody but the machine
@@ -48,9 +49,9 @@ def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
     return shown_event(event, program.is_secret)
 
 
-def outcome_of(program: CompiledMachine, turn: Turn) -> dict[str, Any]:
+def outcome_of(program: CompiledMachine, turn: Turn) -> JsonDict:
     """Return the outcome of a run as JSON: the last line of a run that is piped."""
-    document: dict[str, Any] = {
+    document: JsonDict = {
         "type": "Outcome",
         "outcome": turn.outcome or "talking",
         "conversation": turn.conversation_id,
@@ -261,7 +262,7 @@ class JsonLines:
         }
         self._print(document)
 
-    def _print(self, document: Mapping[str, Any]) -> None:
+    def _print(self, document: JsonMap) -> None:
         console.json(document, indent=None, to=self._stream)
 
     def ask(self, pause: Paused, told: Sequence[str]) -> Any:  # noqa: ARG002

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
 
 from msgspec.structs import asdict
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
@@ -19,7 +19,7 @@ from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
 
 
-def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:
+def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[JsonDict]:
     """Turn by turn, without those that were taken back: message, reply, moves, keys set, usage.
 
     Values that secret keys ever had are redacted out of what was said.
@@ -29,11 +29,11 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
     return [blotted(secrets, _turn(record)) for _, record in without_undone(records)]
 
 
-def _turn(record: TurnRecord) -> dict[str, Any]:
+def _turn(record: TurnRecord) -> JsonDict:
     heard = record.user_message
     moves = [move for event in record.events if (move := _move(event)) is not None]
     keys: list[str] = []
-    places: dict[str, Any] = {}
+    places: JsonDict = {}
     for event in record.events:
         if isinstance(event, ev.ContextSet):
             keys += event.values
@@ -84,14 +84,12 @@ def moment(seconds: float) -> str:
         return f"{seconds!r} s"
 
 
-def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict[str, Any]:
+def masked(is_secret: Callable[[str], bool], context: JsonMap) -> JsonDict:
     """The context with secrets as dots."""
     return {key: DOTS if is_secret(key) else value for key, value in context.items()}
 
 
-def document(
-    program: CompiledMachine, session: Session, records: Sequence[TurnRecord]
-) -> dict[str, Any]:
+def document(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> JsonDict:
     """The whole conversation as JSON data."""
     return {
         "conversation": session.conversation_id,
@@ -126,7 +124,7 @@ def _quoted(who: str, text: str) -> list[str]:
     return [f"**{who}**", "", *quoted, ""]
 
 
-def plain(turn: Mapping[str, Any]) -> str:
+def plain(turn: JsonMap) -> str:
     """One turn for the terminal, its words indented."""
     usage = turn["usage"]
     head = f"turn {turn['turn']}" + (f" · {turn['time']}" if turn["time"] else "")

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import files
 from pathlib import Path
-from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.llm.providers import PROVIDERS
 
 _FILE = Path(__file__).with_name("prices.json")
@@ -53,12 +53,12 @@ def cost_of(
 
 @cache
 def _prices() -> Mapping[str, Mapping[str, tuple[float, float, float]]]:
-    document: dict[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
+    document: JsonDict = json.loads(_FILE.read_text(encoding="utf-8"))
     found: Mapping[str, Mapping[str, tuple[float, float, float]]] = document["prices"]
     return found
 
 
-def _copied(listed: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
+def _copied(listed: JsonMap) -> dict[str, dict[str, list[float]]]:
     """Return the prices of the providers that are called directly."""
     wanted = {provider.prices for provider in PROVIDERS.values()} - {""}
     found: dict[str, dict[str, list[float]]] = {name: {} for name in sorted(wanted)}

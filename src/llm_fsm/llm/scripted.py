@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import in_pieces
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 
-Words: TypeAlias = str | dict[str, Any]
+Words: TypeAlias = str | JsonDict
 ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
 
 
@@ -73,7 +74,7 @@ class ScriptedLLM:
             return total - used % total
         return max(0, total - used)
 
-    def begins_with(self, used: Mapping[str, Any]) -> bool:
+    def begins_with(self, used: JsonMap) -> bool:
         """Return true if the first reply has the text and the calls of one that was recorded.
 
         Args:
@@ -159,7 +160,7 @@ class ScriptedLLM:
         return in_pieces(self, request)
 
 
-def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[str, Any]:
+def calls(*wanted: tuple[str, JsonMap | str], text: str = "") -> JsonDict:
     """Make a reply that calls tools, for scripts.
 
     Args:
@@ -178,7 +179,7 @@ def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[
     return {"tool_calls": listed, "text": text}
 
 
-def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...]:
+def scripted_calls(reply: JsonMap, number: int) -> tuple[ToolCall, ...]:
     """Return the calls of a scripted reply.
 
     Args:
@@ -213,7 +214,7 @@ def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...
     return tuple(made)
 
 
-def words_beside(reply: Mapping[str, Any]) -> str:
+def words_beside(reply: JsonMap) -> str:
     """Return the text of a scripted reply that calls tools: `text`, `message`, or `content` as in
     OpenAI's form.
     """

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Container, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.names import REPLY_TOOL
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.refusals import FORM_STATUS, STEPS, claims
@@ -85,7 +86,7 @@ def rejects_temperature(error: ModelError) -> bool:
     return bool(_NO_TEMPERATURE.search(said) or _UNSUPPORTED.search(said))
 
 
-def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
+def form_fields(mode: Mode, schema: ReplySchema | None) -> JsonDict:
     """Return the fields that a request needs for this mode."""
     if mode == "prompt" or schema is None:
         return {}

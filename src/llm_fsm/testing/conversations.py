@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
@@ -34,7 +35,7 @@ class Played:
     greeting: str
     turns: tuple[Turn, ...]
     state: str
-    context: Mapping[str, Any]
+    context: JsonMap
     ended: bool
     requests: tuple[LLMRequest, ...]
 
@@ -51,7 +52,7 @@ class Played:
 
 def reply(
     target: str, message: str = "", question: str | None = None, **context_update: Any
-) -> dict[str, Any]:
+) -> JsonDict:
     """Make a model's reply, for scripts.
 
     Args:
@@ -68,14 +69,14 @@ def reply(
         >>> reply("done", "Thank you", name="Ada")["transition"]
         {'target_state': 'done', 'context_update': {'name': 'Ada'}}
     """
-    made: dict[str, Any] = {
+    made: JsonDict = {
         "transition": {"target_state": target, "context_update": context_update},
         "message": message,
     }
     return made if question is None else {**made, "question": question}
 
 
-def _definition(source: str | Path | Mapping[str, Any] | Definition) -> Definition:
+def _definition(source: str | Path | JsonMap | Definition) -> Definition:
     if isinstance(source, Definition):
         return source
     if isinstance(source, Mapping):
@@ -84,12 +85,12 @@ def _definition(source: str | Path | Mapping[str, Any] | Definition) -> Definiti
 
 
 def play(
-    definition: str | Path | Mapping[str, Any] | Definition,
+    definition: str | Path | JsonMap | Definition,
     messages: Sequence[str],
     *,
     replies: Sequence[ScriptedReply] = (),
     model: str | LLM | None = None,
-    context: Mapping[str, Any] | None = None,
+    context: JsonMap | None = None,
     greet: bool = False,
     state: str | None = None,
     **options: Any,
@@ -158,7 +159,7 @@ def expect(
     state: str | None = None,
     moved: bool | None = None,
     text: str | None = None,
-    context: Mapping[str, Any] | None = None,
+    context: JsonMap | None = None,
     calls: int | None = None,
     ended: bool | None = None,
 ) -> None:

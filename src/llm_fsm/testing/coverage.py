@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any, Literal
 
-from llm_fsm._json import step, steps
+from llm_fsm._json import JsonDict, JsonMap, step, steps
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.graph import path_in, search_tree
 from llm_fsm.definition.models import State
@@ -71,7 +71,7 @@ class Coverage:
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form: percentages, and the count of every element."""
         shares = {kind: round(self.share(kind), 1) for kind in KINDS}
         return {
@@ -270,7 +270,7 @@ def _target(event: ev.Event) -> str:
     return ""
 
 
-def guard_holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
+def guard_holds(guard: Guard, data: JsonMap) -> bool | None:
     """Return True if a condition holds; None if only the model can tell."""
     if guard.judged:
         return None

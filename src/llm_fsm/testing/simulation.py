@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.engine.conversation import AsyncConversation
@@ -129,7 +129,7 @@ class _Meeting:
         self._said: list[tuple[str, str]] = []
         self._cost = 0.0
 
-    async def held(self, name: str, conversation: str, begun: Mapping[str, Any]) -> Encounter:
+    async def held(self, name: str, conversation: str, begun: JsonMap) -> Encounter:
         """Play the conversation, and return the result."""
         began = time.perf_counter()
         chat: AsyncConversation | None = None

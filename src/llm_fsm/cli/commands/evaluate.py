@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import click
 
+from llm_fsm._json import JsonDict
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.host_code import host_of
@@ -326,7 +326,7 @@ class _Tally:
 # -- the report ------------------------------------------------------------------------------------
 
 
-def _report(played: Sequence[Measured]) -> dict[str, Any]:
+def _report(played: Sequence[Measured]) -> JsonDict:
     """Return the report for the terminal and the page."""
     every = [one.figures for one in played]
     compared: Interval | None = None
@@ -378,7 +378,7 @@ def _interval(found: Interval, *, signed: bool = False) -> str:
     return f"{found.value:{sign}.0%} ({found.low:{sign}.0%} to {found.high:{sign}.0%})"
 
 
-def _dialogue(dialogue: Dialogue) -> dict[str, Any]:
+def _dialogue(dialogue: Dialogue) -> JsonDict:
     judged = [turn for turn in dialogue.turns if turn.judged]
     right = sum(turn.right for turn in judged)
     return {
@@ -421,7 +421,7 @@ def _why(turn: JudgedTurn) -> str:
     return "; ".join(found)
 
 
-def _show(played: Sequence[Measured], report: dict[str, Any]) -> None:
+def _show(played: Sequence[Measured], report: JsonDict) -> None:
     """Print the turns that are wrong, and the table."""
     for one in played:
         for dialogue in one.dialogues:
@@ -438,11 +438,11 @@ def _show(played: Sequence[Measured], report: dict[str, Any]) -> None:
         console.out(f"difference of the shares: {report['difference']}")
 
 
-def _user(rate: Rate) -> dict[str, Any]:
+def _user(rate: Rate) -> JsonDict:
     return {"user": rate.user, "reached": rate.reached, "met": len(rate.encounters)}
 
 
-def _write_json(output: str, played: Sequence[Measured], report: dict[str, Any]) -> None:
+def _write_json(output: str, played: Sequence[Measured], report: JsonDict) -> None:
     """Write all turns and figures as JSON."""
     document = {
         "ways": [

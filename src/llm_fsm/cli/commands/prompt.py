@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import estimate
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
@@ -38,7 +38,7 @@ from llm_fsm.turn.turn_state import HostCapabilities
 class _PromptContent:
     """The content of the conversation that the prompt is made for."""
 
-    context: Mapping[str, Any]
+    context: JsonMap
     window: tuple[Exchange, ...]
     message: str
 
@@ -77,7 +77,7 @@ def prompt(
     *,
     file: str,
     state: str | None,
-    context: Mapping[str, Any] | None,
+    context: JsonMap | None,
     history: str | None,
     message: str,
     tools: tuple[str, ...],
@@ -249,7 +249,7 @@ def _table(requests: Sequence[LLMRequest]) -> Iterator[str]:
         yield f"{request.state:{width}}  {system:6,}  {user:6,}  {schema:6,}  {tools:6,}  {_total(request):6,}"
 
 
-def _document(request: LLMRequest, budget: int | None) -> dict[str, Any]:
+def _document(request: LLMRequest, budget: int | None) -> JsonDict:
     return {
         "state": request.state,
         "tokens": _total(request),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import click
 
+from llm_fsm._json import JsonMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
@@ -77,7 +78,7 @@ class RunOptions(OneMachineOptions):
     input: Any = option(
         "--input", metavar="TEXT", help="The input: a text, JSON, @FILE, or - for standard input."
     )
-    background: Mapping[str, Any] | None = option(
+    background: JsonMap | None = option(
         "--background",
         metavar="JSON",
         callback=_background,

@@ -8,7 +8,6 @@ import ipaddress
 import json
 import os
 import socket
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.failures import reporting
@@ -157,7 +157,7 @@ class ServeOptions(Brought, SinkOptions):
         show_default=True,
         help="What to log.",
     )
-    jwt: dict[str, Any] | None = None
+    jwt: JsonDict | None = None
     verbose: int = 0
 
 
@@ -249,7 +249,7 @@ def _moment(ctx: click.Context, given: str | None) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
+def _jwt(ctx: click.Context, given: JsonMap) -> JsonDict | None:
     """Return the settings of JSON Web Tokens; None if there shall be none. Raises UsageError,
     Failure.
     """

@@ -9,10 +9,11 @@ import sys
 import webbrowser
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from llm_fsm._json import JsonDict
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import base_url_option, command, db_option, tools_option
@@ -88,7 +89,7 @@ def studio(
     _serve(made, token, listening, verbose=ctx.obj.verbose > 0)
 
 
-def _equipment(base_url: str | None, tools: tuple[str, ...]) -> dict[str, Any]:
+def _equipment(base_url: str | None, tools: tuple[str, ...]) -> JsonDict:
     """Return settings for the machines of the playground. Raises Failure."""
     from llm_fsm.cli.host_code import host_of
 
@@ -111,9 +112,7 @@ def _new_files(name: str, template: str | None) -> dict[str, str]:
         raise ValueError(error.message) from error
 
 
-def _studio(
-    path: str, models: tuple[str, ...], db: str | None, equipment: dict[str, Any]
-) -> Studio:
+def _studio(path: str, models: tuple[str, ...], db: str | None, equipment: JsonDict) -> Studio:
     """Return the studio of a file or a folder. Raises UsageError, Failure."""
     from llm_fsm.editor.folder import Folder
     from llm_fsm.editor.studio import Studio

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import visible
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import escape
@@ -22,13 +23,7 @@ from llm_fsm.session.messages import Paused
 MAX_CHARS = 1_000_000
 MAX_FIELDS = 12
 _KINDS = ("string", "integer", "number", "boolean")
-_SAMPLES: Mapping[str, Any] = {
-    "boolean": True,
-    "integer": 1,
-    "number": 1,
-    "string": "…",
-    "array": [],
-}
+_SAMPLES: JsonMap = {"boolean": True, "integer": 1, "number": 1, "string": "…", "array": []}
 _SHORT: Mapping[str, str] = {"y": "yes", "true": "yes", "n": "no", "false": "no"}
 
 
@@ -45,7 +40,7 @@ class TypedAnswer:
     """
 
     pause: Paused
-    fields: dict[str, Mapping[str, Any]] = field(init=False)
+    fields: dict[str, JsonMap] = field(init=False)
     value: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -207,7 +202,7 @@ def _fits(pause: Paused, value: object) -> bool:
     return True
 
 
-def _plain_fields(pause: Paused) -> dict[str, Mapping[str, Any]]:
+def _plain_fields(pause: Paused) -> dict[str, JsonMap]:
     """Return the fields of a pause; none if its schema asks for something else than plain ones."""
     fields = pause.schema.get("properties")
     if pause.kind in ("approval", "unknown_outcome") or not isinstance(fields, Mapping):
@@ -221,14 +216,14 @@ def _plain_fields(pause: Paused) -> dict[str, Mapping[str, Any]]:
     return {str(name): schema for name, schema in fields.items()} if plain else {}
 
 
-def _kind(schema: Mapping[str, Any]) -> str:
+def _kind(schema: JsonMap) -> str:
     """Return the one plain type of a field, null aside; "" if it has none."""
     given = schema.get("type")
     kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind != "null"]
     return kinds[0] if len(kinds) == 1 and kinds[0] in _KINDS else ""
 
 
-def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _choices(schema: JsonMap) -> JsonDict:
     """Return the words of a field that is a choice, each with its value."""
     values = schema.get("enum")
     if isinstance(values, list):
@@ -236,7 +231,7 @@ def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"yes": True, "no": False} if _kind(schema) == "boolean" else {}
 
 
-def _hint(schema: Mapping[str, Any]) -> str:
+def _hint(schema: JsonMap) -> str:
     listed = ", ".join(f"{number} {word}" for number, word in enumerate(_choices(schema), start=1))
     return listed or {"integer": "a whole number", "number": "a number"}.get(_kind(schema), "")
 
@@ -245,14 +240,14 @@ def _word(value: Any) -> str:
     return visible(value) if isinstance(value, str) else escape.as_json(value, None)
 
 
-def _fitting_field(pause: Paused, name: str, schema: Mapping[str, Any], text: str) -> Any:
+def _fitting_field(pause: Paused, name: str, schema: JsonMap, text: str) -> Any:
     try:
         return fitting(replace(pause, what=name, schema=schema), _read(schema, text))
     except ValueError as error:
         raise ValueError(str(error).partition(" waits for: ")[2] or str(error)) from error
 
 
-def _read(schema: Mapping[str, Any], text: str) -> Any:
+def _read(schema: JsonMap, text: str) -> Any:
     """Read the value of a field. Raises ValueError."""
     if choices := _choices(schema):
         found = {str(number): value for number, value in enumerate(choices.values(), start=1)}

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, TypeVar
 
+from llm_fsm._json import JsonDict
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.llm.clients.base import BaseLLMClient, needs
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse, Message, to_openai
@@ -43,7 +44,7 @@ class ADKClient(BaseLLMClient):
     def chat(
         self,
         messages: Sequence[AnyMessage],
-        tools: list[dict[str, Any]] | None = None,  # noqa: ARG002 - an agent has its own
+        tools: list[JsonDict] | None = None,  # noqa: ARG002 - an agent has its own
         temperature: float | None = None,  # noqa: ARG002 - an agent has its own
         max_tokens: int | None = None,  # noqa: ARG002 - an agent has its own
         **kwargs: Any,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm._text import estimate, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse
@@ -33,7 +34,7 @@ class BaseLLMClient(ABC):
     def chat(
         self,
         messages: Sequence[AnyMessage],
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float = 0.7,
         max_tokens: int | None = None,
         **kwargs: Any,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llm_fsm._async import in_thread, in_words
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError, told
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.clients.messages import LLMResponse, asked_calls, from_engine
@@ -69,7 +70,7 @@ def _is_model(client: Any) -> bool:
 async def _chat(client: Any, request: LLMRequest) -> ModelReply:
     if not callable(getattr(client, "chat", None)):
         raise ConfigurationError(f"{type(client).__name__} has no method chat(messages, …)")
-    given: dict[str, Any] = dict(request.options)
+    given: JsonDict = dict(request.options)
     if request.tools:
         given["tools"] = _tools(client, request.tools)
     if request.temperature is not None:
@@ -118,7 +119,7 @@ class ClientTool:
         self.parameters = dict(spec.parameters)
         self._spec = spec
 
-    def to_openai_schema(self) -> dict[str, Any]:
+    def to_openai_schema(self) -> JsonDict:
         """Return the tool as chat completions take it."""
         return to_openai(self._spec)
 
@@ -137,7 +138,7 @@ def read_reply(answer: Any, seconds: float = 0.0) -> ModelReply:
             f"the client's chat returned {type(answer).__name__} instead of an LLMResponse"
         )
     usage = getattr(answer, "usage", None)
-    counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+    counts: JsonMap = usage if isinstance(usage, Mapping) else {}
     calls = getattr(answer, "tool_calls", None)
     finish = getattr(answer, "finish_reason", None)
     return ModelReply(

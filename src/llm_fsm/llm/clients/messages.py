@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.llm.openai.completion import read_calls
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolSpec
 from llm_fsm.session.messages import ToolCall as AskedCall
@@ -27,12 +28,12 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonDict
 
     def __getitem__(self, key: str) -> Any:
         return self.to_openai()[key]
 
-    def to_openai(self) -> dict[str, Any]:
+    def to_openai(self) -> JsonDict:
         """Return the call in the form of chat completions.
 
         Returns:
@@ -42,7 +43,7 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
 
-AnyCall: TypeAlias = ToolCall | Mapping[str, Any]
+AnyCall: TypeAlias = ToolCall | JsonMap
 """A call as an object, or in the form of chat completions."""
 
 
@@ -79,17 +80,17 @@ class LLMResponse:
     content: str | None = None
     tool_calls: Sequence[AnyCall] | None = field(default_factory=list)
     finish_reason: str | None = "stop"
-    usage: dict[str, Any] | None = field(default_factory=dict)
+    usage: JsonDict | None = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.content or ""
 
 
-AnyMessage: TypeAlias = Message | LLMMessage | Mapping[str, Any]
+AnyMessage: TypeAlias = Message | LLMMessage | JsonMap
 """A message as an object, or as {"role": …, "content": …}."""
 
 
-def to_openai(message: AnyMessage) -> dict[str, Any]:
+def to_openai(message: AnyMessage) -> JsonDict:
     """Return a message as chat completions take it.
 
     Args:
@@ -106,7 +107,7 @@ def to_openai(message: AnyMessage) -> dict[str, Any]:
     given = message if isinstance(message, Mapping) else vars(message)
     if not isinstance(given.get("role"), str):
         raise ValueError('messages are a list of Message(role="user", content="…")')  # noqa: TRY004
-    made: dict[str, Any] = {"role": given["role"], "content": given.get("content") or ""}
+    made: JsonDict = {"role": given["role"], "content": given.get("content") or ""}
     if given.get("tool_calls"):
         made["tool_calls"] = [
             one.to_openai() if isinstance(one, ToolCall) else one for one in given["tool_calls"]
@@ -171,7 +172,7 @@ def text_of(answer: Any) -> Any:
     return (answer.content or "") if isinstance(answer, LLMResponse) else answer
 
 
-def read_tools(schemas: Iterable[Mapping[str, Any]] | None) -> tuple[ToolSpec, ...]:
+def read_tools(schemas: Iterable[JsonMap] | None) -> tuple[ToolSpec, ...]:
     """Read tools in the form of chat completions.
 
     Raises:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError, told
 from llm_fsm.llm.clients.base import BaseLLMClient, needs
@@ -55,7 +56,7 @@ class OpenAIClient(BaseLLMClient):
     def chat(
         self,
         messages: Sequence[AnyMessage],
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = None,
         **kwargs: Any,
@@ -117,7 +118,7 @@ class LiteLLMClient(BaseLLMClient):
     def chat(
         self,
         messages: Sequence[AnyMessage],
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = None,
         **kwargs: Any,
@@ -177,7 +178,7 @@ class SmolAgentsClient(BaseLLMClient):
     def chat(
         self,
         messages: Sequence[AnyMessage],
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float | None = 0.7,
         max_tokens: int | None = None,
         **kwargs: Any,
@@ -207,7 +208,7 @@ class SmolAgentsClient(BaseLLMClient):
             content_text(answer.content), calls, "tool_calls" if calls else "stop", usage
         )
 
-    def _message(self, plain: dict[str, Any]) -> Any:
+    def _message(self, plain: JsonDict) -> Any:
         """Return a message of smolagents. A tool's result becomes a user message, because there is
         no role `tool`.
         """
@@ -230,7 +231,7 @@ class SmolAgentsClient(BaseLLMClient):
         return from_call(AskedCall(id=call.id, name=call.function.name, arguments=text))
 
 
-def read_response(document: dict[str, Any]) -> LLMResponse:
+def read_response(document: JsonDict) -> LLMResponse:
     """Read a chat completion.
 
     Raises:
@@ -247,6 +248,6 @@ def read_response(document: dict[str, Any]) -> LLMResponse:
     return LLMResponse(message.get("content") or "", calls, choices[0].get("finish_reason"), usage)
 
 
-def _given(**settings: Any) -> dict[str, Any]:
+def _given(**settings: Any) -> JsonDict:
     """Return the settings that are not None."""
     return {name: value for name, value in settings.items() if value is not None}

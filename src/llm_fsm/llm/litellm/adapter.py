@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import structs
 
 from llm_fsm._async import in_words
-from llm_fsm._json import copied
+from llm_fsm._json import JsonDict, JsonMap, copied
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
@@ -266,7 +266,7 @@ class LiteLLM:
         return litellm, modes
 
     async def _send(
-        self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float
+        self, litellm: Any, fields: JsonDict, asked: ReplySettings, seconds: float
     ) -> ModelReply:
         with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
@@ -282,7 +282,7 @@ class LiteLLM:
         )
 
     async def _open(
-        self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float
+        self, litellm: Any, fields: JsonDict, asked: ReplySettings, seconds: float
     ) -> _Arriving:
         """Return a reply whose first piece has arrived."""
         with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
@@ -396,7 +396,7 @@ def _chain(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
+def _cost(litellm: Any, model: str, usage: JsonMap | None) -> float:
     """Return the cost of a streamed reply in US dollars, by litellm's price list; 0 for an unknown
     model.
     """
@@ -407,7 +407,7 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
     return float(sum(prices))
 
 
-def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:
+def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> JsonDict:
     fields = request_fields(
         request, model, mode, marks=takes_marks(model), modes=modes, by=_author(model)
     )
@@ -425,7 +425,7 @@ def _author(model: str) -> str:
     return f"litellm {model}"
 
 
-def _signed(reply: ModelReply, model: str) -> Mapping[str, Any]:
+def _signed(reply: ModelReply, model: str) -> JsonMap:
     """Return what only the provider understands of a reply, with its author."""
     return {**reply.native, "by": _author(model)} if reply.native else {}
 

@@ -13,12 +13,13 @@ from datetime import date
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
 from llm_fsm.session.messages import PlainTurn
 from llm_fsm.turn.localized import label_of
 
-Schema: TypeAlias = Mapping[str, Any]
+Schema: TypeAlias = JsonMap
 
 MAX_CHARS = 2000
 """The most characters of a message that are read."""
@@ -167,7 +168,7 @@ def folded(text: str) -> str:
     return re.sub(r"[\s_-]+", " ", text.casefold().replace("’", "'")).strip(" .!,;:")
 
 
-def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> dict[str, Any]:
+def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> JsonDict:
     """Return the keys that the message sets, with values that their schemas accept.
 
     Args:
@@ -243,7 +244,7 @@ def _whole(schema: Schema, text: str, shown: str) -> Any:
     said, kind, options = folded(text), type_of(schema), options_of(schema)
     labels = labels_of(schema)
     if options or labels:
-        named: dict[str, Any] = {}
+        named: JsonDict = {}
         for option in options:
             named |= {str(option): option, folded(str(option)): option}
         named |= {folded(words): value for words, value in labels.items()}
@@ -283,12 +284,12 @@ def _numbered(said: str, schema: Schema, shown: str) -> Any:
     return None
 
 
-def labels_of(schema: Schema) -> dict[str, Any]:
+def labels_of(schema: Schema) -> JsonDict:
     """Return the words of `x-labels`, each with the value of the key that it stands for."""
     values: list[Any] = options_of(schema)
     if type_of(schema) == "boolean":
         values = [True, False]
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for value in values:
         words = label_of(schema, value)
         if words is not None:
@@ -302,15 +303,13 @@ def named_options(schema: Schema) -> list[tuple[str, Any]]:
     return [*written, *labels_of(schema).items()]
 
 
-def _in_sentence(
-    view: PlainTurn, asked: Mapping[str, Schema], text: str
-) -> tuple[dict[str, Any], str]:
+def _in_sentence(view: PlainTurn, asked: Mapping[str, Schema], text: str) -> tuple[JsonDict, str]:
     """Read typed words: first those of keys that the message names, then those that fit only one
     asked key.
 
     Return the values, and the message without them.
     """
-    update: dict[str, Any] = {}
+    update: JsonDict = {}
     schemas = {**view.writable, **view.wanted}
     named = _named_keys(schemas, text)
     rest = text

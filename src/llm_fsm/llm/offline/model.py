@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.offline import wording
@@ -77,7 +78,7 @@ def output(view: PlainTurn) -> str:
     return wording.join(note, view.purpose) or "–"
 
 
-def answer(view: PlainTurn) -> dict[str, Any]:
+def answer(view: PlainTurn) -> JsonDict:
     """Return a reply in the form of models: {"transition": {…}, "message": …}."""
     language = view.language
     english = wording.is_english(language)
@@ -110,7 +111,7 @@ def _pattern(view: PlainTurn) -> str | None:
     return None if name == "cancel" and _leaving(view) is not None else name
 
 
-def _opened(view: PlainTurn, update: Mapping[str, Any]) -> TransitionView | None:
+def _opened(view: PlainTurn, update: JsonMap) -> TransitionView | None:
     """Return the first transition that an update opens, else the only one, if the update has all
     its keys.
     """
@@ -173,7 +174,7 @@ def _blocking_keys(view: PlainTurn) -> list[str]:
     return [key for key in known if any(f'"{key}"' in rule for rule in rules)]
 
 
-def _open(view: PlainTurn, update: Mapping[str, Any]) -> list[TransitionView]:
+def _open(view: PlainTurn, update: JsonMap) -> list[TransitionView]:
     """Return the transitions that are open after an update."""
     data = {**view.context, **update, **view.system}
     return [
@@ -184,14 +185,14 @@ def _open(view: PlainTurn, update: Mapping[str, Any]) -> list[TransitionView]:
     ]
 
 
-def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
+def _is_true(rule: Any, data: JsonMap) -> bool:
     try:
         return bool(truthy(evaluate(rule, data)))
     except ConditionError:
         return False
 
 
-def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
+def _stay_words(view: PlainTurn, update: JsonMap) -> str:
     """Return what to say where the conversation stays: what was understood, and the open question."""
     language = view.language
     english = wording.is_english(language)
@@ -213,7 +214,7 @@ def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
     return wording.join(notice, view.own_words)
 
 
-def _is_closed(view: PlainTurn, update: Mapping[str, Any]) -> bool:
+def _is_closed(view: PlainTurn, update: JsonMap) -> bool:
     """Return True if a rule closes a transition of the state whose keys are known."""
     data = {**view.context, **update, **view.system}
     for choice in view.choices:
@@ -223,14 +224,14 @@ def _is_closed(view: PlainTurn, update: Mapping[str, Any]) -> bool:
     return False
 
 
-def _quoted(view: PlainTurn, update: Mapping[str, Any]) -> Mapping[str, Any]:
+def _quoted(view: PlainTurn, update: JsonMap) -> JsonMap:
     """Return an update with the words of the message for each value that needs a quote."""
     keys = [key for key in quoted_keys(view.writable) if key in update]
     quotes = {key: own_quote(update[key], view.user or "") for key in keys}
     return {**update, "_quotes": quotes} if quotes else update
 
 
-def _reply(target: str, update: Mapping[str, Any], message: str) -> dict[str, Any]:
+def _reply(target: str, update: JsonMap, message: str) -> JsonDict:
     return {
         "transition": {"target_state": target, "context_update": dict(update)},
         "message": message,

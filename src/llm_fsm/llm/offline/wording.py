@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.names import label
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
 from llm_fsm.turn.fixed_replies import is_ended
@@ -73,7 +74,7 @@ def opening(words: str, wanted: Mapping[str, Schema], language: str = "") -> str
     return join(words, "" if asks(words) else request(wanted, language))
 
 
-def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema], language: str = "") -> str:
+def noted(update: JsonMap, schemas: Mapping[str, Schema], language: str = "") -> str:
     """List the understood values in one line."""
     english = is_english(language)
     said: list[str] = []

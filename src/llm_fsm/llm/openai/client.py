@@ -20,7 +20,7 @@ from msgspec import structs
 from yarl import URL
 
 from llm_fsm._async import in_words
-from llm_fsm._json import in_bytes, in_unicode
+from llm_fsm._json import JsonDict, in_bytes, in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.completion import (
@@ -155,7 +155,7 @@ class CompatLLM:
         )
         while True:
             limit, counts = self._limit(request, model), stream and self._modes.counts
-            more: dict[str, Any] = dict(limit)
+            more: JsonDict = dict(limit)
             if stream:
                 more["stream"] = True
             if counts:

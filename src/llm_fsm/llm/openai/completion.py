@@ -10,10 +10,9 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import value_of
+from llm_fsm._json import JsonDict, JsonMap, value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
 from llm_fsm.llm.refusals import advice, kind_of, may_pass
@@ -93,7 +92,7 @@ def read_completion(
     )
 
 
-def read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+def read_calls(message: JsonMap) -> tuple[ToolCall, ...]:
     """Return the calls in the message of a completion, the old form `function_call` included.
 
     Missing or repeated ids are replaced. Arguments that are an object become its text. A call that
@@ -156,12 +155,12 @@ def provider_fault(fault: object) -> ModelError:
     )
 
 
-def choice_fault(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> ModelError:
+def choice_fault(payload: JsonMap, choice: JsonMap) -> ModelError:
     """Return the error for a choice that ends with one, at any of its places."""
     return provider_fault(choice.get("error") or fault_in(payload) or "the reply broke off")
 
 
-def fault_in(payload: Mapping[str, Any]) -> object:
+def fault_in(payload: JsonMap) -> object:
     """Return the error message of an answer without choices; "" if there is none."""
     if payload.get("error"):
         return payload["error"]
@@ -175,7 +174,7 @@ def fault_in(payload: Mapping[str, Any]) -> object:
     return base.get("status_msg") if isinstance(base, dict) and base.get("status_code") else ""
 
 
-def rejected_words(said: str) -> dict[str, Any] | None:
+def rejected_words(said: str) -> JsonDict | None:
     """Return a completion from an error in which a provider reports that the model's text is no
     JSON.
 
@@ -214,7 +213,7 @@ def error_line(body: str) -> str:
     return line if len(line) <= _ERROR_CHARS else line[: _ERROR_CHARS - 1] + "…"
 
 
-def _first_choice(payload: Any) -> dict[str, Any]:
+def _first_choice(payload: Any) -> JsonDict:
     if not isinstance(payload, dict):
         # Google's form of errors
         told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None
@@ -240,14 +239,14 @@ _KINDS = {
 }
 
 
-def _text(message: Mapping[str, Any], mode: Mode) -> str:
+def _text(message: JsonMap, mode: Mode) -> str:
     called = _arguments(message)
     if called and (mode == "tool" or not content_text(message.get("content")).strip()):
         return called
     return _words(message)
 
 
-def _words(message: Mapping[str, Any]) -> str:
+def _words(message: JsonMap) -> str:
     """Return the content, or a model's refusal."""
     content = content_text(message.get("content"))
     if content:
@@ -256,7 +255,7 @@ def _words(message: Mapping[str, Any]) -> str:
     return refusal if isinstance(refusal, str) else ""
 
 
-def _thought_aloud(message: Mapping[str, Any]) -> str:
+def _thought_aloud(message: JsonMap) -> str:
     """Return the thought that is one object, and so must be the reply; "" if there is none."""
     for name in THOUGHTS:
         text = message.get(name)
@@ -286,7 +285,7 @@ def _part(part: Any) -> str:
     return ""
 
 
-def _arguments(message: Mapping[str, Any]) -> str:
+def _arguments(message: JsonMap) -> str:
     """Return the arguments of the call of our function, else of the first call."""
     calls = message.get("tool_calls")
     wrapped = calls if isinstance(calls, list) else []
@@ -304,7 +303,7 @@ def _count(value: Any) -> int:
     return int(value) if 0 <= value <= _LARGEST else 0
 
 
-def _cached(usage: Mapping[str, Any]) -> int:
+def _cached(usage: JsonMap) -> int:
     """Return the cached tokens, by the key of OpenAI and most others, of DeepSeek, or of Moonshot."""
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     if isinstance(details, dict) and details.get("cached_tokens") is not None:

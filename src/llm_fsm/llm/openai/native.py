@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
+
 _OF_MESSAGES = frozenset(
     {"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio", "index"}
 )
@@ -21,12 +23,12 @@ _OF_ITEMS = frozenset({"id", "type", "format", "index"})
 _MAX_DEPTH = 16
 
 
-def message_parts(message: Mapping[str, Any]) -> dict[str, Any]:
+def message_parts(message: JsonMap) -> JsonDict:
     """Return the parts of a message, or of a piece of one, that are not read here."""
     return _rest(message, _OF_MESSAGES)
 
 
-def call_parts(call: Mapping[str, Any]) -> dict[str, Any]:
+def call_parts(call: JsonMap) -> JsonDict:
     """Return the parts of a call, or of a piece of one, that are not read here."""
     found = _rest(call, _OF_CALLS)
     function = call.get("function")
@@ -36,7 +38,7 @@ def call_parts(call: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _rest(given: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def _rest(given: JsonMap, known: frozenset[str]) -> JsonDict:
     return {
         key: value
         for key, value in given.items()
@@ -44,7 +46,7 @@ def _rest(given: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     }
 
 
-def read_native(message: Mapping[str, Any], ids: tuple[str, ...]) -> dict[str, Any]:
+def read_native(message: JsonMap, ids: tuple[str, ...]) -> JsonDict:
     """Return the parts of a message with calls that are not read here.
 
     Args:
@@ -54,14 +56,14 @@ def read_native(message: Mapping[str, Any], ids: tuple[str, ...]) -> dict[str, A
     Returns:
         {"message": {…}, "calls": {id: {…}}}, without what is empty.
     """
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     parts = message_parts(message)
     if isinstance(message.get("content"), list):
         parts["content"] = message["content"]
     if parts:
         found["message"] = parts
     listed = message.get("tool_calls")
-    calls: dict[str, Any] = {}
+    calls: JsonDict = {}
     for id, call in zip(ids, listed if isinstance(listed, list) else (), strict=False):
         own = call_parts(call) if isinstance(call, Mapping) else {}
         if own:
@@ -71,7 +73,7 @@ def read_native(message: Mapping[str, Any], ids: tuple[str, ...]) -> dict[str, A
     return found
 
 
-def with_native(document: dict[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
+def with_native(document: JsonDict, native: JsonMap) -> JsonDict:
     """Return a message in the form of requests with the parts that `read_native` found."""
     document = {**document, **native.get("message", {})}
     own = native.get("calls", {})

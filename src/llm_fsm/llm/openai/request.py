@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._json import value_of
+from llm_fsm._json import JsonDict, value_of
 from llm_fsm.llm.openai.completion import MALFORMED
 from llm_fsm.llm.openai.native import with_native
 from llm_fsm.llm.structured_output import Mode, ReplyModes, form_fields, has_own_temperature
@@ -25,7 +24,7 @@ brace.
 
 def request_fields(
     request: LLMRequest, model: str, mode: Mode, *, marks: bool, modes: ReplyModes, by: str
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the fields of a request that all servers take alike.
 
     The request's further settings come first, so that they replace no field that the engine needs.
@@ -43,7 +42,7 @@ def request_fields(
     messages = [message_json(message, author) for message in sent]
     if marks:
         messages[:2] = map(marked, messages[:2])
-    fields: dict[str, Any] = {**request.options, "model": model, "messages": messages}
+    fields: JsonDict = {**request.options, "model": model, "messages": messages}
     is_default = "temperature" in request.defaults
     untempered = model in modes.untempered or (is_default and has_own_temperature(model))
     if request.temperature is not None and not untempered:
@@ -80,7 +79,7 @@ def without_system(messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
     return tuple(made)
 
 
-def message_json(message: LLMMessage, by: str = "") -> dict[str, Any]:
+def message_json(message: LLMMessage, by: str = "") -> JsonDict:
     """Return a message as servers take it.
 
     They parse the arguments of past calls, so wrong ones are wrapped. The model `by` gets back all
@@ -118,7 +117,7 @@ def takes_marks(model: str) -> bool:
     return "claude" in model.lower()
 
 
-def marked(message: dict[str, Any]) -> dict[str, Any]:
+def marked(message: JsonDict) -> JsonDict:
     """Return a message with the mark by which Claude's providers cache a prompt.
 
     The mark is after the system message, and after the last exchange of the history. A cached text
@@ -134,7 +133,7 @@ def marked(message: dict[str, Any]) -> dict[str, Any]:
         if not end:
             return message
         known, rest = _EXCHANGE.split(history), end + rest
-    parts: list[dict[str, Any]] = [{"type": "text", "text": part} for part in known]
+    parts: list[JsonDict] = [{"type": "text", "text": part} for part in known]
     parts[-1]["cache_control"] = {"type": "ephemeral"}
     if rest:
         parts.append({"type": "text", "text": rest})

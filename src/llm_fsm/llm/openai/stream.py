@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Any
 
-from llm_fsm._json import in_unicode, value_of
+from llm_fsm._json import JsonDict, JsonMap, in_unicode, value_of
 from llm_fsm.conditions.coercion import joined
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.completion import (
@@ -123,14 +123,14 @@ class Chunks:
         self._refusal: list[str] = []
         self._thought: list[str] = []
         self._thinks = False
-        self._calls: list[dict[str, Any]] = []
-        self._native: dict[str, Any] = {}
+        self._calls: list[JsonDict] = []
+        self._native: JsonDict = {}
         """Parts of the message that are not read here, as far as they have arrived."""
         self._by_index: dict[int, int] = {}
         """A server's index to the number of its latest call."""
         self._finish: str | None = None
         self._model: str | None = None
-        self._usage: Mapping[str, Any] | None = None
+        self._usage: JsonMap | None = None
         self._fault: object = None
         """An error in a chunk beside choices, which may be harmless."""
         self._aside: object = None
@@ -219,7 +219,7 @@ class Chunks:
             ):
                 self._usage = place["usage"]
 
-    def _delta(self, delta: Mapping[str, Any]) -> str:
+    def _delta(self, delta: JsonMap) -> str:
         piece = content_text(delta.get("content"))
         if piece:
             self._content.append(piece)
@@ -233,7 +233,7 @@ class Chunks:
         called = self._called(delta)
         return called if self._from_calls else piece
 
-    def _called(self, delta: Mapping[str, Any]) -> str:
+    def _called(self, delta: JsonMap) -> str:
         """Take the parts of calls, and return the new arguments of the first one."""
         listed = delta.get("tool_calls")
         old = delta.get("function_call")
@@ -262,7 +262,7 @@ class Chunks:
             piece += new if key == 0 else ""
         return piece
 
-    def _call_of(self, part: Mapping[str, Any], touched: Container[int]) -> int:
+    def _call_of(self, part: JsonMap, touched: Container[int]) -> int:
         """Return the number of a part's call: by its index, else by its id, else the last one.
 
         `touched`: the calls that other parts of the same delta belong to.
@@ -280,7 +280,7 @@ class Chunks:
             self._by_index[index] = key
         return key
 
-    def _begins(self, key: int, part: Mapping[str, Any], *, listed: bool) -> bool:
+    def _begins(self, key: int, part: JsonMap, *, listed: bool) -> bool:
         """Return true if a part begins another call than the one that it would continue.
 
         `listed`: both are in one delta, and have no index. Some servers repeat the name, or make a
@@ -296,7 +296,7 @@ class Chunks:
             return whole or arguments.lstrip().startswith("{") if begun else other or listed
         return listed or (whole and (other or bool(arguments)))
 
-    def _think(self, delta: Mapping[str, Any]) -> None:
+    def _think(self, delta: JsonMap) -> None:
         """Keep a thought that begins like a reply."""
         for name in THOUGHTS:
             thought = delta.get(name)
@@ -325,14 +325,14 @@ class Chunks:
         """True if the reply is complete, although more data may arrive."""
         return self.done or self._finish is not None
 
-    def completion(self) -> dict[str, Any]:
+    def completion(self) -> JsonDict:
         """Return the stream as a whole completion. Raises ModelError if it never ended."""
         if self._finish is None and (self._is_cut() if self.done else not self._is_object()):
             raise self.complaint or no_completion("a stream that breaks off")
         fault = self._fault or (self._aside if self._finish is None else None)
         if fault and self._is_lost():
             raise provider_fault(fault)
-        message: dict[str, Any] = {"role": "assistant", "content": joined("".join(self._content))}
+        message: JsonDict = {"role": "assistant", "content": joined("".join(self._content))}
         if self._refusal:
             message["refusal"] = "".join(self._refusal)
         if self._thought:
@@ -387,7 +387,7 @@ def _prompt_read(progress: object) -> tuple[int, int] | None:
     return (read, total) if isinstance(read, int) and isinstance(total, int) else None
 
 
-def _name_and_arguments(part: Mapping[str, Any]) -> tuple[str, str]:
+def _name_and_arguments(part: JsonMap) -> tuple[str, str]:
     """Return the name and the arguments, or the parts of them, that a part of a call holds."""
     function = part.get("function")
     if not isinstance(function, dict):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
@@ -86,7 +87,7 @@ class DialoguePlayer:
         assert run.chat is not None
         turns: list[JudgedTurn] = []
         unforced = 0
-        known: dict[str, Any] = {}
+        known: JsonDict = {}
         for label in labels_of(play):
             known.update(label.values)
             before = dict(run.chat.context)
@@ -104,7 +105,7 @@ class DialoguePlayer:
         )
 
     async def _force(
-        self, run: CaseRunner, chat: AsyncConversation, label: Label, known: Mapping[str, Any]
+        self, run: CaseRunner, chat: AsyncConversation, label: Label, known: JsonMap
     ) -> bool:
         """Put the right answer in place of the last turn. Return false if that is not possible."""
         if label.step.kind != "say":
@@ -155,7 +156,7 @@ def _targets(label: Label, chat: AsyncConversation) -> tuple[str, ...]:
 
 
 async def _answered(
-    run: CaseRunner, chat: AsyncConversation, label: Label, known: Mapping[str, Any], target: str
+    run: CaseRunner, chat: AsyncConversation, label: Label, known: JsonMap, target: str
 ) -> int:
     """Let a reply that names a target answer the step, and count what is right then."""
     right = _right_reply(label, known, chat, target)
@@ -170,12 +171,10 @@ async def _answered(
     return right_now
 
 
-def _right_reply(
-    label: Label, known: Mapping[str, Any], chat: AsyncConversation, target: str
-) -> dict[str, Any]:
+def _right_reply(label: Label, known: JsonMap, chat: AsyncConversation, target: str) -> JsonDict:
     """Return a reply with every value that must be known now and is not."""
     said = label.step.say or ""
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     gone: list[str] = []
     for key, wanted in known.items():
         value = chat.context.get(key)
@@ -211,7 +210,7 @@ def _sample(wanted: Any, said: str) -> Any:
     return wanted
 
 
-def _fitting_words(wanted: Mapping[str, Any], said: str) -> str | None:
+def _fitting_words(wanted: JsonMap, said: str) -> str | None:
     """Return the fewest words in a row that fit a pattern, without punctuation around them."""
     words = said.split()
     for length in range(1, len(words) + 1):

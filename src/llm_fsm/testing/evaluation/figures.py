@@ -6,8 +6,8 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.testing.evaluation.dialogue import Dialogue
 from llm_fsm.testing.evaluation.judge import JudgedTurn
 
@@ -78,7 +78,7 @@ class Figures:
         """The share of turns that are right."""
         return share(self.right, self.turns)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the figures as JSON data."""
         return {**asdict(self), "fresh_tokens": self.fresh_tokens, "share": asdict(self.share)}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
 from llm_fsm.testing.evaluation.labels import Label, fits, found_in
@@ -77,14 +77,12 @@ class StepOutcome:
 
     text: str = ""
     state: str
-    context: Mapping[str, Any]
+    context: JsonMap
     events: Sequence[ev.Event] = ()
     error: str = ""
 
 
-def judge(
-    label: Label, known: Mapping[str, Any], before: Mapping[str, Any], after: StepOutcome
-) -> JudgedTurn:
+def judge(label: Label, known: JsonMap, before: JsonMap, after: StepOutcome) -> JudgedTurn:
     """Judge a turn.
 
     Args:
@@ -127,9 +125,7 @@ def judge(
     )
 
 
-def _invented(
-    events: Iterable[ev.Event], known: Mapping[str, Any], context: Mapping[str, Any]
-) -> tuple[str, ...]:
+def _invented(events: Iterable[ev.Event], known: JsonMap, context: JsonMap) -> tuple[str, ...]:
     """Return the keys that the model set in these events, and that no label names."""
     written: dict[str, None] = {}  # in the order in which they were set
     for event in events:
@@ -140,7 +136,7 @@ def _invented(
     return tuple(key for key in kept if _is_shown(key, context))
 
 
-def _is_shown(key: str, context: Mapping[str, Any]) -> bool:
+def _is_shown(key: str, context: JsonMap) -> bool:
     """Return true for a declared key that is still set. Further facts, such as those of `_extra`,
     are no values.
     """

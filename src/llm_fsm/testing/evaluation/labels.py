@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.compiler import evaluate
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import CaseStep, Expect, LabelledTurn
@@ -26,7 +26,7 @@ class Label:
 
     step: CaseStep
     states: tuple[str, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: JsonMap = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     whole: bool = False
     judged: bool = True

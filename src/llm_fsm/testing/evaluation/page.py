@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import jinja2
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import visible
 
 _PAGE = """<!doctype html>
@@ -52,7 +51,7 @@ def _template() -> jinja2.Template:
     return environment.from_string(_PAGE)
 
 
-def page(report: Mapping[str, Any]) -> str:
+def page(report: JsonMap) -> str:
     """Return the page of a report.
 
     Args:

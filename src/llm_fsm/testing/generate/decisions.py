@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.definition.names import VALID
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import Keys, has
@@ -72,7 +72,7 @@ class MachineMutants:
             self._schemas[key] = schema_mutants(schema, defs if isinstance(defs, dict) else None)
         return self._schemas[key]
 
-    def told_by_value(self, key: str, value: Any, data: Mapping[str, Any]) -> Iterator[str]:
+    def told_by_value(self, key: str, value: Any, data: JsonMap) -> Iterator[str]:
         """Yield the changes of a key's schema and rules with which a value fares otherwise."""
         keys: Keys = self.program.keys
         fits = keys.fault(key, value) is None
@@ -122,10 +122,7 @@ class Decisions:
             yield from (named(flow, name) for name in mutants.names())
 
     def told_by(
-        self,
-        events: Iterable[ev.Event],
-        tried: Mapping[str, Any],
-        outputs: Mapping[str, Sequence[Any]],
+        self, events: Iterable[ev.Event], tried: JsonMap, outputs: Mapping[str, Sequence[Any]]
     ) -> set[str]:
         """Return the changes that a conversation tells apart.
 
@@ -143,7 +140,7 @@ class Decisions:
 @dataclass(slots=True)
 class _Following:
     decisions: Decisions
-    tried: Mapping[str, Any]
+    tried: JsonMap
     outputs: Mapping[str, Sequence[Any]]
     session: Session = field(default_factory=lambda: Session(conversation_id=""))
     found: set[str] = field(default_factory=set)

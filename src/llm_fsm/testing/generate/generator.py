@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -67,7 +68,7 @@ class KeptConversation:
     first.
     """
 
-    case: Mapping[str, Any]
+    case: JsonMap
     reaches: tuple[str, ...]
 
     def summary(self) -> str:
@@ -95,7 +96,7 @@ class Generated:
         left: The wanted elements that no case touches.
     """
 
-    document: Mapping[str, Any]
+    document: JsonMap
     conversations: tuple[KeptConversation, ...]
     coverage: Coverage
     left: tuple[str, ...]
@@ -151,7 +152,7 @@ async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) ->
 class _Played:
     """A plan that was played: its case, the elements it touches, the changes it tells apart."""
 
-    case: dict[str, Any]
+    case: JsonDict
     events: Sequence[ev.Event]
     touched: Collection[str]
     told: Collection[str]
@@ -230,7 +231,7 @@ class _Maker:
         if run.missed or not run.notes or not turns:
             return None
         events = [*chain.from_iterable(turn.events for turn in turns)]
-        tried: dict[str, Any] = {}
+        tried: JsonDict = {}
         for act in plan.acts:
             tried.update(act.update)
         outputs: dict[str, list[Any]] = {}
@@ -244,13 +245,13 @@ class _Maker:
             called=model.called,
         )
 
-    def _skeleton(self, plan: Plan) -> dict[str, Any]:
+    def _skeleton(self, plan: Plan) -> JsonDict:
         """Return the case without replies and expectations."""
         initial = self.definition.initial_state
         begins = not plan.state or (
             plan.state == initial and self.definition.kind_of(initial) != "decide"
         )
-        functions: dict[str, Any] = {}
+        functions: JsonDict = {}
         for state, output in _outputs(plan):
             execute = self._tasks.get(state)
             if execute is not None:
@@ -260,7 +261,7 @@ class _Maker:
                 for name, is_check in function_names(one).items():
                     if is_check:
                         functions[name] = [{"passed": False, "reason": "no"}]
-        case: dict[str, Any] = {"name": plan.name}
+        case: JsonDict = {"name": plan.name}
         if plan.context:
             case["context"] = dict(plan.context)
         if not begins:
@@ -282,10 +283,10 @@ def _outputs(plan: Plan) -> Iterator[tuple[str, Any]]:
         yield from act.outputs
 
 
-def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, Any]:
+def _host(works: Iterable[tuple[Definition, JsonMap]]) -> JsonDict:
     """Make simple tools and functions, for definitions with a value of each key."""
-    tools: dict[str, Any] = {}
-    functions: dict[str, Any] = {}
+    tools: JsonDict = {}
+    functions: JsonDict = {}
     for definition, values in works:
         for tool, ref in definition.tools.items():
             tools.setdefault(tool, {"result": _result(ref.output or {}, values)})
@@ -294,9 +295,9 @@ def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, An
     return {key: value for key, value in (("tools", tools), ("functions", functions)) if value}
 
 
-def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+def _result(output: Mapping[str, str], values: JsonMap) -> JsonDict:
     """Make a result in which an output mapping finds a value."""
-    result: dict[str, Any] = {"ok": True}
+    result: JsonDict = {"ok": True}
     for key, path in output.items():
         parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
         if parts:
@@ -304,7 +305,7 @@ def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, A
     return result
 
 
-def _step(act: Act) -> dict[str, Any]:
+def _step(act: Act) -> JsonDict:
     if act.kind == "answer":
         return {"answer": act.answer}
     if act.kind == "wait":
@@ -312,7 +313,7 @@ def _step(act: Act) -> dict[str, Any]:
     return {"say": SAID}
 
 
-def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _numbered(cases: Iterable[JsonMap]) -> list[JsonDict]:
     """Give each case its own name."""
     used: dict[str, int] = {}
     found = []
@@ -332,18 +333,18 @@ class _Improviser(Scripted):
 
     def __init__(self, tasks: Collection[str], spoken: Collection[str], plan: Plan) -> None:
         super().__init__(tasks)
-        self.told: list[dict[str, Any]] = []
+        self.told: list[JsonDict] = []
         self.called = False
         self._spoken = spoken
         self._plan = plan
-        self._wanted: list[dict[str, Any]] = []
+        self._wanted: list[JsonDict] = []
 
     def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """Prepare the replies of a step; unused ones come first."""
         act = None
         if number:
             act = self._plan.acts[number - 1]
-        wanted: list[dict[str, Any]] = []
+        wanted: list[JsonDict] = []
         if act is not None and act.garbled:
             wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
         elif act is not None and act.kind == "say":
@@ -370,7 +371,7 @@ class _Improviser(Scripted):
             self._replies = [*self._replies, CaseReply.model_validate(reply)]
         return await super().complete(request)
 
-    def _call(self, request: LLMRequest) -> dict[str, Any] | None:
+    def _call(self, request: LLMRequest) -> JsonDict | None:
         """Return the call of the plan's tool, once, as soon as it is offered."""
         offered = {tool.name: tool for tool in request.tools}
         tool = offered.get(self._plan.calls)
@@ -383,13 +384,13 @@ class _Improviser(Scripted):
             arguments = {}
         return {"tool_calls": [{"name": tool.name, "arguments": arguments}]}
 
-    def _next(self, request: LLMRequest) -> dict[str, Any]:
+    def _next(self, request: LLMRequest) -> JsonDict:
         judges = request.state in self._tasks and request.schema is not None
         if self._wanted and not judges:
             return self._wanted.pop(0)
         return self._plain(request)
 
-    def _plain(self, request: LLMRequest) -> dict[str, Any]:
+    def _plain(self, request: LLMRequest) -> JsonDict:
         schema = {} if request.schema is None else request.schema.schema
         members = schema.get("properties", {})
         if "verdicts" in members:
@@ -408,11 +409,11 @@ class _Improviser(Scripted):
 class _Note(NamedTuple):
     """The replies of a step, and its results."""
 
-    replies: Sequence[dict[str, Any]]
-    expect: dict[str, Any]
+    replies: Sequence[JsonDict]
+    expect: JsonDict
     says: bool
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> JsonDict:
         return {**replies_of(self.replies), "expect": self.expect}
 
 
@@ -426,7 +427,7 @@ class _WritingRunner(CaseRunner):
 
     def close(self, at: Any, turn: Turn | None, error: str | None) -> None:
         """Note a step. An error becomes its expectation."""
-        expect: dict[str, Any] = {"error": error.partition(":")[0]} if error is not None else {}
+        expect: JsonDict = {"error": error.partition(":")[0]} if error is not None else {}
         if error is None and self.chat is not None:
             expect = self.expected(turn)
         says = turn is not None and bool(turn.text or len(turn.events) > 1)
@@ -435,7 +436,7 @@ class _WritingRunner(CaseRunner):
         if error is not None:
             self.missed = [miss for miss in self.missed if "it failed" not in miss[1].message]
 
-    def case(self, skeleton: Mapping[str, Any], *, greet: bool) -> dict[str, Any]:
+    def case(self, skeleton: JsonMap, *, greet: bool) -> JsonDict:
         """Return the case with its replies and expectations."""
         self.notes[-1].expect.update(self.asked_next())
         start, *rest = self.notes
@@ -449,7 +450,7 @@ class _WritingRunner(CaseRunner):
         ]
         return case
 
-    def expected(self, turn: Turn | None) -> dict[str, Any]:
+    def expected(self, turn: Turn | None) -> JsonDict:
         """Return the results of a step as an expectation. Without a turn, time passed and nothing
         was due.
         """
@@ -461,7 +462,7 @@ class _WritingRunner(CaseRunner):
             absent = ["Reminded", "TimedOut"]
         elif not any(isinstance(event, ev.MoveRefused) for event in seen.events):
             absent = ["MoveRefused"]
-        expected: dict[str, Any] = {
+        expected: JsonDict = {
             "state": seen.state,
             "path": entered,
             "context_exact": dict(seen.context),
@@ -481,7 +482,7 @@ class _WritingRunner(CaseRunner):
             expected["paused"] = {"what": seen.paused.what, "kind": seen.paused.kind}
         return expected
 
-    def asked_next(self) -> dict[str, Any]:
+    def asked_next(self) -> JsonDict:
         """Return the content of the next prompt, if the conversation still talks."""
         chat = self.chat
         if chat is None or chat.ended or chat.paused is not None or chat.kind != "converse":
@@ -492,7 +493,7 @@ class _WritingRunner(CaseRunner):
             "shown": list(chat.ahead.shown),
         }
 
-    def told(self, event: ev.Event) -> dict[str, Any] | None:
+    def told(self, event: ev.Event) -> JsonDict | None:
         """Return the expectation of an event; None for one that other expectations cover."""
         kind = type(event).__name__
         if isinstance(event, ev.StateEntered):
@@ -522,14 +523,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _replies(step: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    replies: Sequence[Mapping[str, Any]] = step.get(
-        "replies", [step["reply"]] if "reply" in step else []
-    )
+def _replies(step: JsonMap) -> Sequence[JsonMap]:
+    replies: Sequence[JsonMap] = step.get("replies", [step["reply"]] if "reply" in step else [])
     return replies
 
 
-def _step_of(step: Mapping[str, Any]) -> str:
+def _step_of(step: JsonMap) -> str:
     if "answer" in step:
         return ", ".join([f"answer {_json(step['answer'])}", *map(_reply_of, _replies(step))])
     if "wait" in step:
@@ -537,7 +536,7 @@ def _step_of(step: Mapping[str, Any]) -> str:
     return f"say → {', '.join(map(_reply_of, _replies(step))) or 'no reply'}"
 
 
-def _reply_of(reply: Mapping[str, Any]) -> str:
+def _reply_of(reply: JsonMap) -> str:
     if "raw" in reply or "tool_calls" in reply:
         return _json(reply.get("raw", reply.get("tool_calls")))
     parts = [

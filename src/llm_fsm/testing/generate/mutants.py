@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule, test
 from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError, compile_shape
 from llm_fsm.lint.solver.outcomes import operation
@@ -60,7 +61,7 @@ class RuleMutant:
     name: str
     rule: CompiledRule | None
 
-    def holds(self, data: Mapping[str, Any]) -> bool:
+    def holds(self, data: JsonMap) -> bool:
         return self.rule is None or test(self.rule, data).holds
 
 
@@ -173,7 +174,7 @@ class MutantsOfMoves:
         return self.made[move.pointer]
 
     def told_apart(
-        self, considered: Sequence[Move], data: Mapping[str, Any], *, every: bool = False
+        self, considered: Sequence[Move], data: JsonMap, *, every: bool = False
     ) -> Iterator[str]:
         """Yield the names of the changes with which another move would be the first open one.
 
@@ -197,7 +198,7 @@ def rule_names(logic: Any, place: str) -> Iterator[str]:
     yield from (f"{place}: {one.name}" for one in rule_mutants(logic))
 
 
-def told_apart_rule(logic: Any, data: Mapping[str, Any], place: str) -> Iterator[str]:
+def told_apart_rule(logic: Any, data: JsonMap, place: str) -> Iterator[str]:
     """Yield the names of the changes of one rule that give another truth."""
     try:
         holds = test(compile_rule(logic), data).holds
@@ -210,9 +211,7 @@ def told_apart_rule(logic: Any, data: Mapping[str, Any], place: str) -> Iterator
             yield f"{place}: {mutant.name}"
 
 
-def schema_mutants(
-    schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None
-) -> tuple[SchemaMutant, ...]:
+def schema_mutants(schema: JsonMap, definitions: JsonMap | None = None) -> tuple[SchemaMutant, ...]:
     """Return the changes of a key's schema that compile."""
     found: list[SchemaMutant] = []
     for name, changed in _changed_schemas(schema):
@@ -222,7 +221,7 @@ def schema_mutants(
     return tuple(found)
 
 
-def _changed_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _changed_schemas(schema: JsonMap) -> Iterator[tuple[str, JsonDict]]:
     for word in _WORDS:
         if word in schema:
             yield f"without {word}", {key: schema[key] for key in schema if key != word}
@@ -248,7 +247,7 @@ def _changed_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str,
             yield "pattern without $", {**schema, "pattern": pattern[:-1]}
 
 
-def edges(schema: Mapping[str, Any], typical: Iterable[Any], limit: int = 3000) -> list[Any]:
+def edges(schema: JsonMap, typical: Iterable[Any], limit: int = 3000) -> list[Any]:
     """List values at the bounds of a schema and on both of their sides, without duplicates.
 
     Args:
@@ -280,7 +279,7 @@ def edges(schema: Mapping[str, Any], typical: Iterable[Any], limit: int = 3000) 
             found += (f"~{text}", f"{text}~")
         found.append("~ ?")
     found += [*usual, "some words", 7, 7.5, True, ["a"], {"a": 1}]
-    unique: dict[str, Any] = {}
+    unique: JsonDict = {}
     for value in found:
         unique.setdefault(f"{type(value).__name__} {value!r}", value)
     return list(unique.values())

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.graph import Arc, arcs_from
 from llm_fsm.lint.solver.cases import put
@@ -41,7 +42,7 @@ class Act:
 
     kind: str = "say"
     to: str | None = None
-    update: Mapping[str, Any] = field(default_factory=dict)
+    update: JsonMap = field(default_factory=dict)
     answer: Any = None
     wait: float | None = None
     outputs: tuple[tuple[str, Any], ...] = ()
@@ -54,11 +55,11 @@ class Path:
     once.
     """
 
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: JsonMap = field(default_factory=dict)
     acts: tuple[Act, ...] = ()
     outputs: tuple[tuple[str, Any], ...] = ()
 
-    def known(self) -> dict[str, Any]:
+    def known(self) -> JsonDict:
         """Return all values that are known at the end."""
         known = {**self.context}
         for act in self.acts:
@@ -77,7 +78,7 @@ class Path:
             context={**self.context, **after.context}, acts=(*acts, *after.acts), outputs=begun
         )
 
-    def saying(self, update: Mapping[str, Any]) -> Path:
+    def saying(self, update: JsonMap) -> Path:
         """Add values to the last reply of the model."""
         last = replace(self.acts[-1], update={**self.acts[-1].update, **update})
         return replace(self, acts=(*self.acts[:-1], last))
@@ -99,11 +100,11 @@ class MachinePaths:
         return Solver(self.known)
 
     @cached_property
-    def full(self) -> Mapping[str, Any]:
+    def full(self) -> JsonMap:
         """A value for each key."""
         return self.solver.everything()
 
-    def near(self, state: str) -> Mapping[str, Any]:
+    def near(self, state: str) -> JsonMap:
         """Return a value for each key; in a machine of many keys, for those that a state names.
 
         So the tests of a machine grow with it, and not with its square.
@@ -114,7 +115,7 @@ class MachinePaths:
         words = frozenset(re.findall(r"\w+", text))
         return {key: value for key, value in self.full.items() if key in words}
 
-    def sorted_out(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def sorted_out(self, values: JsonMap) -> tuple[JsonDict, JsonDict]:
         """Divide values into those of the start and those that the model writes."""
         document = self.known.document
         keys = document.keys
@@ -154,15 +155,15 @@ class MachinePaths:
             return self._decided(arc, {})
         return Path(context=values)
 
-    def _decided(self, arc: Arc, known: Mapping[str, Any]) -> Path | None:
+    def _decided(self, arc: Arc, known: JsonMap) -> Path | None:
         values = self.solver.decided(arc, known)
         return None if values is None else Path(context=values)
 
-    def _answered(self, arc: Arc, values: Mapping[str, Any]) -> Path:
+    def _answered(self, arc: Arc, values: JsonMap) -> Path:
         state = self.known.document.states[arc.source].value
         given = state.get("output")
         schema = state.get("answer_schema")
-        written: Mapping[str, Any] = given if isinstance(given, dict) else {}
+        written: JsonMap = given if isinstance(given, dict) else {}
         made = answer_of(written, values)
         whole: Any = True
         if isinstance(schema, dict):
@@ -229,17 +230,17 @@ def _names(output: Any, label: str) -> bool:
     return output == label or (isinstance(output, dict) and output.get("_transition") == label)
 
 
-def answers(schema: Mapping[str, Any]) -> list[Any]:
+def answers(schema: JsonMap) -> list[Any]:
     """List answers that a schema accepts, then one without each member of an object."""
     found = samples(schema)[:6]
-    whole: dict[str, Any] = next((value for value in found if isinstance(value, dict)), {})
+    whole: JsonDict = next((value for value in found if isinstance(value, dict)), {})
     found += [{key: value for key, value in whole.items() if key != name} for name in whole]
     return found or [True]
 
 
-def answer_of(output: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def answer_of(output: JsonMap, values: JsonMap) -> Any:
     """Return the answer that an output mapping turns into these values."""
-    answer: dict[str, Any] = {}
+    answer: JsonDict = {}
     for key, path in output.items():
         parts = [part for part in str(path).removeprefix("$").split(".") if part]
         if key not in values:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.graph import arcs_from, digressions_of, global_arcs
@@ -54,7 +54,7 @@ class Plan:
 
     name: str
     state: str = ""
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: JsonMap = field(default_factory=dict)
     acts: tuple[Act, ...] = ()
     greet: bool = False
     input: Any = None
@@ -258,7 +258,7 @@ class Planner:
             found.setdefault(key, talking[0])
         return found
 
-    def _data(self, state: str, context: Mapping[str, Any], turn: int) -> dict[str, Any]:
+    def _data(self, state: str, context: JsonMap, turn: int) -> JsonDict:
         """Return what conditions probably read in a state, with these values known."""
         counts = dict.fromkeys(COUNTED, turn)
         system = {"_timestamp": BEGINNING, "_user_input": SAID, "_current_state": state}
@@ -269,7 +269,7 @@ class Planner:
         kind = self.definition.kind_of(state)
         arcs = {arc.placed.pointer: arc for arc in arcs_from(self._known.document)[state]}
         names: dict[str, None] = {}
-        bases: list[Mapping[str, Any]] = []
+        bases: list[JsonMap] = []
         for move in considered:
             for guard in move.guards:
                 reads = guard.rule.reads if guard.rule is not None else ()
@@ -311,10 +311,8 @@ class Planner:
         schema = placed.get("answer_schema")
         given = placed.get("output")
         accepted = answers(schema) if isinstance(schema, dict) else []
-        base: Mapping[str, Any] = next(
-            (answer for answer in accepted if isinstance(answer, dict)), {}
-        )
-        written: Mapping[str, Any] = given if isinstance(given, dict) else {}
+        base: JsonMap = next((answer for answer in accepted if isinstance(answer, dict)), {})
+        written: JsonMap = given if isinstance(given, dict) else {}
         plain = Plan(name=f"{state}: answer", state=state)
         for answer in (*accepted, True, False, "yes", "no"):
             yield replace(plain, acts=(Act(kind="answer", answer=answer),))
@@ -429,7 +427,7 @@ class Planner:
 class _Trial:
     """Values to try, the number of messages before them, and the names that they may tell."""
 
-    context: dict[str, Any]
+    context: JsonDict
     turn: int
     aims: frozenset[str]
 
@@ -455,7 +453,7 @@ class _Decision:
         """True if every change was told often enough."""
         return all(self._proofs[name] >= _PROOFS for name in self._every)
 
-    def new(self, data: Mapping[str, Any]) -> set[str]:
+    def new(self, data: JsonMap) -> set[str]:
         """Return what these values tell; nothing if all of it was told often enough."""
         told = {*self._mutants.told_apart(self._considered, data), *self._outcome(data)}
         if all(self._proofs[name] >= _PROOFS for name in told):
@@ -463,7 +461,7 @@ class _Decision:
         self._proofs.update(told)
         return told
 
-    def _outcome(self, data: Mapping[str, Any]) -> Iterator[str]:
+    def _outcome(self, data: JsonMap) -> Iterator[str]:
         """Yield the move that is made, and the conditions that were tried."""
         for move in self._considered:
             for number, guard in enumerate(move.guards):

@@ -12,6 +12,7 @@ from itertools import chain, islice, product, takewhile
 from random import Random
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import is_number, look_up
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import COMPARISONS
@@ -57,12 +58,12 @@ class Solver:
 
     known: Reasoning
 
-    def everything(self) -> dict[str, Any]:
+    def everything(self) -> JsonDict:
         """Return a value for each key."""
         found = {key: first(self.values(key)) for key in self.known.document.keys or {}}
         return {key: value for key, value in found.items() if value is not None}
 
-    def solution(self, arc: Arc) -> dict[str, Any] | None:
+    def solution(self, arc: Arc) -> JsonDict | None:
         """Return values with which a transition is open; None if none are found."""
         guard = self.known.guard(arc.placed)
         if guard is None:
@@ -88,7 +89,7 @@ class Solver:
                     return context
         return self._searched([guard], {}, {})
 
-    def decided(self, arc: Arc, known: Mapping[str, Any]) -> dict[str, Any] | None:
+    def decided(self, arc: Arc, known: JsonMap) -> JsonDict | None:
         """Return further values with which a deciding state takes this transition; None if none are
         found.
         """
@@ -99,8 +100,8 @@ class Solver:
         return self._searched(guards, known, self.solution(arc) or {})
 
     def _searched(
-        self, guards: Sequence[GuardCases], known: Mapping[str, Any], first: Mapping[str, Any]
-    ) -> dict[str, Any] | None:
+        self, guards: Sequence[GuardCases], known: JsonMap, first: JsonMap
+    ) -> JsonDict | None:
         """Try values, those of `first` first, until the last guard is the only one that is true."""
         bounds: list[Any] = []
         if first:
@@ -121,7 +122,7 @@ class Solver:
                 return values
         return None
 
-    def opens(self, guard: GuardCases, context: Mapping[str, Any]) -> bool:
+    def opens(self, guard: GuardCases, context: JsonMap) -> bool:
         """Return true if a guard is true in a test, after as many messages as it asks for."""
         zone = self.known.document.root.value.get("timezone")
         clock = clock_names(BEGINNING, zone if isinstance(zone, str) else "")
@@ -130,9 +131,7 @@ class Solver:
             guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns
         )
 
-    def drawn(
-        self, names: Sequence[str], bases: Sequence[Mapping[str, Any]]
-    ) -> Iterator[dict[str, Any]]:
+    def drawn(self, names: Sequence[str], bases: Sequence[JsonMap]) -> Iterator[JsonDict]:
         """Yield contexts to try: the bases, each name with each of its values, then a mixture.
 
         Args:
@@ -349,7 +348,7 @@ def literals_in(rule: object) -> Iterator[Any]:
         yield from literals_in(part)
 
 
-def holds(rule: Any, data: Mapping[str, Any]) -> bool:
+def holds(rule: Any, data: JsonMap) -> bool:
     """Return true if a rule compiles and holds."""
     try:
         return test(compile_rule(rule), data).holds

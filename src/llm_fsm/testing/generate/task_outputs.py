@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, product
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.lint.document import Placed
@@ -19,7 +20,7 @@ _MOST_VALUES = 16
 _LONGEST = 50
 
 
-def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
+def outputs(state: Placed, labels: Sequence[str], context: JsonMap) -> Iterator[Any]:
     """Yield outputs with which all rules of a state's key results are true, for each label."""
     rules = _rules(state)
     for output in _tried(rules, labels, context):
@@ -29,7 +30,7 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
                 yield said
 
 
-def candidates(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
+def candidates(state: Placed, labels: Sequence[str], context: JsonMap) -> Iterator[Any]:
     """Yield outputs at which the rules of a state's key results may differ, without duplicates."""
     seen: set[str] = set()
     for output in _tried(_rules(state), labels, context):
@@ -53,7 +54,7 @@ def _labelled(output: Any, labels: Sequence[str]) -> list[Any]:
 
 
 def _tried(
-    rules: Sequence[tuple[Any, CompiledRule]], labels: Sequence[str], context: Mapping[str, Any]
+    rules: Sequence[tuple[Any, CompiledRule]], labels: Sequence[str], context: JsonMap
 ) -> Iterator[Any]:
     if not rules:
         return

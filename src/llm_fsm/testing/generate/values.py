@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.lint.solver.value_sets import domain
 
 _FORMATS: Mapping[str, str] = {
@@ -40,7 +41,7 @@ _REPEATS = re.compile(r"\{(\d+)(,?)(\d*)\}")
 _TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "+49 170 1234567")
 
 
-def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> list[Any]:
+def samples(schema: JsonMap, definitions: JsonMap | None = None) -> list[Any]:
     """Return values that a schema probably accepts, listed and simple ones first. The caller checks
     them by the schema.
     """
@@ -67,14 +68,14 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = N
     return found
 
 
-def _items(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> list[Any]:
+def _items(schema: JsonMap, definitions: JsonMap | None) -> list[Any]:
     items = schema.get("items")
     if isinstance(items, dict):
         return samples(items, definitions)[:2]
     return ["a"]
 
 
-def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> dict[str, Any]:
+def _object(schema: JsonMap, definitions: JsonMap | None) -> JsonDict:
     inner = schema.get("properties")
     members = inner if isinstance(inner, dict) else {}
     made = {

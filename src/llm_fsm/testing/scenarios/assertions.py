@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import plain, step
+from llm_fsm._json import JsonMap, plain, step
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.session import events as ev
@@ -32,8 +32,8 @@ class Seen:
 
     text: str = ""
     state: str = ""
-    context: Mapping[str, Any] = field(default_factory=dict)
-    data: Callable[[], Mapping[str, Any]] = dict
+    context: JsonMap = field(default_factory=dict)
+    data: Callable[[], JsonMap] = dict
     """Returns the values that rules read: the context and the system names."""
     ahead: Callable[[], Ahead] = Ahead
     """Returns the content of the next prompt."""

@@ -18,10 +18,10 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import os_reason
@@ -152,7 +152,7 @@ def _fault(path: str, line: int, message: str, hint: str | None = None) -> Suite
     return SuiteError([FileFault(message=message, hint=hint, file=path, line=line, column=1)])
 
 
-def _document(line: str, number: int, path: str) -> dict[str, Any]:
+def _document(line: str, number: int, path: str) -> JsonDict:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -164,7 +164,7 @@ def _document(line: str, number: int, path: str) -> dict[str, Any]:
     return found
 
 
-def _entry(item: Mapping[str, Any], number: int, path: str) -> CassetteEntry:
+def _entry(item: JsonMap, number: int, path: str) -> CassetteEntry:
     try:
         return convert(item, CassetteEntry)
     except ValidationError as error:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
@@ -146,9 +146,7 @@ def _no_tool(
     return Inconsistency(pointer, f"the definition has no tool {name!r}", hint, at_key)
 
 
-def _given(
-    vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str
-) -> Iterator[Inconsistency]:
+def _given(vocabulary: Vocabulary, values: JsonMap, pointer: str) -> Iterator[Inconsistency]:
     """Yield the values that no conversation can begin with."""
     for key, value in values.items():
         reason = vocabulary.refusal(key, value)
@@ -224,7 +222,7 @@ def _expect(
 
 
 def _values(
-    vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str, *, denied: bool
+    vocabulary: Vocabulary, values: JsonMap, pointer: str, *, denied: bool
 ) -> Iterator[Inconsistency]:
     for key, value in values.items():
         place = f"{pointer}{step(key)}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.definition.models import Definition
@@ -120,7 +121,7 @@ class Stage:
             raise CallFault(result.error)
         return result.result
 
-    def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+    def unfit(self, name: str, arguments: JsonMap) -> str | None:
         """Return the reason why the tool of this case does not take these arguments; None if it
         does.
         """
@@ -171,7 +172,7 @@ class Stage:
         ]
 
     async def _handle(self, point: Point, occasion: Occasion) -> Any:
-        changes: dict[str, Any] = {}
+        changes: JsonDict = {}
         for number, fixture in enumerate(self._handlers):
             if fixture.at != point.value or not _meant(fixture, occasion):
                 continue
@@ -187,7 +188,7 @@ class Stage:
         return changes
 
 
-def _fits(result: ToolResultFixture, arguments: Mapping[str, Any]) -> bool:
+def _fits(result: ToolResultFixture, arguments: JsonMap) -> bool:
     return result.when is None or all(
         name in arguments and arguments[name] == value for name, value in result.when.items()
     )

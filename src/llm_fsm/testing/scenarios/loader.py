@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
@@ -59,7 +59,7 @@ class Play:
     name: str
     case: Case
     pointer: str
-    setup: Mapping[str, Any]
+    setup: JsonMap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ def suite_of(
     )
 
 
-def _document(text: CaseFileText) -> dict[str, Any]:
+def _document(text: CaseFileText) -> JsonDict:
     """Return the object of a text.
 
     Raises:
@@ -185,7 +185,7 @@ def _twice(found: source.Duplicate, file: str) -> FileFault:
 class _CaseReader:
     """Reads one document and collects all faults."""
 
-    def __init__(self, text: CaseFileText, document: dict[str, Any]) -> None:
+    def __init__(self, text: CaseFileText, document: JsonDict) -> None:
         self.text = text
         self.document = document
         self.faults: list[FileFault] = []
@@ -425,15 +425,15 @@ def _named(loc: tuple[int | str, ...], whole: str) -> str:
     return loc[-1]
 
 
-def _first(outer: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
+def _first(outer: JsonDict, rows: list[Any]) -> JsonDict:
     """Return the outer object with the values of its first row."""
     if not rows or not isinstance(rows[0], dict):
         return outer
-    inner: dict[str, Any] = expanded(outer, rows[0])
+    inner: JsonDict = expanded(outer, rows[0])
     return inner
 
 
-def _near(path: str, shipped: Mapping[str, Any]) -> str:
+def _near(path: str, shipped: JsonMap) -> str:
     folder = os.path.dirname(path) or "."
     try:
         beside_it = [

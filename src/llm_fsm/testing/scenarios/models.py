@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import escape
+from llm_fsm._json import JsonDict, JsonMap, escape
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedState, WrittenAs
@@ -253,7 +253,7 @@ class CaseReply(Written):
         return value
 
     @staticmethod
-    def _is_whole(value: Mapping[str, Any]) -> bool:
+    def _is_whole(value: JsonMap) -> bool:
         """Return true for a reply as models write it, or a message in OpenAI's form, which is sent
         unchanged.
         """
@@ -371,7 +371,7 @@ class EventExpected(Written):
         return self
 
     @property
-    def values(self) -> Mapping[str, Any]:
+    def values(self) -> JsonMap:
         """The fields and their expected values."""
         return self.model_extra or {}
 
@@ -654,9 +654,9 @@ _SETTINGS = (
 """The keys of a case that a file may give to all its cases."""
 
 
-def merged(shared: Case, case: Case) -> Mapping[str, Any]:
+def merged(shared: Case, case: Case) -> JsonMap:
     """Merge the settings of a case over those of its file: objects are merged, lists joined."""
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for name in _SETTINGS:
         own = getattr(case, name)
         given = getattr(shared, name)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonMap, step
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _TEXTS = frozenset(
     {"say", "name", "description", "message", "text", "contains", "matches", "equals"}
 )
-Row = Mapping[str, Any]
+Row = JsonMap
 
 
 def expanded(value: Any, row: Row, key: str = "") -> Any:
@@ -60,7 +60,7 @@ def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
             yield from columns(item, f"{pointer}{step(key)}")
 
 
-def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+def lacking(case: JsonMap, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield the faults between a case and its rows: the pointer inside the case, and a sentence."""
     known = set(chain.from_iterable(rows))
     template = {key: item for key, item in case.items() if key != "table"}

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.settings import DEFAULTS
@@ -66,7 +67,7 @@ class Player:
         """The machine of all cases."""
         loaded = self.loaded
         setups = [merged(loaded.shared, Case()), *(play.setup for play in loaded.plays)]
-        played: dict[str, Any] = {}
+        played: JsonDict = {}
         for setup in setups:
             played.update(setup["tools"])
         definition = without_servers(loaded.definition)
@@ -100,7 +101,7 @@ class Player:
     def _time(self) -> float:
         return self.stage.now
 
-    def prepared(self, setup: Mapping[str, Any]) -> AsyncMachine:
+    def prepared(self, setup: JsonMap) -> AsyncMachine:
         """Return the machine with its host and clock set for a case or the file."""
         self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
         self.stage.set(setup["tools"], setup["functions"], setup["handlers"])

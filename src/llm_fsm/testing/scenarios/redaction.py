@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 from unicodedata import category
 
+from llm_fsm._json import JsonMap
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import texts_in
@@ -14,7 +15,7 @@ from llm_fsm.turn.reply.parser import parse
 
 
 def secret_samples(
-    program: CompiledMachine, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]
+    program: CompiledMachine, contexts: Iterable[JsonMap], events: Iterable[ev.Event]
 ) -> set[str]:
     """Return the texts of all secret values in these contexts and events, refused values included.
 
@@ -29,14 +30,14 @@ def secret_samples(
     return secrets.union(texts_in(_secret(program, named)))
 
 
-def _secret(program: CompiledMachine, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
+def _secret(program: CompiledMachine, contexts: Iterable[JsonMap]) -> Iterator[Any]:
     for context in contexts:
         for key, value in context.items():
             if program.is_secret(key):
                 yield value
 
 
-def _named(event: ev.ModelReplied) -> Mapping[str, Any]:
+def _named(event: ev.ModelReplied) -> JsonMap:
     try:
         return parse(event.text).update
     except ReplyError:

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
 from llm_fsm.session import events as ev
@@ -41,7 +42,7 @@ outside.
 
 def document_of(
     program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the file of tests for a conversation given by its records. `definition` is the
     definition's name in the file.
 
@@ -75,14 +76,14 @@ class _Saver:
         self.session = Session(conversation_id="")
         self.names = _names(program)
         self.secrets: set[str] = set()
-        self.tools: dict[str, list[dict[str, Any]]] = {}
+        self.tools: dict[str, list[JsonDict]] = {}
         self.clock = 0.0
         self._timed = any(word in program.document for word in _TIMES)
 
-    def case(self, records: Sequence[TurnRecord]) -> dict[str, Any]:
+    def case(self, records: Sequence[TurnRecord]) -> JsonDict:
         first, *others = records
         started = next((event for event in first.events if isinstance(event, ev.Started)), None)
-        case: dict[str, Any] = {}
+        case: JsonDict = {}
         if started is not None:
             self.clock = case["time"] = float(int(started.time))
             if started.context:
@@ -105,7 +106,7 @@ class _Saver:
         case["steps"] = steps
         return case
 
-    def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
+    def picky(self, records: Sequence[TurnRecord]) -> dict[str, JsonDict]:
         """Return tools that ask a person first, with the arguments for which they did not, because
         a test would ask.
         """
@@ -127,7 +128,7 @@ class _Saver:
             for name, unfit in found.items()
         }
 
-    def steps(self, record: TurnRecord) -> Iterator[dict[str, Any]]:
+    def steps(self, record: TurnRecord) -> Iterator[JsonDict]:
         """Yield the outer causes of a turn: a message, an answer, the end, or that time passed."""
         head = record.events[0]
         time = getattr(head, "time", None)
@@ -146,7 +147,7 @@ class _Saver:
         elif record.kind == "end":
             yield {"end": True, **self.step(record)}
 
-    def step(self, record: TurnRecord) -> dict[str, Any]:
+    def step(self, record: TurnRecord) -> JsonDict:
         """Return the replies of a turn, and its results."""
         before = session = self.session
         for event in record.events:
@@ -167,7 +168,7 @@ class _Saver:
             for key, value in self.session.root_context().items()
             if before.root_context().get(key) != value
         }
-        expect: dict[str, Any] = {"state": self.session.state}
+        expect: JsonDict = {"state": self.session.state}
         if changed:
             expect["context"] = changed
         if record.text:
@@ -179,7 +180,7 @@ class _Saver:
         return {**replies_of(replies), "expect": expect}
 
 
-def replies_of(replies: Sequence[Any]) -> dict[str, Any]:
+def replies_of(replies: Sequence[Any]) -> JsonDict:
     """Return the member of a step that has its replies; none without any."""
     if len(replies) == 1:
         return {"reply": replies[0]}
@@ -188,7 +189,7 @@ def replies_of(replies: Sequence[Any]) -> dict[str, Any]:
 
 def _said(
     program: CompiledMachine, session: Session, event: ev.Event
-) -> tuple[str, dict[str, Any]] | None:
+) -> tuple[str, JsonDict] | None:
     """Return the name of a tool of the definition, and its result of a call; None for all other
     events.
     """
@@ -248,7 +249,7 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
         and isinstance(update, dict)
     ):
         return {"raw": document}
-    short: dict[str, Any] = {"to": move.get("target_state")}
+    short: JsonDict = {"to": move.get("target_state")}
     short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
     short |= {"clear": update.get("_clear")} if "_clear" in update else {}
     short |= {key: document[key] for key in ("message", "reasoning") if key in document}
@@ -303,7 +304,7 @@ class _Disguise:
                 value if value in self._names and value not in self._secrets else self._text(value)
             )
         if isinstance(value, Mapping):
-            members: dict[str, Any] = {}
+            members: JsonDict = {}
             for key, item in value.items():
                 name = self._name(key) if depth in (0, 1) else key
                 while name in members:  # secrets with the same substitute

@@ -6,8 +6,8 @@ Descriptions are the models' attribute docstrings, so that each fact about a key
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.definition.schema import DRAFT, docstrings
 from llm_fsm.testing.scenarios.models import Suite, Written
 
@@ -15,7 +15,7 @@ ID = "urn:llm-fsm:tests"
 
 
 @cache
-def suite_schema() -> dict[str, Any]:
+def suite_schema() -> JsonDict:
     """Return the JSON Schema of a file of conversation tests. Keys that begin with `x-` are
     free.
     """
@@ -37,7 +37,7 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
-def _dress(shape: dict[str, Any], model: type[Written]) -> None:
+def _dress(shape: JsonDict, model: type[Written]) -> None:
     texts = docstrings(model)
     properties = {}
     for name, field in model.model_fields.items():
@@ -53,7 +53,7 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
     shape["patternProperties"] = {"^x-": {}}
 
 
-def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
+def _short(name: str, shape: JsonDict) -> JsonDict:
     """Return a shape together with its short form."""
     model = {model.__name__: model for model in Written.__subclasses__()}.get(name)
     if name == "CaseReply":

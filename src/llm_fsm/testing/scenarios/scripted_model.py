@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import JsonDict, in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls, words_beside
@@ -122,11 +122,11 @@ class Scripted:
             return json.dumps(reply.raw, ensure_ascii=False)
         if reply.to is None and not reply.set and request.state in self._tasks:
             return reply.message
-        update: dict[str, Any] = dict(reply.set)
+        update: JsonDict = dict(reply.set)
         if reply.clear:
             update["_clear"] = reply.clear
         target = request.state if reply.to is None else reply.to
-        document: dict[str, Any] = {
+        document: JsonDict = {
             "transition": {"target_state": target, "context_update": update},
             "message": reply.message,
         }

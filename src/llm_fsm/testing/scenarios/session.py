@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
 from llm_fsm.engine.settings import TIMEOUT
@@ -93,12 +94,12 @@ class Covered:
             ways={name: way for name, way in self.ways.items() if name in left},
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form, in which a worker process sends it."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+    def from_dict(cls, document: JsonMap) -> Self:
         """Read what `to_dict` wrote."""
         return cls(**{**document, "coverage": Coverage(**document["coverage"])})
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.session.messages import ToolCall
 
 Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
@@ -28,7 +29,7 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def reply_form(body: Mapping[str, Any]) -> Form:
+def reply_form(body: JsonMap) -> Form:
     """Return the form in which the request wants its reply."""
     wanted = body.get("response_format")
     kind = None
@@ -41,25 +42,25 @@ def reply_form(body: Mapping[str, Any]) -> Form:
     return "tool" if isinstance(body.get("tool_choice"), dict) else "prompt"
 
 
-def offers_tools(body: Mapping[str, Any]) -> bool:
+def offers_tools(body: JsonMap) -> bool:
     """Return True if the model may call tools, and is not forced to answer by one."""
     return bool(body.get("tools")) and not isinstance(body.get("tool_choice"), dict)
 
 
-def refusal(form: Form) -> dict[str, Any]:
+def refusal(form: Form) -> JsonDict:
     """Return the error body of a provider that does not know this form."""
     message, parameter = _REFUSALS[form]
     return failure(message, param=parameter)
 
 
-def failure(message: str, *, param: str | None = None) -> dict[str, Any]:
+def failure(message: str, *, param: str | None = None) -> JsonDict:
     """Return an error body."""
     return {
         "error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}
     }
 
 
-def models(names: tuple[str, ...]) -> dict[str, Any]:
+def models(names: tuple[str, ...]) -> JsonDict:
     """Return the body of `GET /models`."""
     return {
         "object": "list",
@@ -67,14 +68,12 @@ def models(names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def completion(
-    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()
-) -> dict[str, Any]:
+def completion(text: str, body: JsonMap, number: int, calls: Sequence[ToolCall] = ()) -> JsonDict:
     """Return the answer to a request without streaming. If the request forces a tool, `text` is the
     call's arguments.
     """
     text, calls = _said(text, body, number, calls)
-    message: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
+    message: JsonDict = {"role": "assistant", "content": None if calls and not text else text}
     if calls:
         message["tool_calls"] = [_call_json(call, call.arguments) for call in calls]
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
@@ -83,13 +82,13 @@ def completion(
 
 
 def chunks(
-    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = (), size: int = 16
+    text: str, body: JsonMap, number: int, calls: Sequence[ToolCall] = (), size: int = 16
 ) -> Iterator[bytes]:
     """Yield the same answer as server-sent events with `size` characters each."""
     head = _head("chat.completion.chunk", body, number)
     text, calls = _said(text, body, number, calls)
 
-    def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
+    def event(delta: JsonDict, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return b"data: " + json.dumps({**head, "choices": [choice]}).encode() + b"\n\n"
 
@@ -109,7 +108,7 @@ def chunks(
 
 
 def _said(
-    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]
+    text: str, body: JsonMap, number: int, calls: Sequence[ToolCall]
 ) -> tuple[str, Sequence[ToolCall]]:
     """Return the content and the calls of the answer. The text becomes a call's arguments if the
     form demands it.
@@ -119,7 +118,7 @@ def _said(
     return "", (ToolCall(id=f"call_{number}", name=_tool_name(body), arguments=text),)
 
 
-def _call_json(call: ToolCall, arguments: str) -> dict[str, Any]:
+def _call_json(call: ToolCall, arguments: str) -> JsonDict:
     return {
         "id": call.id,
         "type": "function",
@@ -135,7 +134,7 @@ def _spoken(text: str, calls: Sequence[ToolCall]) -> str:
     return text + "".join(call.name + call.arguments for call in calls)
 
 
-def _head(kind: str, body: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _head(kind: str, body: JsonMap, number: int) -> JsonDict:
     return {
         "id": f"chatcmpl-{number}",
         "object": kind,
@@ -144,14 +143,14 @@ def _head(kind: str, body: Mapping[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def _tool_name(body: Mapping[str, Any]) -> str:
+def _tool_name(body: JsonMap) -> str:
     try:
         return str(body["tools"][0]["function"]["name"])
     except (KeyError, IndexError, TypeError):
         return "reply"
 
 
-def _usage(text: str, body: Mapping[str, Any]) -> dict[str, int]:
+def _usage(text: str, body: JsonMap) -> dict[str, int]:
     """Token counts by the rule of thumb of four characters a token."""
     prompt = len(json.dumps(body.get("messages"), ensure_ascii=False)) // 4 + 1
     written = len(text) // 4 + 1

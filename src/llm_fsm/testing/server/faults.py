@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.testing.server.completions import chunks, completion, failure
 from llm_fsm.testing.server.http import HttpReply
 
@@ -32,7 +32,7 @@ class FaultyStream:
         pause: Seconds between the pieces.
     """
 
-    words: str | dict[str, Any]
+    words: str | JsonDict
     size: int = 16
     cut_after: int | None = None
     doubled: bool = False
@@ -47,7 +47,7 @@ class FaultyStream:
             return self.words
         return json.dumps(self.words, ensure_ascii=False)
 
-    def pieces(self, body: Mapping[str, Any], number: int) -> Iterator[bytes]:
+    def pieces(self, body: JsonMap, number: int) -> Iterator[bytes]:
         """Yield the bytes of an answer, up to the point where it breaks.
 
         Args:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from llm_fsm._json import JsonMap
+
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -26,7 +28,7 @@ class HttpReply:
     """
 
     status: int = 200
-    body: bytes | str | Mapping[str, Any] | Sequence[Any] | None = b""
+    body: bytes | str | JsonMap | Sequence[Any] | None = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     cut_after: int | None = None

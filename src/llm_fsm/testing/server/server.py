@@ -18,8 +18,9 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
+from llm_fsm._json import JsonDict
 from llm_fsm.engine.portal import Portal
 from llm_fsm.llm.scripted import scripted_calls, words_beside
 from llm_fsm.session.messages import ToolCall
@@ -44,12 +45,12 @@ MAX_BODY = 64 * 2**20
 class SeenRequest:
     """A request to `/chat/completions`: its JSON, and its headers with lower-case names."""
 
-    body: dict[str, Any]
+    body: JsonDict
     headers: Mapping[str, str]
 
 
-Said: TypeAlias = str | dict[str, Any] | HttpReply | FaultyStream
-Policy: TypeAlias = Callable[[dict[str, Any]], Said]
+Said: TypeAlias = str | JsonDict | HttpReply | FaultyStream
+Policy: TypeAlias = Callable[[JsonDict], Said]
 
 
 def serve_scripted(
@@ -207,7 +208,7 @@ class ScriptedServer:
             return await stream(writer, chunks(text, body, number, calls))
         return await send(writer, HttpReply(body=completion(text, body, number, calls)))
 
-    def _next(self, body: dict[str, Any]) -> Said:
+    def _next(self, body: JsonDict) -> Said:
         form = reply_form(body)
         if form in self._refuse:
             return HttpReply(status=400, body=refusal(form))
@@ -229,7 +230,7 @@ class ScriptedServer:
             return HttpReply(status=400, body=failure(message))
 
 
-def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall, ...]]:
+def _words(said: str | JsonDict, number: int) -> tuple[str, tuple[ToolCall, ...]]:
     """Return text and calls of a reply.
 
     Raises:

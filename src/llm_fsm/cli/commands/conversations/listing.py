@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from llm_fsm._json import plain
+from llm_fsm._json import JsonDict, plain
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
 from llm_fsm.cli.exit_codes import Failure
@@ -240,7 +240,7 @@ async def _stuck(store: Store) -> Sequence[StuckTurn]:
 def _show_stuck(stuck: Sequence[StuckTurn], limit: int, *, as_json: bool) -> None:
     shown = stuck[:limit]
     if as_json:
-        lines: list[dict[str, Any]] = []
+        lines: list[JsonDict] = []
         for turn in shown:
             line = {"id": turn.conversation_id, "definition": turn.definition}
             lines.append(
@@ -364,7 +364,7 @@ async def _delete_matching(store: Store, query: ListQuery, *, yes: bool) -> int:
         await store.close()
 
 
-def _line(item: Listed) -> dict[str, Any]:
+def _line(item: Listed) -> JsonDict:
     return {
         "id": item.conversation_id,
         "definition": item.definition,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
@@ -63,7 +63,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     """
     path = choice.located(file, definition_paths())
     definition = choice.opened(path)
-    change: Mapping[str, Any] = {}
+    change: JsonMap = {}
     if map_file is not None:
         change = host.object_of(host.text_of(Path(map_file)), map_file)
     store = open_existing(db)
@@ -135,7 +135,7 @@ def _line(went: MigrationResult) -> str:
     return f"{name}: {'; '.join(parts)}"
 
 
-def _document(went: MigrationResult) -> dict[str, Any]:
+def _document(went: MigrationResult) -> JsonDict:
     change = went.change
     if change is None:
         return {"id": went.id, "state": went.was, "stays": went.reason}

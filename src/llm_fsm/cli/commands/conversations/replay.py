@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any
 
 import click
 
+from llm_fsm._json import JsonDict
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import command, db_option, json_option
@@ -107,7 +107,7 @@ def _line(name: str, divergence: Divergence) -> str:
     return f"{name}: turn {divergence.turn}: {divergence.what}: {was} → {now}"
 
 
-def _numbers(found: Sequence[ReplayResult]) -> dict[str, Any]:
+def _numbers(found: Sequence[ReplayResult]) -> JsonDict:
     kinds = Counter(item.divergence.what for item in found if item.divergence is not None)
     return {
         "turns": sum(item.turns for item in found),

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 
+from llm_fsm._json import JsonDict
 from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import console
@@ -162,7 +162,7 @@ async def _count(
         await store.close()
 
 
-def _line(name: str, key: Key, counts: Counts) -> dict[str, Any]:
+def _line(name: str, key: Key, counts: Counts) -> JsonDict:
     return {
         "definition": key[0],
         name: key[1],
@@ -178,7 +178,7 @@ def _line(name: str, key: Key, counts: Counts) -> dict[str, Any]:
     }
 
 
-def _document(tally: ConversationTally) -> dict[str, Any]:
+def _document(tally: ConversationTally) -> JsonDict:
     return {
         "conversations": tally.conversations,
         "ended": tally.ended,

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm._text import visible
 from llm_fsm.cli.documents import COVERAGE
 from llm_fsm.definition import json_source as source
@@ -128,7 +128,7 @@ def line_of(name: str, scan: Scan | None) -> int | None:
     return scan.position(name.split(" ", 1)[0].rpartition("=")[0] or name.split(" ", 1)[0]).line
 
 
-def document(found: Sequence[Covered]) -> dict[str, Any]:
+def document(found: Sequence[Covered]) -> JsonDict:
     """The JSON form."""
     return {
         "coverage": COVERAGE,
@@ -137,9 +137,9 @@ def document(found: Sequence[Covered]) -> dict[str, Any]:
     }
 
 
-def _definition(one: Covered) -> dict[str, Any]:
+def _definition(one: Covered) -> JsonDict:
     scan = _scan(one.file)
-    missing: list[dict[str, Any]] = []
+    missing: list[JsonDict] = []
     for kind in KINDS:
         for name in one.coverage.missing(kind):
             way = list(one.ways.get(name, ()))

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.cli import documents
 from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.exit_codes import AT_FAULT, USAGE, Failure
@@ -105,7 +105,7 @@ def complete(suites: Sequence[str], output: str | None) -> None:
         console.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
 
 
-def _write(place: str, document: Mapping[str, Any]) -> None:
+def _write(place: str, document: JsonMap) -> None:
     """Write generated tests, also over older ones. Raises Failure where something else stands
     there.
     """

@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import visible
 from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.failures import show_failures
@@ -46,7 +47,7 @@ from llm_fsm.testing.simulation import Rate, simulate
 OPTION = "--llm-fsm-test"
 _TURNS = "turns on average"
 _SENT = "llm_fsm_covered"
-_WANTED = pytest.StashKey[Mapping[str, Any]]()
+_WANTED = pytest.StashKey[JsonMap]()
 _FAILED = pytest.StashKey[bool]()
 _SHOWN = 100
 

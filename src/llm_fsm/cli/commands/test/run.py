@@ -18,6 +18,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from llm_fsm._json import JsonMap
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.commands.test import generate as generation
@@ -224,7 +225,7 @@ def test(
     return run(wanted, arguments)
 
 
-def run(wanted: Mapping[str, Any], arguments: Sequence[str]) -> int:
+def run(wanted: JsonMap, arguments: Sequence[str]) -> int:
     """Run pytest and return its exit code. Raises Failure for -n without pytest-xdist."""
     parallel = any(argument.startswith(_PARALLEL) for argument in arguments)
     if parallel and find_spec("xdist") is None:
