@@ -147,8 +147,9 @@ _CONTEXT_KEY: JsonMapping = {
             },
         },
         "x-said": {
-            "description": "The proof that the user said the value: a quote of the user, or its digits in order.",
-            "enum": ["quote", "digits", None],
+            "description": "The proof that the user said the value: a quote of the user, or its digits in order. "
+            "false: none, also for a date or a time.",
+            "enum": ["quote", "digits", False, None],
         },
         "x-labels": {
             "description": "Value to the words for it, which choices show.",

@@ -3,6 +3,7 @@
 A language tag enters, and its `Language` leaves. The files are data for everybody who needs words:
 a choice of yes or no, the words of a yes, proof, and the machine's own sentences. A translator adds
 a language as a file, without code. What no file has, is not known, and nothing guesses it.
+`reading` reads messages by the words of all languages.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         polite: Words beside a yes that say nothing else.
         refuse: Words that no yes has.
         conditions: Words that make a condition of a yes.
+        senses: Words of numbers, dates and times by their kind, each with its value: a number, a
+            month, a weekday from 1, days from today, days of a span, month * 100 + day, minutes of
+            the day, minutes, or the first hour of a half of the day. Vague words have none.
+        everyday: Common words of this language that mean a number or a date in another one.
     """
 
     yes: tuple[str, ...] = ()
@@ -33,6 +38,8 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     polite: tuple[str, ...] = ()
     refuse: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
+    senses: dict[str, dict[str, float]] = {}
+    everyday: tuple[str, ...] = ()
 
 
 @cache

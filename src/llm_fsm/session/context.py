@@ -23,6 +23,7 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
+from llm_fsm.languages.reading import speaks_of_time
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import as_integers, as_schema, normalised
@@ -114,6 +115,13 @@ class Keys:
 
     said: Mapping[str, str] = field(default_factory=dict)
     """Keys with `x-said`, and the kind of proof: quote or digits."""
+
+    language: str = ""
+    """BCP 47 tag of the definition."""
+
+    def names_no_time(self, key: str, words: UserWords) -> bool:
+        """Return true if no message since a key was asked for has a word of dates and times."""
+        return not any(speaks_of_time(text, self.language) for _, text in words.since(key))
 
     def is_rule(self, reason: str) -> bool:
         """Return true if the reason of a refusal is the description of a rule."""
@@ -228,6 +236,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         made_of={key: names for key in schemas if (names := definition.made_of(key))},
         rules=compile_value_rules(definition.key_schemas),
         said={key: kind for key, schema in writable.items() if (kind := schema.get(SAID)) in KINDS},
+        language=definition.language,
     )
 
 
@@ -511,6 +520,7 @@ def accept_reply(
     changed = keys.changed(context, values)
     if words is not None and words.messages:
         _drop_own_answers(sorted_, changed, words.messages[-1][1])
+        _drop_unnamed_times(sorted_, changed, words)
     if words is not None and keys.said:
         sorted_.refused = [
             _proved_parts(keys, event, begun, quotes_of(event.key, update.get(QUOTES)), words)
@@ -548,6 +558,16 @@ def _proved(
     return places
 
 
+def _drop_unnamed_times(sorted_: _Update, changed: dict[str, Any], words: UserWords) -> None:
+    """Refuse dates and times from messages that may name none."""
+    keys = sorted_.keys
+    for key in list(changed):
+        schema = keys.schema(key)
+        if schema.get("format") in _TIMES and SAID not in schema and keys.names_no_time(key, words):
+            del changed[key]
+            sorted_.refuse(key, _NO_TIME, told=True)
+
+
 def _drop_own_answers(sorted_: _Update, changed: dict[str, Any], message: str) -> None:
     """Refuse texts that a model made of a question of the user, who said no word of them."""
     for key in list(changed):
@@ -578,6 +598,8 @@ def _proved_parts(
     return replace(event, begun=parts or None)
 
 
+_TIMES = ("date", "time", "date-time")
+_NO_TIME = f"{NOT_SAID}: the message names no day and no time; ask for it"
 _MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"
 
 

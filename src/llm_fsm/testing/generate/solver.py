@@ -29,7 +29,7 @@ from llm_fsm.session.session import clock_names
 from llm_fsm.testing.generate.values import matching, samples
 from llm_fsm.testing.scenarios.models import BEGINNING
 
-SAID = "Go on."
+SAID = "Go on now."
 """The message of the user."""
 
 COUNTED = ("_turn", "_turns_in_state", "_misses")

@@ -115,7 +115,7 @@ def bad_key_setting(document: Document) -> Faults:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
     object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
     itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
-    `x-said` is `quote` or `digits`, at a key that a reply may write.
+    `x-said` is `quote`, `digits` or false, at a key that a reply may write.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -165,7 +165,7 @@ _PROOFS = ("quote", "digits")
 def _said(schema: JsonMapping, place: str) -> Faults:
     """Find an `x-said` that is no kind of proof, or that is at a key that no reply writes."""
     kind = schema.get("x-said")
-    if kind is None:
+    if kind is None or kind is False:
         return
     if kind not in _PROOFS:
         shown = kind if isinstance(kind, str) else as_json(kind, 40)
