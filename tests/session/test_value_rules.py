@@ -175,12 +175,7 @@ def test_a_flow_begins_without_inputs_that_break_its_rules() -> None:
             "end": {},
         },
     }
-    done = talk(
-        nested(outer, inner=inner),
-        "three",
-        reply("call", "Fine.", m=3),
-        reply("ask", "Which number?"),
-    )
+    done = talk(nested(outer, inner=inner), "three", reply("call", "Fine.", m=3))
     assert (done.session.flow, done.session.state, done.session.context) == ("inner", "ask", {})
 
 

@@ -113,10 +113,7 @@ def test_what_is_not_certain_goes_to_the_model(made: Any) -> None:
         made, *[] if words else [json.dumps({"message": "Hello! Which size?"})], greet=True
     ).session
     done = say(made, greeted, "large", reply("ask", "Tell me more."))
-    assert (done.text, done.usage.calls) == (
-        f"Tell me more.\n\n{words}" if words else "Tell me more.",
-        1,
-    )
+    assert (done.text, done.usage.calls) == (f"Tell me more.\n\n{words or 'Hello! Which size?'}", 1)
     assert not done.of(ev.Recognised)
 
 

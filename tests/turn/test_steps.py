@@ -461,7 +461,7 @@ def test_auto_that_holds_on_arrival_is_foreseen_by_the_one_call() -> None:
 def test_auto_is_taken_after_an_update_whatever_was_picked() -> None:
     done = talk(machine(AUTO), "m", reply("c", "to c", x=1), reply("b", "words for b"))
     assert (done.session.state, done.usage.calls) == ("b", 2)
-    assert done.text == "words for b"
+    assert done.text == "to c\n\nwords for b"  # no word is lost
 
 
 def test_auto_that_was_picked_needs_no_further_call() -> None:

@@ -841,7 +841,7 @@ def test_words_after_work_are_asked_for_with_what_it_came_to() -> None:
         "The washer, 1234",
         reply("look", pin="1234"),
         found,
-        reply("offer", "The pump. Repair it?"),
+        reply("offer", "The pump.", "Repair it?"),
     )
     prompt = done.requests[-1].messages[-1].content
     assert (

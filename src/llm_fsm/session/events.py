@@ -287,7 +287,8 @@ class BotSaid(Event, frozen=True, kw_only=True):
     `kept_chars` limits each message in the prompt's history. `fallback` is true if the words are
     the definition's or this package's, because no model gave usable ones. `kept_user` and
     `kept_text` replace the user's message and these words in the history if a secret is in them.
-    `asked` names the keys with `x-said` that the state collects. `by` names the person who said
+    `asked` names the keys with `x-said` that the state collects. `question` is the part of the
+    words that asks, if it is known; a fixed reply asks by itself. `by` names the person who said
     them; "" is the machine.
     """
 
@@ -297,6 +298,7 @@ class BotSaid(Event, frozen=True, kw_only=True):
     kept_user: str | None = None
     kept_text: str | None = None
     asked: tuple[str, ...] = ()
+    question: str = ""
     by: str = ""
 
 

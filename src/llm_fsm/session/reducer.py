@@ -178,6 +178,7 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
         asides=0,
         fruitless=session.fruitless and (0, session.turn),
         unsaid=None,
+        question="",
     )
 
 
@@ -225,8 +226,17 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     operator = event.by or session.operator
     window = (*session.window, exchange)
     session = _unheard(session)  # what was read back before is not said last any more
+    question = event.question or session.question
+    if session.misses is not None and session.misses[1] == session.turn:
+        question = session.question  # a message that was not understood leaves it open
     return replace(
-        session, window=window, user_input=None, asked=asked, unsaid=unsaid, operator=operator
+        session,
+        window=window,
+        user_input=None,
+        asked=asked,
+        unsaid=unsaid,
+        operator=operator,
+        question=question,
     )
 
 
@@ -459,6 +469,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         previous_state=None,
         turns_in_state=0,
         asides=0,
+        question="",
         context=dict(event.context),
         origins={key: (session.turn, source) for key, source in event.sources.items()},
         window=session.window if event.history else (),
@@ -515,7 +526,7 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
         waits = frames[frame.caller]
         made = session.fields(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, saved={**waits.saved, **made})
-    back = replace(session, stack=tuple(frames), **frame.saved)
+    back = replace(session, stack=tuple(frames), question=frame.asked, **frame.saved)
     return _fruitful(replace(back, window=session.window) if event.history else back)
 
 
@@ -544,7 +555,8 @@ def _repaired(session: Session, event: ev.Repaired) -> Session:
 
 
 def _keys_skipped(session: Session, event: ev.KeysSkipped) -> Session:
-    return replace(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
+    skipped = tuple(dict.fromkeys((*session.skipped, *event.keys)))
+    return replace(session, skipped=skipped, question="")
 
 
 def _missed(session: Session, event: ev.Missed) -> Session:

@@ -264,6 +264,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `set`."""
     asides: int = 0
     """Number of messages in this state that were for a digression."""
+    question: str = ""
+    """The question that was asked last in this state, as it was said; "" if it is not known."""
     fruitless: tuple[int, int] | None = None
     """Number of messages in a row that brought nothing, and the last turn that was counted."""
     tool_results: tuple[tuple[int, str, Any], ...] = ()

@@ -25,9 +25,9 @@ from llm_fsm.session.context import EXTRA
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Agreement, Session, values_of
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.fixed_replies import QUESTION_MARKS
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.read_back import shown_values, shows, words_in
-from llm_fsm.turn.repair.questions import QUESTION_MARKS
 from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.turn.turn_state import TurnState
 

@@ -15,21 +15,11 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import breakdown, model, response, tool_loop, transitions
-from llm_fsm.turn.fixed_replies import sentence
-from llm_fsm.turn.repair.questions import asks
-from llm_fsm.turn.reply.parser import parse_words
+from llm_fsm.turn.fixed_replies import ends_in_question
+from llm_fsm.turn.reply.parser import Words, parse_words
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import (
-    ORDINARY,
-    Arrival,
-    Offer,
-    Part,
-    Run,
-    Stop,
-    StoppableRun,
-    TurnState,
-)
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, StoppableRun, TurnState
 
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology: the definition or a pattern has said what happened."""
@@ -49,97 +39,120 @@ SOMEBODY_ANSWERS = "Before I can go on, somebody has to answer a question about 
 """The words at a pause if nothing else was said."""
 
 
-def close(
-    turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written, asked: str | None = None
-) -> Run:
+def close(turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written) -> Run:
     """Say what is still to be said.
 
     Args:
         turn: The turn, where it stops.
         arrival: How it came there.
         written: The purpose for which the words so far were written.
-        asked: The question that was asked last and is open again; None if none is.
     """
     if arrival.stop is not None:
         _apologise(turn, arrival.stop)
     elif turn.paused:
         _name_the_pause(turn)
     elif written != "update" and not turn.machine.alone:
-        yield from _complete(turn, arrival, written, asked)
+        yield from _complete(turn, arrival, written)
 
 
-def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | None) -> Run:
+def _complete(turn: TurnState, arrival: Arrival, written: Written) -> Run:
     """Say what is missing where a user reads it. The turn of a state that asks ends in one
     question.
     """
     state = turn.state
     talks = state.kind == "converse"
     if state.fixed is not None:
-        pass  # the fixed reply has been said, and asks by itself
+        _note_question(turn)  # the fixed reply has been said, and asks by itself
     elif state.definition.tools_first and talks and turn.session.turns_in_state == 0:
         yield from speak_with_tools(turn)
-    elif talks and turn.offer is not None:
-        yield from _ask_one_question(turn, turn.offer)
-    elif talks and (asked is not None or _asks_itself(turn, arrival, written)):
-        came_back = arrival.frame.asked if arrival.frame is not None else ""
-        ask(turn, came_back if asked is None else asked)
-    elif written == "here" and not arrival.passed:
-        ask(turn)
-    else:
+    elif written == "opening" or (not talks and (written != "here" or arrival.passed)):
         yield from _ask_for_words(turn, greeting=written == "opening")
-        ask(turn)
+    elif talks:
+        yield from _ask_one_question(turn, arrival, written)
     if not turn.words:
         turn.say("question", response.plain_question(turn, sorry=False))
 
 
-def _ask_one_question(turn: TurnState, offer: Offer) -> Run:
+def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Run:
     """End the turn in one question, chosen by facts: nothing looks into the words.
 
     The question of the reply comes first if the turn rests where it was written for, then the
-    state's own. Where the machine made one more move, the question of the reply comes last.
+    state's own, then the one that was asked here before. Where the machine made one more move, the
+    question of the reply comes last.
     """
-    moves, own = turn.moves_since(offer), response.asks_itself(turn)
-    if offer.question and moves == 0:
-        turn.say("model", offer.question)
-    elif own:
-        turn.say("question", own)
-    elif offer.question and moves == 1:
-        turn.say("model", offer.question)
-    elif moves != 0 or response.missing_keys(turn) or not turn.words:
+    offer = turn.offer
+    moves = None if offer is None else turn.moves_since(offer)
+    offered = "" if offer is None else offer.question or ""
+    is_older = offer is None or offer.question is None
+    missing = response.missing_keys(turn)
+    open_again = written == "no_call" or arrival.back
+    # The one text of an older form was written for each state that the model foresaw.
+    is_meant = moves == 0 or (written == "here" and not arrival.passed)
+    if is_older and is_meant and _note_question(turn):
+        return
+    if moves == 0 and offered:
+        _ask(turn, "model", offered)
+    elif (own := response.asks_itself(turn)) and not _has_worked(turn):
+        _ask(turn, "question", own)
+    elif again := response.asked_before(turn, arrival.frame):
+        if missing or open_again:
+            _ask(turn, "question", again)
+    elif moves == 1 and offered:
+        _ask(turn, "model", offered)
+    elif is_older and open_again:
+        _ask_for_what_is_missing(turn)
+    elif is_older and is_meant:
+        pass  # nothing else would come of another call
+    elif moves != 0 or missing or not turn.words:
         yield from _ask_for_words(turn, greeting=False)
 
 
-def _asks_itself(turn: TurnState, arrival: Arrival, written: Written) -> bool:
-    """Return true where the open question needs no call: it is known from before, or the purpose
-    asks it.
+def _has_worked(turn: TurnState) -> bool:
+    """Return true if work or an answer came in, of which only the model can tell the user."""
+    return any(isinstance(event, ev.TaskPassed | ev.Answered) for event in turn.events)
+
+
+def _note_question(turn: TurnState) -> bool:
+    """Return true if the message of a reply without a question ends in a question mark."""
+    offer = turn.offer
+    if offer is None or offer.question is not None:
+        return False
+    return _note_words(turn, offer.message or "")
+
+
+def _note_words(turn: TurnState, words: str) -> bool:
+    """Return true if words without a question beside them count as one."""
+    asks = ends_in_question(words)
+    if asks:
+        turn.question = words
+    return asks
+
+
+def _ask(turn: TurnState, kind: Literal["model", "question"], question: str) -> None:
+    """Say the question of this turn."""
+    turn.say(kind, question)
+    turn.question = question
+
+
+def _ask_for_what_is_missing(turn: TurnState) -> None:
+    """Say a sentence of the machine that asks, unless English words would be foreign."""
+    question = response.missing_question(turn)
+    if turn.machine.english or ends_in_question(question):
+        _ask(turn, "question", question)
+
+
+def _say_words(turn: TurnState, words: Words) -> None:
+    """Say the words of a call for words alone. The state's own question follows if they ask
+    nothing.
     """
-    if arrival.back or written == "no_call":
-        return True
-    return arrival.passed and (asks(turn.state.definition.purpose) or any(map(asks, turn.words)))
-
-
-def ask(turn: TurnState, asked: str | None = None) -> None:
-    """Say the open question of a state that talks, unless the words of this turn ask something
-    already.
-
-    A fixed reply asks by itself.
-
-    Args:
-        turn: The turn.
-        asked: The question that was asked last; "" if it is not known. None: the state asks for the
-            first time, and only a purpose that is a question is added.
-    """
-    if turn.state.kind != "converse" or turn.state.fixed is not None or any(map(asks, turn.words)):
-        return
-    if asked is None:
-        question = sentence(turn.state.definition.purpose)
-        certain = asks(question)
-    else:
-        question = response.open_question(turn, asked)
-        # else it may be an instruction to the model
-        certain = turn.machine.english or asks(question)
-    if certain and not any(response.ends_in(turn, question, words) for words in turn.words):
-        turn.say("question", question)
+    turn.say("model", words.message)
+    talks = turn.state.kind == "converse" and turn.state.fixed is None
+    if words.question:
+        _ask(turn, "model", words.question)
+    elif talks and not (words.question is None and _note_words(turn, words.message)):
+        own = response.asks_itself(turn)
+        if own:
+            _ask(turn, "question", own)
 
 
 def _apologise(turn: TurnState, stop: Stop) -> None:
@@ -182,8 +195,8 @@ def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
     request = turn_request(turn, available, words_only=True, greeting=greeting)
     purpose: Literal["greeting", "words"] = "greeting" if greeting else "words"
     words = yield from model.ask(turn, purpose, request, available, parse_words)
-    if isinstance(words, str):
-        turn.say("model", words)
+    if isinstance(words, Words):
+        _say_words(turn, words)
         return
     turn.fallback = True
     turn.say("question", turn.state.model.on_failure or response.plain_question(turn, sorry=False))
@@ -206,16 +219,16 @@ def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) 
     if not turn.paused and breakdown.tool_has_failed(turn):
         yield from after_failure(turn)
         return
-    if reply is not None:
-        turn.say("model", _words_in(turn, reply))
+    words = Words("") if reply is None else _words_in(turn, reply)
     if turn.paused:
+        turn.say("model", words.message)
         _name_the_pause(turn)
     else:
-        ask(turn, "" if reply is None else None)
+        _say_words(turn, words)
 
 
-def _words_in(turn: TurnState, reply: ModelReply) -> str:
-    """Return the words of a reply; "" if it cannot be read, which is recorded."""
+def _words_in(turn: TurnState, reply: ModelReply) -> Words:
+    """Return the words of a reply; none if it cannot be read, which is recorded."""
     try:
         cut_off = model.unreadable(reply)
         if cut_off is not None:
@@ -223,7 +236,7 @@ def _words_in(turn: TurnState, reply: ModelReply) -> str:
         return parse_words(reply.text)
     except ReplyError as error:
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-        return ""
+        return Words("")
 
 
 def last_resort(turn: TurnState) -> None:

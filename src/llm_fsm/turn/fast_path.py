@@ -18,9 +18,9 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import asides
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
+from llm_fsm.turn.fixed_replies import QUESTION_MARKS
 from llm_fsm.turn.guards import Move, open_moves, verdict
 from llm_fsm.turn.recognize import folded
-from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 from llm_fsm.turn.response import own_words
 from llm_fsm.turn.rest import rest
 
@@ -69,7 +69,8 @@ def _asked(program: CompiledMachine, plan: CompiledState, session: Session) -> s
     """
     words = own_words(program, plan, session) if plan.fixed is not None else ""
     said = session.window[-1][1] if session.window else ""
-    if not said.endswith(words) or asks(said.removesuffix(words)):
+    reminded = said != words and bool(session.window) and session.window[-1][0] is None
+    if session.question or reminded or not said.endswith(words):
         return ""
     return words if sum(words.count(mark) for mark in QUESTION_MARKS) < 2 else ""
 

@@ -12,18 +12,20 @@ from typing import Any
 
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.definition.reply_template import FixedReply, WordingError, compile_reply
-from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 
 __all__ = [
     "FixedReply",
     "WordingError",
     "compile_reply",
     "ended",
+    "ends_in_question",
     "is_ended",
     "own_question",
     "sentence",
 ]
 
+QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
+"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
 ENDS = f".!…:;。！：।۔։።{QUESTION_MARKS}"
 """Marks that end a sentence, of any script."""
 _QUOTES = "\"'”’»」』"
@@ -66,6 +68,11 @@ def is_ended(text: str) -> bool:
     return last in ENDS or _EMOJI.search(text) is not None
 
 
+def ends_in_question(text: str) -> bool:
+    """Return true if a text ends in a question mark of any script."""
+    return text.rstrip().rstrip(_QUOTES)[-1:] in tuple(QUESTION_MARKS)
+
+
 def own_question(
     purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True
 ) -> str:
@@ -81,7 +88,7 @@ def own_question(
         english: False if English words would be foreign.
     """
     parts = [sentence(purpose)] if purpose else []
-    if not asks(purpose):
+    if not ends_in_question(purpose):
         names: list[str] = []
         for key, schema in wanted.items():
             if english or "title" in schema or not is_foreign(key, purpose):

@@ -75,6 +75,12 @@ def named_by(
     return Named(target=target, moves=leading, behind=bool(leading))
 
 
+def is_end(machine: CompiledMachine, named: Named) -> bool:
+    """Return true if an end is named, so that the words of the reply say that all is done."""
+    state = machine.states.get(named.target)
+    return state is not None and state.kind == "final" and named.is_own
+
+
 def _leads_behind(move: Move, target: str, available: AvailableMoves) -> bool:
     """Return true if a move leads to a state that decides, behind which the prompt showed the named
     one.

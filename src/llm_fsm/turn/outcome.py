@@ -26,7 +26,7 @@ from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
 from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, reads
-from llm_fsm.turn.named import Named, named_by, possible_move
+from llm_fsm.turn.named import Named, is_end, named_by, possible_move
 from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.request import refusals
@@ -36,7 +36,6 @@ from llm_fsm.turn.turn_state import (
     Arrival,
     Message,
     Offer,
-    Part,
     Run,
     StillArrivingError,
     Stop,
@@ -145,7 +144,9 @@ def apply_reply(
         return Taken((yield from closing.after_failure(turn)))
     arrivals = available.arrivals.get(named.target, frozenset())
     foreseen = frozenset((named.target,)) if named.behind else arrivals
-    turn.offer = _offered(turn, reply, named)
+    place = "" if named.pattern else named.target
+    start, since = turn.session.state, len(turn.events)
+    turn.offer = Offer(message, reply.question, named=place, start=start, since=since)
     reading = Reading(named=named, message=message, theirs=theirs, foreseen=foreseen)
     if turn.has("correct"):
         turned_back = yield from corrections.correct(turn, named, message)
@@ -216,14 +217,6 @@ def _said_move(turn: TurnState, named: Named, reply: Reply) -> Move | Refusal:
     return Refusal(by="agrees", reason=unmet.reason, sentence=unmet.sentence)
 
 
-def _offered(turn: TurnState, reply: Reply, named: Named) -> Offer | None:
-    """Return the question that a reply offers; None if its form has none."""
-    if reply.question is None:
-        return None
-    place = "" if named.pattern else named.target
-    return Offer(reply.question, place, turn.session.state, len(turn.events))
-
-
 def _opened_way(
     turn: TurnState, named: Named, found: Move | Refusal
 ) -> Generator[Effect, Result, Move | None]:
@@ -255,9 +248,9 @@ def _refused_answers(turn: TurnState) -> tuple[str, ...]:
 def _for_another(turn: TurnState, move: Move, reading: Reading) -> Reading:
     """Return a reading whose words announce nothing but the move that the machine makes."""
     named = reading.named
-    announces = turn.offer is None and not named.here and named.target != move.target
-    if named.target in _THROWS_AWAY or (announces and not named.pattern):
-        return replace(reading, message="")
+    missed_end = is_end(turn.machine, named) and named.target != move.target
+    if missed_end or (named.pattern and named.target in _THROWS_AWAY):
+        return replace(reading, message="")  # it says that what was not done is done
     return reading
 
 
@@ -431,7 +424,7 @@ def _is_unsaid(turn: TurnState, reply: Reply, message: Message) -> bool:
 
 
 def _stay(turn: TurnState, message: Message) -> Run:
-    """Say the message of a reply that stays, and after a correction the open question."""
+    """Say the message of a reply that stays."""
     turn.say("model", message)
     if turn.state.fixed is not None:
         response.complain(turn)
@@ -439,9 +432,7 @@ def _stay(turn: TurnState, message: Message) -> Run:
         yield from _collect_again(turn)
         return
     response.say_fixed(turn)
-    corrected = any(isinstance(event, ev.Corrected) for event in turn.events)
-    asked = response.last_question(turn.session) if corrected else None
-    yield from closing.close(turn, written="here", asked=asked)
+    yield from closing.close(turn, written="here")
 
 
 def _ask_again(turn: TurnState, theirs: JsonMap) -> Generator[Effect, Result, Taken]:
@@ -461,13 +452,13 @@ def _stay_after_refusal(turn: TurnState) -> Run:
         yield from _collect_again(turn)
         return
     response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
+    yield from closing.close(turn, written="no_call")
 
 
 def _collect_again(turn: TurnState) -> Run:
     """Go where a value is collected that the read-back of this state lacks."""
     arrival = yield from transitions.settle(turn, asked=frozenset({turn.here}))
-    yield from closing.close(turn, arrival, written="no_call", asked="")
+    yield from closing.close(turn, arrival, written="no_call")
 
 
 def _move_after_refusal(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:
@@ -484,7 +475,7 @@ def _move_after_refusal(turn: TurnState, move: Move) -> Generator[Effect, Result
         return Taken()
     response.complain(turn)
     arrival = yield from transitions.follow(turn, move, "model")
-    yield from closing.close(turn, arrival, written="no_call", asked="")
+    yield from closing.close(turn, arrival, written="no_call")
     return Taken(arrival.stop)
 
 
@@ -497,35 +488,22 @@ def _move(
         yield from _keep(turn, reading.theirs)
     _note_declined(turn, move)
     before, flow = turn.session, flow_of(turn, move)
-    message = reading.message if _is_said(turn, move, reading.named) else ""
-    place = len(turn.said)
-    turn.say("model", message)
+    turn.say("model", reading.message if _is_said(turn, move) else "")
     arrival = yield from transitions.follow(turn, move, by, theirs)
     arrival = arrival._replace(passed=arrival.passed or by == "known")
     foreseen = turn.session.flow in (before.flow, flow) and turn.session.state in reading.foreseen
-    told = turn.said[place].text if place < len(turn.said) else ""
-    # The questions of a message for another state are not said.
-    untold = turn.offer is None and message != "" and told != ""
-    if untold and (arrival.passed or not foreseen):
-        passed = _state_of(turn, move, flow).definition
-        questions = (response.last_question(before), passed.reply or passed.purpose)
-        kept = response.still_asked(turn, message, *questions)
-        turn.said = (*turn.said[:place], Part("model", kept), *turn.said[place + 1 :])
     yield from closing.close(turn, arrival, written="here" if foreseen else "nothing")
     return Taken(arrival.stop)
 
 
-def _is_said(turn: TurnState, move: Move, named: Named) -> bool:
+def _is_said(turn: TurnState, move: Move) -> bool:
     """Return true if the message of a move is shown.
 
-    It is, unless the move comes to rest in a state whose fixed reply is alone, or in another one
-    than the named state behind a crossroads.
+    It is, unless the move comes to rest in a state whose fixed reply is alone.
     """
-    if not named.behind and not turn.root.replies_alone:
+    if not turn.root.replies_alone:
         return True
     there = rest(turn.root, turn.session, move)
-    if turn.offer is None and named.behind and there.state != named.target:
-        return False
     return not turn.root.named(there.flow).states[there.state].definition.reply_alone
 
 

@@ -527,9 +527,8 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
     """
     state = turn.state.definition
     if silence.closes is None or silence.closes > time:
-        asked = response.last_question(turn.session)
         _remind(turn, "silence", silence.reminders, time)
-        turn.say("question", response.open_question(turn, asked))
+        turn.say("question", response.open_question(turn))
         return None
     turn.emit(ev.TimedOut(id="silence", time=time))
     return (yield from _end_silence(turn, turn.state.id, state.on_timeout))
@@ -538,7 +537,7 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
 def _end_silence(turn: TurnState, state: str, target: str | None) -> StoppableRun:
     """Go where the silence in a state leads. Nobody waits there for words of a model."""
     stop = yield from _time_out(turn, state, target)
-    yield from closing.close(turn, Arrival(stop=stop), written="no_call", asked="")
+    yield from closing.close(turn, Arrival(stop=stop), written="no_call")
     return stop
 
 
@@ -558,14 +557,13 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
         while len(turn.session.stack) > place:
             subflows.leave(turn, "silent")
         return (yield from _end_silence(turn, "silence", elsewhere))
-    asked = response.last_question(turn.session)
     _remind(turn, "silence", silence.reminders, time)
     state = (elsewhere or "") if closes else plan.id
     known = turn.root.of(whose).keys.visible(whose.context)
     words = response.pattern_words(
-        turn, piece, state, {**known, "question": response.open_question(turn, asked)}
+        turn, piece, state, {**known, "question": response.open_question(turn)}
     )
-    turn.say("pattern", words or ("" if closes else response.open_question(turn, asked)))
+    turn.say("pattern", words or ("" if closes else response.open_question(turn)))
     return Stop("silent") if closes else None
 
 
@@ -622,7 +620,7 @@ def _arrived(turn: TurnState, stop: Stop | None) -> Run:
     if not turn.words:
         yield from closing.close(turn, Arrival(stop=stop), written="nothing")
     elif stop is not None or turn.paused or turn.state.kind == "converse":
-        yield from closing.close(turn, Arrival(stop=stop), written="no_call", asked="")
+        yield from closing.close(turn, Arrival(stop=stop), written="no_call")
 
 
 def _finish(turn: TurnState, stop: Stop | None) -> Run:
@@ -684,6 +682,8 @@ def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
     secrets = turn.secrets()
     keys = turn.state.collects if turn.session.unsaid is None else ()
     kept = without(secrets, text)
+    shortened = len(turn.question) > turn.machine.definition.history.max_message_chars
+    question = "" if by or shortened or without(secrets, turn.question) else turn.question
     if by:
         kept = f"{by}: {text if kept is None else kept}"
     return ev.BotSaid(
@@ -693,6 +693,7 @@ def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
         kept_user=None if user is None else without(secrets, user),
         kept_text=kept,
         by=by,
+        question=question,
         asked=tuple(key for key in keys if key in turn.machine.keys.said),
     )
 

@@ -4,23 +4,26 @@ values.
 
 from __future__ import annotations
 
-from functools import partial
-
 from llm_fsm._json import JsonMap
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Frame, Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.agreement import blanks
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, sentence
+from llm_fsm.turn.fixed_replies import (
+    FixedReply,
+    WordingError,
+    ends_in_question,
+    own_question,
+    sentence,
+)
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.read_back import shown_values, whole_text
 from llm_fsm.turn.repair.patterns import words_of
-from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks, is_nearer, question_in, told_in
 from llm_fsm.turn.turn_state import Message, Part, StillArrivingError, TurnState
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
@@ -30,12 +33,12 @@ UPDATE = "context_update"
 """The key under which a fault of a whole update is noted. The model reads it, and no user."""
 
 
-def last_words(session: Session, back: int = 0) -> str:
-    """Return what was said in the current flow, `back` exchanges before the misses.
+def last_words(session: Session) -> str:
+    """Return what was said last in the current flow, before the misses.
 
     It is "" where the history does not reach so far.
     """
-    back += 1 + _missed(session)
+    back = 1 + _missed(session)
     return session.window[-back][1].removesuffix(INTERRUPTED) if back <= len(session.window) else ""
 
 
@@ -46,13 +49,6 @@ def _missed(session: Session) -> int:
     return max(
         0, min(session.misses[0] - (session.misses[1] == session.turn), session.turns_in_state - 1)
     )
-
-
-def last_question(session: Session) -> str:
-    """Return the last words in this state that ask something, else the last words of all."""
-    since = min(session.turns_in_state - _missed(session), len(session.window))
-    said = map(partial(last_words, session), range(since))
-    return next(filter(asks, said), "") or last_words(session)
 
 
 def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
@@ -172,7 +168,9 @@ def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
     wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
     english = turn.machine.english  # else there is no neutral sentence beside it
     return own_question(
-        purpose if telling or not english or asks(purpose) else "", wanted, english=english
+        purpose if telling or not english or ends_in_question(purpose) else "",
+        wanted,
+        english=english,
     )
 
 
@@ -185,20 +183,40 @@ def asks_itself(turn: TurnState) -> str:
     if asked and all(asked):
         return " ".join(asked)
     purpose = sentence(turn.state.definition.purpose)
-    return purpose if purpose.endswith(tuple(QUESTION_MARKS)) else ""
+    return purpose if ends_in_question(purpose) else ""
 
 
-def open_question(turn: TurnState, asked: str = "") -> str:
-    """Return what is asked here.
+def asked_before(turn: TurnState, frame: Frame | None = None) -> str:
+    """Return the question that was asked here last; "" if it is not known, or may be untrue.
 
-    It is the fixed reply, the question in the last words (`asked`), a purpose that asks, or what is
-    missing.
+    Values of this turn may have answered it, or have changed what it says.
+
+    Args:
+        turn: The turn.
+        frame: The place that a digression came back to. Its question waited for longer.
+    """
+    wanted = () if frame is None else frame.wanted
+    answered = any(has(turn.session.context, key) for key in wanted)
+    return "" if answered or has_changed(turn) else turn.session.question
+
+
+def has_changed(turn: TurnState) -> bool:
+    """Return true if this turn has changed the context, so that earlier words may be untrue."""
+    return any(isinstance(event, ev.ContextSet) for event in turn.events)
+
+
+def open_question(turn: TurnState) -> str:
+    """Return what is asked here: the fixed reply, the state's own question, the one that was asked
+    last, or what is missing.
     """
     if turn.state.fixed is not None:
         return words_here(turn)
-    if turn.offer is not None or question_in(asked) == "":
-        return asks_itself(turn) or _question(turn, turn.state.definition.purpose)
-    return question_in(asked)
+    return asks_itself(turn) or asked_before(turn) or missing_question(turn)
+
+
+def missing_question(turn: TurnState) -> str:
+    """Return a sentence that asks for what is missing."""
+    return _question(turn, turn.state.definition.purpose)
 
 
 def read(message: Message) -> str:
@@ -208,30 +226,6 @@ def read(message: Message) -> str:
     if message is None:
         raise StillArrivingError
     return message
-
-
-def still_asked(turn: TurnState, message: Message, *passed: str) -> str:
-    """Return a message without its questions, if they are nearer to a passed question than to the
-    open one.
-
-    Beside a fixed reply, which asks by itself, none is needed.
-    """
-    text = read(message)
-    if turn.offer is not None:
-        return text  # its question is beside it
-    if turn.state.fixed is not None:
-        return told_in(text)
-    question, still = question_in(text), open_question(turn)
-    answered = any(is_nearer(question, one, still) for one in passed)
-    return told_in(text) if answered else text
-
-
-def ends_in(turn: TurnState, question: str, words: str) -> bool:
-    """Return true where words ask something, or end in the question or the purpose, which ask
-    without a mark, too.
-    """
-    ends = filter(None, (question, sentence(turn.state.definition.purpose)))
-    return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
 
 def is_untold(turn: TurnState, message: Message) -> bool:

@@ -444,11 +444,7 @@ def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -
     """Put the current state on the stack, to come back to. `entered`: the digression that begins;
     see `Frame`.
     """
-    here, asked, wanted = (
-        turn.session.state,
-        response.last_question(turn.session),
-        response.keys_asked_for(turn),
-    )
+    here, wanted = turn.session.state, response.keys_asked_for(turn)
     if caller is not None:
         subflows.keep_secrets(turn)
     turn.emit(
@@ -456,7 +452,7 @@ def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -
             kind="digression",
             state=here,
             entered=entered,
-            asked=asked,
+            asked=turn.session.question,
             wanted=wanted,
             caller=caller,
             history=True,

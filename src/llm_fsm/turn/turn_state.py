@@ -25,7 +25,6 @@ from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Effect, Point, Result
-from llm_fsm.turn.repetition import may_repeat, without_repetition
 from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
 
 MAX_MESSAGE_CHARS = 100_000
@@ -51,14 +50,15 @@ class Part(NamedTuple):
 
 
 def texts_of(parts: Iterable[Part]) -> tuple[str, ...]:
-    """Return the texts of the parts that say something. Nothing is said twice."""
-    texts: tuple[str, ...] = ()
+    """Return the texts of the parts that say something.
+
+    The machine says no text twice. No word of a model is left out.
+    """
+    texts: list[str] = []
     for kind, text in parts:
-        if not text or any(earlier.endswith(text) for earlier in texts):
-            continue
-        # Texts of the definition are said as they are, for their words may be law.
-        texts = without_repetition(texts, text) if kind == "model" else (*texts, text)
-    return texts
+        if text and (kind == "model" or text not in texts):
+            texts.append(text)
+    return tuple(texts)
 
 
 Message = str | None
@@ -67,17 +67,23 @@ _BACKWARDS = ("correct", "back", "missing", "restart", "cancel")
 """Who makes a move that leads to a state whose question no reply could foresee."""
 
 
+_ASKED_BEHIND = ("back", "restart", "skip")
+"""Patterns whose question is that of the state to which they lead."""
+
+
 class Offer(NamedTuple):
-    """The question of the reply that counts, if its form has one.
+    """The words of the reply that counts.
 
     Attributes:
-        question: The question; "" if the reply leaves it empty.
+        message: The message.
+        question: The question; "" if the reply leaves it empty, None if its form has none.
         named: The state for which it was written; "" for a repair pattern, which names none.
         start: The state in which the reply was taken.
         since: The number of events before that.
     """
 
-    question: str
+    message: Message
+    question: str | None
     named: str
     start: str
     since: int
@@ -194,7 +200,9 @@ class TurnState:
     yes: str = ""
     """The user's words of the yes, where the move of the turn is one."""
     offer: Offer | None = None
-    """The question that the reply offers; None if its form has none, so that its message may ask."""
+    """The words of the reply that counts; None if no reply does."""
+    question: str = ""
+    """The question that this turn has asked."""
     call_namespace: tuple[str, float] | None = None
     """Start of the idempotency keys of tool calls. None: the conversation and its turn."""
     initial_session: Session = field(init=False)
@@ -286,22 +294,22 @@ class TurnState:
     def so_far(self, words: str) -> str:
         """Return the text of the turn when these words of the message that is still arriving are
         there.
-
-        It is without them as long as they may repeat earlier ones.
         """
         number = next(place for place, part in enumerate(self.said) if part.text is None)
-        before = self.said[:number]
-        texts = texts_of(before)
-        if not (texts and may_repeat(" ".join(texts), words)):
-            texts = texts_of((*before, Part("model", words)))
-        return "\n\n".join(texts)
+        return "\n\n".join(texts_of((*self.said[:number], Part("model", words))))
 
     def moves_since(self, offer: Offer) -> int | None:
         """Return the number of moves from the state for which a question was written to this one;
         None if the turn did not come by that state.
         """
+        since = self.events[offer.since :]
+        ways = [one for one in since if isinstance(one, ev.StateEntered | ev.FlowReturned)]
+        if not offer.named:
+            last = ways[-1] if ways else None
+            behind = isinstance(last, ev.StateEntered) and last.by in _ASKED_BEHIND
+            return 0 if last is None or behind else None
         places = [offer.start]
-        for event in self.events[offer.since :]:
+        for event in since:
             if isinstance(event, ev.StateEntered):
                 places = [] if event.by in _BACKWARDS else places
                 places.append(event.state)
@@ -309,10 +317,7 @@ class TurnState:
                 places.append(event.state)
             elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
                 places.append(event.entered)
-        named = offer.named or self.session.state
-        if named not in places or (not offer.named and len(places) > 2):
-            return None
-        return places[::-1].index(named)
+        return places[::-1].index(offer.named) if offer.named in places else None
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the

@@ -70,7 +70,7 @@ def told(made: Any, *turns: str) -> Played:
 NAME = reply("where", "Hello.", name="Ada")
 CITY = reply("where", "And the street?", city="Bern")
 STREET = reply("sort", "Right?", street="Main St")
-BACK = reply("back", "Of course. Shall we?")
+BACK = reply("back", "Of course.", "")
 
 
 def test_the_state_before_asks_again_and_its_answer_is_open() -> None:
@@ -115,7 +115,7 @@ def test_what_worked_or_waited_is_not_gone_back_over() -> None:
     waited = replace(session, path=(*session.path, ("bank", "/states/bank/transitions/0")))
     done = said(made, waited, BACK)
     assert (done.session.state, done.session.context) == ("confirm", session.context)
-    assert done.text == "I cannot go further back.\n\nRight?"
+    assert done.text == "I cannot go further back.\n\nIs that right?"
 
 
 def test_in_a_digression_it_ends_the_digression() -> None:

@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {"transition": {"target_state": "a"}, "message": "Hi"}
 )
 def test_of_a_reply_in_a_thought_nothing_counts(thought: str) -> None:
     text = thought + json.dumps(GOOD)
-    assert (parse(text).target, parse(text).message, parse_words(text)) == ("a", "Hi", "Hi")
+    assert (parse(text).target, parse(text).message, parse_words(text).message) == ("a", "Hi", "Hi")
 
 
 @pytest.mark.parametrize("after", ["</think>", "<think>So.</think>", " <think>{x}</think> {y}"])

@@ -23,7 +23,7 @@ from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
 from llm_fsm.session.quotes import own_quote
 from llm_fsm.session.reply_schema import quoted_keys
-from llm_fsm.turn.repair.questions import asks
+from llm_fsm.turn.fixed_replies import ends_in_question
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
 _WAYS: Mapping[str, frozenset[str]] = {
@@ -200,9 +200,9 @@ def _stay_words(view: PlainTurn, update: JsonMap) -> str:
     understood = wording.noted(update, {**view.writable, **view.wanted}, language)
     if missing:
         # A purpose that is a question is asked by the machine, behind this message.
-        further = "" if asks(view.purpose) else wording.request(missing, language)
+        further = "" if ends_in_question(view.purpose) else wording.request(missing, language)
         words = wording.join(understood or wording.not_found(missing, language), further)
-        return words or ("" if asks(view.purpose) else view.own_words)
+        return words or ("" if ends_in_question(view.purpose) else view.own_words)
     notice = understood
     if english and _is_closed(view, update):
         notice = wording.join(understood, "I cannot continue with that")

@@ -10,9 +10,8 @@ from typing import Any
 from llm_fsm._json import JsonMap
 from llm_fsm.definition.names import label
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
-from llm_fsm.turn.fixed_replies import is_ended
+from llm_fsm.turn.fixed_replies import ends_in_question, is_ended
 from llm_fsm.turn.localized import label_of
-from llm_fsm.turn.repair.questions import asks
 
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"
 _HINTS = {
@@ -71,7 +70,7 @@ def request(wanted: Mapping[str, Schema], language: str = "") -> str:
 
 def opening(words: str, wanted: Mapping[str, Schema], language: str = "") -> str:
     """Return a state's own text, and a request for missing keys if the text asks nothing."""
-    return join(words, "" if asks(words) else request(wanted, language))
+    return join(words, "" if ends_in_question(words) else request(wanted, language))
 
 
 def noted(update: JsonMap, schemas: Mapping[str, Schema], language: str = "") -> str:

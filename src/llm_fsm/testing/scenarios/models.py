@@ -228,6 +228,8 @@ class CaseReply(Written):
     """Context keys that it clears."""
     message: str = ""
     """The message to the user."""
+    question: str | None = None
+    """The question behind it; without the key the reply has an older form, whose message may ask."""
     reasoning: str | None = None
     """The reasoning that it gives."""
     tool_calls: list[CallScripted] = Field(default_factory=list)

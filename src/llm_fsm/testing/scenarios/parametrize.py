@@ -15,7 +15,7 @@ from llm_fsm._json import JsonMap, step
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _TEXTS = frozenset(
-    {"say", "name", "description", "message", "text", "contains", "matches", "equals"}
+    {"say", "name", "description", "message", "question", "text", "contains", "matches", "equals"}
 )
 Row = JsonMap
 

@@ -24,7 +24,8 @@ from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 _TIMES = (*(f'"{name}"' for name in sorted(CLOCKS)), "_timestamp")
-_PARTS = frozenset({"transition", "message", "reasoning"})
+_PARTS = frozenset({"transition", "message", "question", "reasoning"})
+_WORDS = ("message", "question", "reasoning")
 _MOVE = frozenset({"target_state", "context_update"})
 _GIVEN = {
     "result": 1,
@@ -252,14 +253,14 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
     short: JsonDict = {"to": move.get("target_state")}
     short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
     short |= {"clear": update.get("_clear")} if "_clear" in update else {}
-    short |= {key: document[key] for key in ("message", "reasoning") if key in document}
+    short |= {key: document[key] for key in _WORDS if key in document}
     texts = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
     lists = all(
         isinstance(short.get(key, kind()), kind)
-        for key, kind in (("clear", list), ("reasoning", str))
+        for key, kind in (("clear", list), ("question", str), ("reasoning", str))
     )
     return (
-        {key: value for key, value in short.items() if value or key == "to"}
+        {key: value for key, value in short.items() if value or key in ("to", "question")}
         if texts and lists and short["to"] in names
         else {"raw": document}
     )

@@ -130,6 +130,8 @@ class Scripted:
             "transition": {"target_state": target, "context_update": update},
             "message": reply.message,
         }
+        if reply.question is not None:
+            document["question"] = reply.question
         if reply.reasoning is not None:
             document["reasoning"] = reply.reasoning
         return in_unicode(document)

@@ -12,8 +12,7 @@ from llm_fsm.turn import closing, handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import Correction, apart, correction, outside
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.guards import Move, judge, labelled, open_moves
-from llm_fsm.turn.named import Named
-from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
+from llm_fsm.turn.named import Named, is_end
 from llm_fsm.turn.rest import rest
 from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Message, Part, TurnState
 
@@ -145,15 +144,12 @@ def _go_back(
     changed: tuple[str, ...],
     last: str = "",
 ) -> Generator[Effect, Result, Arrival | None]:
-    """Go back while a reply is applied. Keep the true part of its message, then ask the open
-    question.
+    """Go back while a reply is applied. Say its message, then ask the open question.
 
     Return None and say nothing if the new way leads back here, and the reply names a way on.
     """
     by_name = named.target == "correct"
-    here, earlier = turn.session.state, turn.said
-    asked = response.open_question(turn, response.last_question(turn.session))
-    is_aside = named.returns
+    here, earlier, ends = turn.session.state, turn.said, is_end(turn.machine, named)
     yield from transitions.turn_back(turn, back, changed, named=by_name, last=last)
     start = (turn.session.flow, here)
     if back.on is not None and (yield from handlers.vetoed(turn, back.on)) is None:
@@ -163,27 +159,14 @@ def _go_back(
     if came_back_here and not by_name and arrival.stop is None and named.target != here:
         turn.said = earlier
         return None
-    arrived_there = named.target == turn.state.id
-    if turn.offer is None and not (by_name or arrived_there or named.target == here or is_aside):
-        message = ""  # it announces a move that was not made
-    elif not came_back_here and not arrived_there:
-        message = _without_old_question(turn, message, asked, by_name=by_name)
+    if ends and named.target != turn.state.id:
+        message = ""  # it says that what was not done is done
     say_first(turn, earlier, "correct", message)
     if turn.session.flow == start[0]:
-        yield from closing.close(turn, arrival, written="no_call", asked="")
+        yield from closing.close(turn, arrival, written="no_call")
     else:
         yield from closing.close(turn, arrival, written="nothing")
     return arrival
-
-
-def _without_old_question(turn: TurnState, message: Message, asked: str, *, by_name: bool) -> str:
-    """Return a message without the question that was open before the conversation went back."""
-    text = response.read(message)
-    if turn.offer is not None:
-        return text
-    if by_name and not is_nearer(question_in(text), asked, response.open_question(turn)):
-        return text
-    return told_in(text)
 
 
 def say_first(turn: TurnState, earlier: tuple[Part, ...], pattern: str, message: Message) -> None:

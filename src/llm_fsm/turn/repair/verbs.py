@@ -22,7 +22,6 @@ from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, open_moves, reads
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
-from llm_fsm.turn.repair.questions import told_in
 from llm_fsm.turn.rest import rest, way_on
 from llm_fsm.turn.turn_state import ORDINARY, Arrival, Message, Run, Stop, StoppableRun, TurnState
 
@@ -58,8 +57,7 @@ def repair(turn: TurnState, name: str, message: Message, available: AvailableMov
     if name == "cannot_handle":
         return (yield from miss(turn, message))
     data = {
-        "said": message != "",
-        "question": _open_question(turn),
+        "said": _says_something(turn, message),
         "fixed": turn.state.fixed is not None,
         "inside": turn.session.in_digression() or None,
         "first": True if name == "back" and not _question_before(turn)[0] else None,
@@ -74,26 +72,16 @@ def _do(turn: TurnState, it: Repair) -> StoppableRun:
     return (yield from _VERBS[verb](turn, it))
 
 
-def _open_question(turn: TurnState) -> str:
-    """Return the question that a pattern repeats; "" where a fixed reply asks by itself."""
-    if turn.state.fixed is not None:
-        return ""
-    return response.open_question(turn, response.last_question(turn.session))
+def _says_something(turn: TurnState, message: Message) -> bool:
+    """Return true if the reply has words, so that the pattern needs none of its own."""
+    return message != "" or bool(turn.offer is not None and turn.offer.question)
 
 
 def _say(turn: TurnState, it: Repair, message: Message) -> None:
     """Say the message of a reply, and what the pattern adds to it."""
     piece = turn.machine.patterns[it.name]
     turn.say("model", message)
-    turn.say(
-        "pattern", response.pattern_words(turn, piece, it.end, {**it.data, "said": message != ""})
-    )
-
-
-def _told(turn: TurnState, it: Repair) -> str:
-    """Return the message of a reply, without the questions of one that has no field for them."""
-    text = response.read(it.message)
-    return told_in(text) if turn.offer is None else text
+    turn.say("pattern", response.pattern_words(turn, piece, it.end, it.data))
 
 
 def _how(turn: TurnState, it: Repair) -> str:
@@ -107,13 +95,12 @@ def _ask_again(turn: TurnState, it: Repair) -> StoppableRun:
     if move is not None and (yield from handlers.vetoed(turn, move)) is None:
         return (yield from _go_on(turn, it, move))
     turn.emit(ev.Repaired(pattern=it.name, how=_how(turn, it)))
-    asked = response.last_question(turn.session)
     if _claims_too_much(turn, it.name):
         response.complain(turn)
     else:
         _say(turn, it, it.message)
     response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call", asked=asked)
+    yield from closing.close(turn, written="no_call")
     return None
 
 
@@ -121,13 +108,12 @@ def _go_on(turn: TurnState, it: Repair, move: Move) -> StoppableRun:
     """Make the move that the message has opened, and say its words for the pattern first."""
     turn.emit(ev.Repaired(pattern=it.name, how="moved"))
     flow, earlier = turn.session.flow, turn.said
-    asked = response.open_question(turn, response.last_question(turn.session))
     untrue = _claims_too_much(turn, it.name)
     if untrue:
         response.complain(turn)
     arrival = yield from transitions.arrive(turn, move, it.name, asked=frozenset({turn.here}))
     if not untrue:
-        corrections.say_first(turn, earlier, it.name, response.still_asked(turn, it.message, asked))
+        corrections.say_first(turn, earlier, it.name, it.message)
     yield from _close(turn, arrival, flow)
     return arrival.stop
 
@@ -137,7 +123,7 @@ def _close(turn: TurnState, arrival: Arrival, flow: str) -> Run:
     than `flow`.
     """
     if turn.session.flow == flow:
-        yield from closing.close(turn, arrival, written="no_call", asked="")
+        yield from closing.close(turn, arrival, written="no_call")
     else:
         yield from closing.close(turn, arrival, written="nothing")
 
@@ -153,7 +139,7 @@ def _refuse(turn: TurnState, it: Repair) -> StoppableRun:
     turn.emit(ev.Repaired(pattern=it.name, how=it.end))
     _say(turn, it, "")
     response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
+    yield from closing.close(turn, written="no_call")
     return None
 
 
@@ -162,11 +148,10 @@ def _say_again(turn: TurnState, it: Repair) -> StoppableRun:
     more.
     """
     turn.emit(ev.Repaired(pattern=it.name))
-    last, asked = response.last_words(turn.session), response.open_question(turn)
-    # it shows a value that is another one now
-    changed = turn.state.fixed is not None and asked not in last
-    stale = not last or last.endswith(TRUNCATED) or changed
-    words = asked if stale else last
+    last = response.last_words(turn.session)
+    # they may show values, which are other ones now
+    stale = not last or last.endswith(TRUNCATED) or response.has_changed(turn)
+    words = response.open_question(turn) if stale else last
     _say(turn, replace(it, data={**it.data, "question": words}), "")
     yield from ()
     return None
@@ -232,7 +217,7 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
 def _return(turn: TurnState, it: Repair) -> StoppableRun:
     """Leave a digression before its end."""
     turn.emit(ev.Repaired(pattern=it.name, how=it.end))
-    _say(turn, it, _told(turn, it))
+    _say(turn, it, it.message)
     arrival = yield from transitions.return_from(turn, "cancelled")
     if arrival.stop is None:
         arrival = yield from transitions.settle(turn, arrival)
@@ -278,10 +263,10 @@ def _back(turn: TurnState, it: Repair) -> StoppableRun:
     """
     state, keys = _question_before(turn)
     turn.emit(ev.Repaired(pattern="back", how="moved"))
-    _say(turn, it, _told(turn, it))
+    _say(turn, it, it.message)
     yield from transitions.go_back(turn, state, keys)
     response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call", asked="")
+    yield from closing.close(turn, written="no_call")
     return None
 
 
@@ -332,20 +317,18 @@ def _leave_out(turn: TurnState, it: Repair) -> StoppableRun:
         turn.emit(ev.Repaired(pattern="skip", how="stayed"))
         _say(turn, it, it.message)
         response.say_fixed(turn)
-        yield from closing.close(turn, written="no_call", asked="")
+        yield from closing.close(turn, written="no_call")
         return None
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
-        yield from closing.close(
-            turn, written="no_call", asked=response.last_question(turn.session)
-        )
+        yield from closing.close(turn, written="no_call")
         return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
     _say(turn, it, it.message)
     arrival = yield from transitions.arrive(turn, move, "skip")
     foreseen = it.foreseen.get(move.target, ())
     if turn.session.flow == flow and turn.session.state in foreseen:
-        yield from closing.close(turn, arrival, written="no_call", asked="")
+        yield from closing.close(turn, arrival, written="no_call")
     else:
         yield from closing.close(turn, arrival, written="nothing")
     return arrival.stop
@@ -380,11 +363,7 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
             return (yield from _go_to(turn, "cannot_handle"))
         closing.last_resort(turn)
         return None
-    question = _open_question(turn)
-    if response.ends_in(turn, question, message or ""):
-        question = ""  # the message asks it
-    said = message != ""
-    data = {"misses": count, "choices": _choices(turn), "question": question, "said": said}
+    data = {"misses": count, "choices": _choices(turn), "said": _says_something(turn, message)}
     end = end_of(turn.machine.patterns["cannot_handle"], data)
     if fallback and end == "rephrase":
         turn.emit(ev.Repaired(pattern="cannot_handle", how=end))

@@ -511,20 +511,25 @@ def is_cut(text: str) -> bool:
         return True
 
 
-def parse_words(text: str) -> str:
-    """Return the message of a reply in which nothing else counts, and its question behind it.
+class Words(NamedTuple):
+    """The words of a reply in which nothing else counts; see `Reply`."""
 
-    Raises ReplyError.
+    message: str
+    question: str | None = None
+
+
+def parse_words(text: str) -> Words:
+    """Return the words of a reply in which nothing else counts.
+
+    Raises:
+        ReplyError: The text is no reply, or it has no words.
     """
     reply = document(text)
-    words = _all_words(reply) or _all_words(_held(reply) or {})
-    if not words:
-        raise ReplyError("no-message", 'the reply lacks "message"')
-    return words
-
-
-def _all_words(reply: Mapping[str, Any]) -> str:
-    return "\n\n".join(filter(None, (_words(reply), _question(reply))))
+    for found in (reply, _held(reply) or {}):
+        words = Words(_words(found), _question(found))
+        if words.message or words.question:
+            return words
+    raise ReplyError("no-message", 'the reply lacks "message"')
 
 
 # -- Replies ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Context, Reasoning, described, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import SET
-from llm_fsm.turn.repair.questions import asks
+from llm_fsm.turn.fixed_replies import ends_in_question
 
 
 @lint_rule("C208", "warning")
@@ -227,6 +227,6 @@ def _reads_back(document: Document, name: str) -> bool:
     return (
         shown
         and worded
-        and asks(state.text("reply"))
+        and ends_in_question(state.text("reply"))
         and not state.value.get("required_context_keys")
     )
