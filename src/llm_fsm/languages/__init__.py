@@ -25,9 +25,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         polite: Words beside a yes that say nothing else.
         refuse: Words that no yes has.
         conditions: Words that make a condition of a yes.
-        senses: Words of numbers, dates and times by their kind, each with its value: a number, a
-            month, a weekday from 1, days from today, days of a span, month * 100 + day, minutes of
-            the day, minutes, or the first hour of a half of the day. Vague words have none.
+        senses: Kind of a word (see `reading.Senses`) to its words, each with its value.
         everyday: Common words of this language that mean a number or a date in another one.
     """
 

@@ -23,22 +23,20 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.languages.reading import speaks_of_time
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import as_integers, as_schema, normalised
 from llm_fsm.session.placeholders import placeholder_in
+from llm_fsm.session.proof import Claim, is_made_of_a_question, is_untimely, prove
 from llm_fsm.session.quotes import (
     KINDS,
     NOT_SAID,
     QUOTES,
     SAID,
+    Place,
     UserWords,
     digits_of,
-    is_made_of_a_question,
-    proof,
     quotes_of,
-    unproved,
 )
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.reply_schema import from_strict, pairs
@@ -115,13 +113,35 @@ class Keys:
 
     said: Mapping[str, str] = field(default_factory=dict)
     """Keys with `x-said`, and the kind of proof: quote or digits."""
-
     language: str = ""
     """BCP 47 tag of the definition."""
+    choices: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
+    """Keys that a state asks for alone, and the texts and values of its `choices`."""
 
-    def names_no_time(self, key: str, words: UserWords) -> bool:
-        """Return true if no message since a key was asked for has a word of dates and times."""
-        return not any(speaks_of_time(text, self.language) for _, text in words.since(key))
+    def claim(
+        self, key: str, value: Any, *, old: Any = None, quotes: Sequence[str] | None = None
+    ) -> Claim:
+        """Return a value of a key as something that the user is said to have said."""
+        return Claim(
+            key=key,
+            kind=self.said.get(key, "quote"),
+            value=value,
+            schema=self.schema(key),
+            old=old,
+            quotes=quotes,
+            tag=self.language,
+            words_of=self.choices.get(key, ()),
+        )
+
+    def unsaid(self, claim: Claim, words: UserWords) -> tuple[Place, ...] | str:
+        """Return the places of the user's words for a value, or why it is refused.
+
+        A key without `x-said` needs none, but a date or a time needs a message that may name one.
+        """
+        if claim.key in self.said:
+            return prove(claim, words)
+        is_asked = self.schema(claim.key).get(SAID) is not False
+        return _NO_TIME if is_asked and is_untimely(claim, words) else ()
 
     def is_rule(self, reason: str) -> bool:
         """Return true if the reason of a refusal is the description of a rule."""
@@ -237,7 +257,21 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         rules=compile_value_rules(definition.key_schemas),
         said={key: kind for key, schema in writable.items() if (kind := schema.get(SAID)) in KINDS},
         language=definition.language,
+        choices=_choices(definition),
     )
+
+
+def _choices(definition: Definition) -> dict[str, tuple[tuple[str, Any], ...]]:
+    """Return the texts and values of `choices`, for each key that a state asks for alone."""
+    found: dict[str, tuple[tuple[str, Any], ...]] = {}
+    for state in definition.states.values():
+        if len(state.required_context_keys) == 1:
+            [key] = state.required_context_keys
+            named = [
+                (one.label, one.label if one.value is None else one.value) for one in state.choices
+            ]
+            found[key] = (*found.get(key, ()), *named)
+    return found
 
 
 def uphold(
@@ -520,8 +554,7 @@ def accept_reply(
     changed = keys.changed(context, values)
     if words is not None and words.messages:
         _drop_own_answers(sorted_, changed, words.messages[-1][1])
-        _drop_unnamed_times(sorted_, changed, words)
-    if words is not None and keys.said:
+    if words is not None:
         sorted_.refused = [
             _proved_parts(keys, event, begun, quotes_of(event.key, update.get(QUOTES)), words)
             for event in sorted_.refused
@@ -535,43 +568,30 @@ def accept_reply(
 
 def _proved(
     sorted_: _Update, changed: dict[str, Any], quotes: object, words: UserWords
-) -> dict[str, tuple[int, int, int]]:
-    """Return the places of the user's words for values with `x-said`, and drop values without any."""
-    places: dict[str, tuple[int, int, int]] = {}
-    said = sorted_.keys.said
-    for key in [key for key in changed if key in said]:
-        kind, value, old = said[key], changed[key], sorted_.context.get(key)
-        if (
-            kind == "digits"
-            and old is not None
-            and digits_of(str(old)) == digits_of(str(value)) != ""
-        ):
+) -> dict[str, Place]:
+    """Return the places of the user's words, and drop the values that the user did not say."""
+    places: dict[str, Place] = {}
+    keys = sorted_.keys
+    for key in [key for key in changed if key != EXTRA]:
+        value, old = changed[key], sorted_.context.get(key)
+        same_digits = digits_of(str(old)) == digits_of(str(value)) != ""
+        if keys.said.get(key) == "digits" and old is not None and same_digits:
             del changed[key]  # only its form is another
             continue
-        schema = sorted_.keys.schema(key)
-        place = proof(kind, value, quotes_of(key, quotes), words.since(key), old=old, schema=schema)
-        if place is None:
+        claim = keys.claim(key, value, old=old, quotes=quotes_of(key, quotes))
+        proved = keys.unsaid(claim, words)
+        if isinstance(proved, str):
             del changed[key]
-            sorted_.refuse(key, unproved(kind), told=True)
-        else:
-            places[key] = place
+            sorted_.refuse(key, proved, told=True)
+        elif proved:
+            places[key] = proved[-1]
     return places
-
-
-def _drop_unnamed_times(sorted_: _Update, changed: dict[str, Any], words: UserWords) -> None:
-    """Refuse dates and times from messages that may name none."""
-    keys = sorted_.keys
-    for key in list(changed):
-        schema = keys.schema(key)
-        if schema.get("format") in _TIMES and SAID not in schema and keys.names_no_time(key, words):
-            del changed[key]
-            sorted_.refuse(key, _NO_TIME, told=True)
 
 
 def _drop_own_answers(sorted_: _Update, changed: dict[str, Any], message: str) -> None:
     """Refuse texts that a model made of a question of the user, who said no word of them."""
     for key in list(changed):
-        if is_made_of_a_question(changed[key], sorted_.keys.schema(key), message):
+        if is_made_of_a_question(sorted_.keys.claim(key, changed[key]), message):
             del changed[key]
             sorted_.refuse(key, f"{NOT_SAID}: the user only asks; answer, and ask for the value")
 
@@ -584,21 +604,15 @@ def _proved_parts(
     words: UserWords,
 ) -> ContextRefused:
     """Keep of an incomplete object only the parts that the user said."""
-    kind, properties = keys.said.get(event.key), keys.schema(event.key).get("properties")
-    if event.begun is None or kind is None:
-        return event
     before = begun.get(event.key) or {}
     parts = dict(before)
-    for name, part in event.begun.items():
-        schema = properties.get(name, {}) if isinstance(properties, Mapping) else {}
-        messages = words.since(event.key)
-        is_known = part == before.get(name)
-        if is_known or proof(kind, part, quotes, messages, schema=schema) is not None:
+    for name, part in (event.begun or {}).items():
+        claim = keys.claim(event.key, {name: part}, old=before, quotes=quotes)
+        if not isinstance(keys.unsaid(claim, words), str):
             parts[name] = part
-    return replace(event, begun=parts or None)
+    return event if event.begun is None else replace(event, begun=parts or None)
 
 
-_TIMES = ("date", "time", "date-time")
 _NO_TIME = f"{NOT_SAID}: the message names no day and no time; ask for it"
 _MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"
 

@@ -10,6 +10,7 @@ values may stand elsewhere, see `llm_fsm.session.large_values`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from llm_fsm._json import JsonDict, JsonMap, plain, read, text_of, value_of
 from llm_fsm._text import CLAIMED, estimate
+from llm_fsm._zones import zone_of
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.models import HistorySettings
 from llm_fsm.errors import UnreadableError
@@ -430,7 +432,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ]
         if self.user_input is not None:
             messages.append((self.turn, self.user_input))
-        return UserWords(messages=tuple(messages), asked=self.asked)
+        today = datetime.fromtimestamp(self.time, zone_of(self.timezone)).date()
+        return UserWords(messages=tuple(messages), asked=self.asked, today=today)
 
     def before_another(self) -> Session:
         """Return what remains of a conversation that ended where it begins again."""

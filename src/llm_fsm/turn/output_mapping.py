@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
-from llm_fsm.session.quotes import Place, UserWords, find_value, is_among, unproved
+from llm_fsm.session.proof import changes, prove, unproved
+from llm_fsm.session.quotes import Place, UserWords
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
@@ -113,13 +115,14 @@ def accept_output(
         value: The value.
         source: The value's source, tool or answer.
         names: The system names, which the rules of `x-valid` may read.
-        arguments: The arguments that a model gave for the call. A result that only repeats one of
-            them is the model's word, and needs the proof of `x-said`.
+        arguments: The arguments that a model gave for the call. A result that was made from one
+            that nobody said is the model's word, and needs the proof of `x-said`.
         words: The words of the user; None: there are none.
     """
     values: dict[str, Any] = {}
     quotes: dict[str, Place] = {}
     refused: list[Event] = []
+    is_made = words is not None and _is_made_up(keys, context, arguments, words)
     for key, path in mapping.items():
         try:
             part = at(value, path)
@@ -130,16 +133,13 @@ def accept_output(
         plain, fault = _read(keys, key, part, source)
         if fault is None and key not in context and len(context) + len(values) >= MAX_KEYS:
             fault = f"the context holds {MAX_KEYS} keys already"
-        kind = keys.said.get(key)
-        is_new = fault is None and context.get(key) != part
-        if is_new and kind is not None and is_among(kind, part, arguments):
-            place = find_value(kind, part, () if words is None else words.since(key))
-            if place is None:
-                refused.append(
-                    ContextRefused(key=key, reason=unproved(kind), source=source, told=True)
-                )
+        if fault is None and key in keys.said and words is not None:
+            proved = prove(keys.claim(key, plain, old=context.get(key)), words)
+            if isinstance(proved, str) and (is_made or part in arguments.values()):
+                refused.append(ContextRefused(key=key, reason=proved, source=source, told=True))
                 continue
-            quotes[key] = place
+            if proved and not isinstance(proved, str):
+                quotes[key] = proved[-1]
         if fault is None:
             values[key] = plain
             continue
@@ -152,6 +152,22 @@ def accept_output(
         change = ContextSet(source=source, values=changed, quotes=found)
         return (*uphold(keys, context, change, names), *refused)
     return tuple(refused)
+
+
+def _is_made_up(
+    keys: Keys, context: Mapping[str, Any], arguments: Mapping[str, Any], words: UserWords
+) -> bool:
+    """Return true if a part of the arguments is neither the user's word nor known by proof."""
+    proved = {
+        key: value for key, value in context.items() if key in keys.said or not keys.writable(key)
+    }
+    known = [leaf.value for leaf in changes(keys.claim("", proved))]
+    everything = replace(words, asked={})
+    for leaf in changes(keys.claim("", dict(arguments))):
+        is_known = isinstance(leaf.value, bool) or leaf.value in known
+        if not is_known and isinstance(prove(leaf, everything), str):
+            return True
+    return False
 
 
 def mapped(
@@ -198,7 +214,8 @@ def _is_unsaid(taker: Keys, giver: Keys, session: Session, key: str, name: str) 
         return False
     _, source = session.origins.get(root, (0, "model"))
     value = look_up(session.context, name)
-    return source == "model" and find_value(kind, value, session.user_words().messages) is None
+    words = replace(session.user_words(), asked={})
+    return source == "model" and isinstance(prove(taker.claim(key, value), words), str)
 
 
 def _read(keys: Keys, key: str, value: Any, source: str) -> tuple[Any, str | None]:

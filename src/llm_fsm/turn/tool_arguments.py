@@ -14,8 +14,10 @@ from typing import Any
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape, types_of
 from llm_fsm.errors import ReplyError
+from llm_fsm.session.context import Keys
 from llm_fsm.session.normalize import SEVERAL, as_schema
-from llm_fsm.session.quotes import UserWords, find_value, is_among, unproved
+from llm_fsm.session.proof import prove
+from llm_fsm.session.quotes import UserWords
 from llm_fsm.turn.reply.parser import decode, only_object
 
 MAX_ARGUMENTS = 1_000_000
@@ -56,7 +58,7 @@ def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[s
 
 
 def unsaid_argument(
-    said: Mapping[str, str],
+    keys: Keys,
     known: Mapping[str, Any],
     words: UserWords,
     names: Iterable[str],
@@ -65,17 +67,16 @@ def unsaid_argument(
     """Return why a call is refused whose argument needs the user's words; None if it may be made.
 
     Args:
-        said: Keys with `x-said` to the kind of their proof.
+        keys: The keys of the definition.
         known: The context. A value that it has was said before.
         words: The words of the user.
         names: The arguments that the tool writes to keys of the same names.
         arguments: The arguments of the call.
     """
     for name in names:
-        value = arguments[name]
-        is_known = known.get(name) == value or is_among(said[name], value, known.get(name))
-        if not is_known and find_value(said[name], value, words.since(name)) is None:
-            return f"{name}: {unproved(said[name])}"
+        proved = prove(keys.claim(name, arguments[name], old=known.get(name)), words)
+        if isinstance(proved, str):
+            return f"{name}: {proved}"
     return None
 
 

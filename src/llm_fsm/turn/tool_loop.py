@@ -389,7 +389,7 @@ def _unsaid(turn: TurnState, name: str, arguments: JsonMap) -> str | None:
     if policy is None or not keys.said:
         return None
     written = [key for key in policy.output if key in keys.said and key in arguments]
-    return unsaid_argument(keys.said, session.context, session.user_words(), written, arguments)
+    return unsaid_argument(keys, session.context, session.user_words(), written, arguments)
 
 
 def _planned(turn: TurnState, loop: Loop, call: ToolCall, arguments: JsonMap) -> PlannedCall:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
+from llm_fsm.languages.reading import dates, pieces, times
 from llm_fsm.session.messages import PlainTurn
 from llm_fsm.turn.localized import label_of
 
@@ -73,19 +73,8 @@ _PLACES = (
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
 _EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
-_DATES = (
-    (re.compile(r"\b(\d{4})-(\d\d?)-(\d\d?)\b(?![T:])"), (0, 1, 2)),
-    (re.compile(r"\b(\d\d?)\.(\d\d?)\.(\d{4})\b"), (2, 1, 0)),
-    (
-        re.compile(rf"\b(\d\d?)(?:st|nd|rd|th)?(?: of)? {_MONTH},? (\d{{4}})\b", re.IGNORECASE),
-        (2, 1, 0),
-    ),
-    (re.compile(rf"\b{_MONTH} (\d\d?)(?:st|nd|rd|th)?,? (\d{{4}})\b", re.IGNORECASE), (2, 0, 1)),
-)
-"""Patterns, and the places of year, month and day in them."""
-_CLOCK = re.compile(
-    r"\b(\d\d?)(?:[:.](\d\d))?\s*(am|pm|a\.m\.|p\.m\.)(?!\w)|\b(\d\d?):(\d\d)\b(?!:)", re.IGNORECASE
-)
+_NO_DAY = date(2, 1, 1)
+"""A day from which no day is counted: only days with a year are certain."""
 _PHONE = re.compile(r"\+?\(?\d[\d ()/-]{4,23}\d")
 _DIGITS = re.compile(r"[^\s,;!?()\"<>]*\d(?:[^\s;!?()\"<>]*[^\s,.;:!?()\"<>])?")
 _NUMBER = re.compile(r"[-−]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,15})?")
@@ -505,28 +494,14 @@ def _tokens(text: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
     """
     for match in _EMAIL.finditer(text):
         yield *match.span(), (match.group(),)
-    for pattern, order in _DATES:
-        for match in pattern.finditer(text):
-            year, month, day = (match.groups()[place].lower() for place in order)
-            number = _MONTHS.index(month[:3]) + 1 if month[:3] in _MONTHS else int(month)
-            with suppress(ValueError):
-                yield *match.span(), (date(int(year), number, int(day)).isoformat(),)
-    for match in _CLOCK.finditer(text):
-        hour, minute, half = (
-            int(match[1] or match[4]),
-            int(match[2] or match[5] or 0),
-            (match[3] or "").lower(),
-        )
-        hour = hour % 12 + 12 * (half[0] == "p") if half else hour
-        if hour < 24 and minute < 60:
-            yield (
-                *match.span(),
-                (
-                    f"{hour:02}:{minute:02}",
-                    f"{hour:02}:{minute:02}:00",
-                    f"{hour:02}:{minute:02}:00Z",
-                ),
-            )
+    moments: dict[tuple[int, int], set[str]] = {}
+    found = pieces(text)
+    for one in (*dates(found, _NO_DAY), *times(found)):
+        moments.setdefault((one.start, one.end), set()).add(one.value)
+    for (start, end), values in moments.items():
+        first = min(values)
+        if not first.startswith("000") and (len(values) == 1 or ":" in text[start:end]):
+            yield start, end, (first, f"{first}:00", f"{first}:00Z")
     for match in _PHONE.finditer(text):
         yield *match.span(), (match.group(),)
     for match in _SPOKEN.finditer(text):

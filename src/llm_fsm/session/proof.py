@@ -1,0 +1,380 @@
+"""The one rule of proof: the words of the user that a value is made of.
+
+Every door asks `prove`: replies, parts that are kept aside, the offline model, choices that are
+certain, and results of tools. Each item and each part that changes proves itself. The message is
+read as a whole, and a quote only points into it. So half a number is never a number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
+from typing import Any
+
+from llm_fsm.languages.reading import (
+    Piece,
+    Reading,
+    dates,
+    is_signed,
+    numbers,
+    pieces,
+    speaks_of_time,
+    times,
+)
+from llm_fsm.session.list_items import first_property
+from llm_fsm.session.quotes import NOT_SAID, Place, UserWords, find_quote, only_asks
+
+TIMES = ("date", "time", "date-time")
+LABELS = "x-labels"
+_ISO = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)?[T ]?(?:(?P<time>\d\d:\d\d)(?::00(?:\.0+)?)?(?:Z|[+-]\d\d:\d\d)?)?",
+    re.ASCII,
+)
+_ANY = 10**9
+_BESIDE = 6
+"""Words of a quote beside those of its value."""
+_NEAR = 3
+"""Words from a denial to what it denies."""
+_STEM = 4
+"""Letters that two forms of one word have in common."""
+_LONG = 5
+"""Digits of a number that may be given in groups."""
+_LONGEST_RUN = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A value that a user is said to have said.
+
+    Attributes:
+        key: The context key.
+        kind: quote or digits.
+        value: The value.
+        schema: The schema of the value.
+        old: The value so far.
+        quotes: The words that the reply quotes; None: any words of the messages.
+        tag: BCP 47 tag of the definition.
+        words_of: Texts that choices of the definition name values by.
+    """
+
+    key: str
+    kind: str
+    value: Any
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    old: Any = None
+    quotes: Sequence[str] | None = None
+    tag: str = ""
+    words_of: Sequence[tuple[str, Any]] = ()
+
+
+def prove(claim: Claim, words: UserWords) -> tuple[Place, ...] | str:
+    """Return the places of the user's words for a value, or the reason why there are none.
+
+    Args:
+        claim: The value.
+        words: The words of the user.
+
+    Returns:
+        A place for each item and part that changes; the reason of a refusal if one was not said.
+    """
+    leaves = list(changes(claim))
+    size = sum(len(_words(pieces(str(leaf.value)))) for leaf in leaves)
+    places: list[Place] = []
+    for leaf in leaves:
+        place = _place(leaf, words, size + _BESIDE)
+        if place is None:
+            return unproved(claim.kind)
+        places.append(place)
+    return tuple(places)
+
+
+def unproved(kind: str) -> str:
+    """Return the reason of a refusal for want of the user's own words."""
+    if kind == "digits":
+        return f"{NOT_SAID}: the user did not write these digits; ask for them"
+    return (
+        f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the "
+        "words for the whole value, and few others"
+    )
+
+
+def changes(claim: Claim) -> Iterator[Claim]:
+    """Yield the texts, numbers and truth values of a value that the value so far does not have."""
+    value, old = claim.value, claim.old
+    if value is None or (value == old and type(value) is type(old)):
+        return
+    if isinstance(value, Mapping):
+        properties = claim.schema.get("properties")
+        for name, part in value.items():
+            before = None
+            if isinstance(old, Mapping):
+                before = old.get(name)
+            schema = _part(properties, name)
+            yield from changes(replace(claim, value=part, schema=schema, old=before))
+    elif isinstance(value, list | tuple):
+        known: list[Any] = []
+        if isinstance(old, list | tuple):
+            known += old
+        first = first_property(claim.schema)
+        schema = _part(claim.schema, "items")
+        for item in value:
+            name = _named(item, first)
+            same = [one for one in known if _named(one, first) == name]
+            before = None
+            if same:
+                before = same[0]
+                known.remove(before)
+            yield from changes(replace(claim, value=item, schema=schema, old=before))
+    else:
+        yield claim
+
+
+def _part(schema: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(schema, Mapping):
+        return {}
+    part = schema.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _named(item: Any, first: str) -> Any:
+    return item.get(first) if first and isinstance(item, Mapping) else item
+
+
+def is_untimely(claim: Claim, words: UserWords) -> bool:
+    """Return true for a date or a time from messages without any word of dates and times.
+
+    Args:
+        claim: The value, whose key has no `x-said`.
+        words: The words of the user.
+    """
+    if not any(leaf.schema.get("format") in TIMES for leaf in changes(claim)):
+        return False
+    return not any(speaks_of_time(text, claim.tag) for _, text in words.since(claim.key))
+
+
+def is_made_of_a_question(claim: Claim, message: str) -> bool:
+    """Return true for a text without a word of the message, if that message only asks.
+
+    Small models note an answer of their own to what the user asks. Two words are alike if they
+    begin with the same four letters, as forms of one word do.
+    """
+    coded = "enum" in claim.schema or "const" in claim.schema
+    if not isinstance(claim.value, str) or coded or not only_asks(message):
+        return False
+    if claim.schema.get("format") in TIMES or _ISO.fullmatch(claim.value):
+        return False
+    asked = {word[:_STEM] for word in _words(pieces(message, claim.tag))}
+    return asked.isdisjoint(word[:_STEM] for word in _words(pieces(claim.value, claim.tag)))
+
+
+def _place(claim: Claim, words: UserWords, most: int) -> Place | None:
+    """Return the place of the words that prove one value; None if there are none."""
+    quotes = claim.quotes
+    if claim.kind == "digits":
+        text = str(claim.value)
+        place = _digits(claim, words) if any(map(str.isdigit, text)) else None
+        if place is not None or not any(map(str.isalpha, text)):
+            return place
+        quotes = (text,)
+    for message in reversed(words.since(claim.key)):
+        found = pieces(message[1], claim.tag)
+        own = (str(claim.value), message[1])
+        for quote in own if quotes is None else quotes:
+            place = find_quote(quote, [message])
+            if place is not None and _proves(claim, place, found, words, most):
+                return place
+    return None
+
+
+def _proves(claim: Claim, place: Place, found: list[Piece], words: UserWords, most: int) -> bool:
+    """Return true if the words at a place of a message say a value."""
+    value, schema = claim.value, claim.schema
+    quoted = [piece for piece in found if _is_at(piece, place)]
+    if isinstance(value, bool):
+        is_asked = claim.key in words.asked
+        return _is_answered(claim, quoted, is_asked=is_asked) or _is_named(claim, quoted)
+    if isinstance(value, int | float):
+        read = [one.value for one in numbers(found) if _is_at(one, place)]
+        return value in read or _is_named(claim, quoted)
+    if "enum" in schema or "const" in schema:
+        return _is_named(claim, quoted)
+    text = str(value)
+    form = _ISO.fullmatch(text)
+    if form is not None and schema.get("format") in (None, *TIMES):
+        moments = [*dates(found, words.today), *times(found)]
+        named = {one.value for one in moments if _is_at(one, place)}
+        if named.issuperset(filter(None, form.groups())):
+            return bool(text)
+    wanted = _words(pieces(text, claim.tag))
+    return bool(wanted) and _holds(_words(quoted), wanted, most)
+
+
+def _words(found: Sequence[Piece]) -> list[str]:
+    return " ".join(piece.word for piece in found).split()
+
+
+def _is_at(one: Piece | Reading, place: Place) -> bool:
+    return one.start < place[2] and place[1] < one.end
+
+
+def _names(claim: Claim) -> list[tuple[str, Any]]:
+    """Return the texts that the author has tied to values of a key, each with its value."""
+    labels = claim.schema.get(LABELS)
+    found: list[tuple[str, Any]] = list(claim.words_of)
+    for value in claim.schema.get("enum") or (True, False):
+        text = value
+        if not isinstance(text, str):
+            text = json.dumps(value)
+        found.append((text, value))
+        if isinstance(labels, Mapping):
+            found.append((str(labels.get(text, "")), value))
+    return found
+
+
+def _is_named(claim: Claim, quoted: Sequence[Piece]) -> bool:
+    """Return true if words have a whole name of a value, or a word that no other value has."""
+    said = _words(quoted)
+    own: list[list[str]] = []
+    others: list[list[str]] = []
+    for text, meant in _names(claim):
+        name = _words(pieces(text, claim.tag))
+        if meant == claim.value and type(meant) is type(claim.value):
+            own.append(name)
+        else:
+            others.append(name)
+    mine = set(chain.from_iterable(own))
+    mine -= set(chain.from_iterable(others))
+    if any(_is_form(word, one) for word, one in product(mine, said)):
+        return True
+    return _longest(own, said) > _longest(others, said)
+
+
+def _longest(names: Sequence[Sequence[str]], said: Sequence[str]) -> int:
+    """Return the words of the longest name that was said whole."""
+    whole = [len(name) for name in names if _holds(said, name, _ANY)]
+    return max(whole, default=0)
+
+
+def _is_form(word: str, said: str) -> bool:
+    """Return true if two words are the same, or begin alike as two forms of one word do."""
+    stem = word[: max(_STEM, len(word) * 2 // 3)]
+    return word == said or (len(word) >= _STEM and word.isalpha() and said.startswith(stem))
+
+
+def _is_answered(claim: Claim, quoted: Sequence[Piece], *, is_asked: bool) -> bool:
+    """Return true if words say yes or no to what was asked, or name the key and what it is."""
+    title = str(claim.schema.get("title") or claim.key.replace("_", " "))
+    names = [word for word in _words(pieces(title, claim.tag)) if len(word) >= _STEM]
+    named: list[int] = []
+    denied: list[int] = []
+    for at, piece in enumerate(quoted):
+        if any(_is_form(name, piece.word) for name in names):
+            named.append(at)
+        if "not" in piece.senses:
+            denied.append(at)
+    is_near = any(0 < at - no <= _NEAR for at, no in product(named, denied))
+    if claim.value is False:
+        return bool(denied) and (is_asked or bool(named))
+    agreed = is_asked and any("yes" in piece.senses for piece in quoted)
+    return agreed or (bool(named) and not is_near)
+
+
+def _holds(said: Sequence[str], wanted: Sequence[str], most: int) -> bool:
+    """Return true if every word of a value stands whole among those said, in the value's order.
+
+    At most so many words may have been said in all, and spaces inside of words do not count.
+    """
+    at = 0
+    beside = len(said)
+    while wanted and at < len(said):
+        used = _same(wanted, said[at:])
+        if used is None:
+            at += 1
+            continue
+        words, taken = used
+        wanted = wanted[words:]
+        at += taken
+        beside += words - taken
+    return not wanted and beside <= most
+
+
+def _same(wanted: Sequence[str], written: Sequence[str]) -> tuple[int, int] | None:
+    """Return how many words of both begin with the same letters, spaces apart; None if none do."""
+    one = wanted[0]
+    other = written[0]
+    used = 1
+    taken = 1
+    while one != other:
+        if one.startswith(other) and taken < len(written):
+            other += written[taken]
+            taken += 1
+        elif other.startswith(one) and used < len(wanted):
+            one += wanted[used]
+            used += 1
+        else:
+            return None
+    return used, taken
+
+
+def _digits(claim: Claim, words: UserWords) -> Place | None:
+    """Return the place of the digits of a value: a run of one message, with whole groups.
+
+    The run may change a part of the value so far, or be the rest of what the message before the
+    question gave.
+    """
+    is_number = isinstance(claim.value, int | float)
+    written = str(claim.value)
+    zero = "0" if is_number or written.startswith("+") else ""
+    wanted = _digits_in(pieces(written, claim.tag)).lstrip(zero)
+    old = "" if claim.old is None else str(claim.old)
+    begun = [_digits_in(pieces(old, claim.tag))]
+    for number, text in words.messages:
+        if number == words.asked.get(claim.key):
+            begun += [run.value for run in _runs(pieces(text, claim.tag))]
+    for number, text in reversed(words.since(claim.key)):
+        found = pieces(text, claim.tag)
+        rest = _digits_in(found)
+        completed = [one + rest for one in begun if one]
+        if len(begun[0]) == len(wanted):
+            completed.append(begun[0][: -len(rest)] + rest)
+            completed.append(rest + begun[0][len(rest) :])
+        runs = _runs(found)
+        if is_number and len(wanted) < _LONG:
+            runs = numbers(found)
+        for run in runs:
+            meant = [run.value]
+            if run.value == rest:
+                meant += completed
+            if claim.value in meant or wanted in [str(one).lstrip(zero) for one in meant]:
+                return number, run.start, run.end
+    return None
+
+
+def _digit(piece: Piece) -> str:
+    """Return the digits of a piece, in words or not, with its sign and its decimal mark."""
+    if "digit" in piece.senses:
+        return str(int(piece.senses["digit"]))
+    is_digits = "written" in piece.senses or piece.word.isdecimal()
+    return piece.word if is_digits else ""
+
+
+def _digits_in(found: Sequence[Piece]) -> str:
+    sign = "-" if any(is_signed(piece) for piece in found if _digit(piece)) else ""
+    return sign + "".join(map(_digit, found))
+
+
+def _runs(found: Sequence[Piece]) -> list[Reading]:
+    """Return every run of groups of digits that only blanks, marks and joining words separate."""
+    runs: list[Reading] = []
+    for first, piece in enumerate(found):
+        for last in range(first, min(first + _LONGEST_RUN, len(found))):
+            end = found[last]
+            if _digit(end) and _digit(piece):
+                digits = _digits_in(found[first : last + 1])
+                runs.append(Reading(digits, piece.start, end.end))
+            elif "join" not in end.senses:
+                break
+    return runs
