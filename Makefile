@@ -71,6 +71,7 @@ crash: kills
 	@$(BIN)/python tests/crash/workers.py --stop-store 3 --turns 800
 	@$(BIN)/python tests/crash/temporal_kills.py --kills 24 --losses 3
 	@LLM_FSM_ZOMBIES=20 $(BIN)/python -m pytest tests/stores/postgresql/test_frozen.py -q
+	@LLM_FSM_VOUCHERS=10000 $(BIN)/python -m pytest --timeout 7200 tests/fuzz/test_vouchers.py -q
 
 # The small form of `crash`, which CI runs.
 kills: $(VENV)/.dev
