@@ -1,0 +1,62 @@
+"""Values that no words of a user can prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm._json import step
+from llm_fsm.languages import language_of
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.suggestions import as_json, quoted
+from llm_fsm.lint.rule import Fault, Faults, lint_rule
+
+_FEWEST = 3
+"""Letters of a value that people say."""
+
+
+@lint_rule("S130", "warning")
+def unprovable_value(document: Document) -> Faults:
+    """A key with `x-said` has a value that no words of the user can prove.
+
+    Why it is bad:
+    A choice is proved by its own word, by its label, or by a word of `choices`. Nobody says a code. True and false are
+    proved by yes and no, in languages whose words are known. Each such value is refused, and asked for again.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"room": {"enum": ["dbl2", "sgl1"], "x-said": "quote"}}},
+        "states": {"hello": {"purpose": "Which room?", "required_context_keys": ["room"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write `x-labels` with the words that users say for each value.
+    """
+    known = language_of(str(document.root.value.get("language") or ""))
+    chosen = [choice.value.get("value") for choice in _choices(document)]
+    for key, schema in (document.keys or {}).items():
+        labels = schema.get("x-labels")
+        values = schema.get("enum")
+        if schema.get("x-said") != "quote" or labels:
+            continue
+        if schema.get("type") == "boolean" and not known.yes:
+            values = [True, False]
+        for value in values if isinstance(values, list) else ():
+            is_code = isinstance(value, bool) or (isinstance(value, str) and _is_code(value))
+            if is_code and value not in chosen:
+                yield Fault(
+                    f"no words of the user prove {as_json(value, 40)} of key {quoted(key)}",
+                    pointer=f"/context_schema/properties{step(key)}/x-said",
+                    hint='write "x-labels" with words for its values',
+                )
+                break
+
+
+def _choices(document: Document) -> Iterator[Placed]:
+    for state in document.states.values():
+        yield from state.items("choices")
+
+
+def _is_code(text: str) -> bool:
+    """Return true for a text of few letters, or of letters and digits. Digits alone are said."""
+    letters = sum(map(str.isalpha, text))
+    is_mixed = letters > 0 and any(map(str.isdigit, text))
+    return is_mixed or (letters < _FEWEST and not text.isdecimal())
