@@ -88,7 +88,8 @@ VISIT = {
         ([{"visit": {"place": {"street": "High St"}, "day": "Mon", "note": "n"}},
           {"visit": {"place": {"street": "Low St"}, "day": "Tue"}}],
          {"place": {"street": "Low St"}, "day": "Tue", "note": "n"}),
-        ([{"visit": {"place": {"street": "High St", "zip": "1"}}}, {"_clear": ["visit.place.zip"]}],
+        ([{"visit": {"place": {"street": "High St", "zip": "1"}}},
+           {"_clear": ["visit.place.zip"], "_quotes": {"_clear": "m"}}],
          {"place": {"street": "High St"}}),
         ([{"visit": {"place": {"street": "High St"}}}, {"visit.place.floor": "3"}],
          {"place": {"street": "High St"}}),
@@ -428,7 +429,7 @@ def test_facts_and_parts_of_objects_can_be_taken_back(
         "_extra": {"guests": 4, "occasion": "birthday"},
     }
     session = talk(made, "x", reply("ask", **known)).session
-    played = say(made, session, "y", reply("ask", _clear=cleared))
+    played = say(made, session, "y", reply("ask", _clear=cleared, _quotes={"_clear": "y"}))
     assert played.session.context == (known if context is None else context)
     assert [
         (one.key, one.reason, one.told) for one in played.events if isinstance(one, ContextRefused)
@@ -440,7 +441,12 @@ def test_fact_that_is_said_anew_with_its_name_among_those_taken_back_stays() -> 
     session = talk(
         made := machine(states, context_schema={}), "x", reply("ask", _extra={"a": 1, "b": 2})
     ).session
-    played = say(made, session, "y", reply("ask", _extra={"a": 3}, _clear=["a", "b"]))
+    played = say(
+        made,
+        session,
+        "y",
+        reply("ask", _extra={"a": 3}, _clear=["a", "b"], _quotes={"_clear": "y"}),
+    )
     assert played.session.context == {"_extra": {"a": 3}}
 
 
@@ -544,6 +550,9 @@ def test_a_part_is_taken_back_by_its_dotted_name_with_and_without_a_schema(decla
     )
     session = start(made, context={"card": {"number": "1", "phone": "2"}}).session
     played = say(
-        made, session, "x", reply("ask", card={"number": "5", "phone": None}, _clear=["card.phone"])
+        made,
+        session,
+        "x",
+        reply("ask", card={"number": "5"}, _clear=["card.phone"], _quotes={"_clear": "x"}),
     )
     assert played.session.context == {"card": {"number": "5"}}

@@ -66,7 +66,11 @@ ANN, BOB, JAN = {"name": "Ann", "age": 3}, {"name": "Bob"}, {"name": "Jan"}
             {"-guests": [{"name": "Ann", "age": 7}]},
             {"guests": [ANN]},
         ),
-        ({"guests": [ANN]}, {"guests": [BOB], "_clear": ["guests"]}, {"guests": [BOB]}),
+        (
+            {"guests": [ANN]},
+            {"guests": [BOB], "_clear": ["guests"], "_quotes": {"_clear": "m"}},
+            {"guests": [BOB]},
+        ),
         ({}, {"+guests": [ANN]}, {"guests": [ANN]}),
         ({"guests": [ANN]}, {"+guests": [BOB]}, {"guests": [ANN, BOB]}),
         ({"guests": [ANN]}, {"+guests": BOB}, {"guests": [ANN, BOB]}),

@@ -142,7 +142,7 @@ def test_the_list_form_has_the_quote_beside_the_value() -> None:
     with_quote = [
         item["properties"]["key"]["enum"] for item in items if "quote" in item["required"]
     ]
-    assert with_quote == [["name"]]
+    assert with_quote == [["name", "_clear"]]
 
 
 def test_a_model_that_takes_either_form_is_asked_for_a_list_where_a_value_needs_its_quote() -> None:
@@ -152,13 +152,15 @@ def test_a_model_that_takes_either_form_is_asked_for_a_list_where_a_value_needs_
     assert [asked_form(taken, quotes=True) for taken in ("object", "list")] == ["object", "list"]
 
 
-def test_only_machines_with_such_keys_tell_of_quotes() -> None:
+def test_only_machines_with_such_keys_tell_of_quotes_for_values() -> None:
     plain = machine(STATES, context_schema={"properties": {"note": KEYS["note"]}})
     for made, told in ((MADE, True), (plain, False)):
         request = say(made, start(made).session, "hi", reply("ask")).requests[0]
         assert request.schema is not None
-        assert ("_quotes" in request.messages[0].content) is told
-        assert ("_quotes" in request.schema.text) is told
+        assert ('"_quotes": {key: words}' in request.messages[0].content) is told
+        update = request.schema.schema["properties"]["context_update"]
+        quoted = set(update["properties"]["_quotes"]["properties"])
+        assert quoted == ({"name", "_clear"} if told else {"_clear"})
 
 
 def test_the_model_without_a_model_gives_its_own_quotes() -> None:

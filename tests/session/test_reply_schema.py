@@ -101,11 +101,12 @@ def update_schema(form: Any, **more: Any) -> Any:
 
 
 def test_a_list_gives_each_key_the_type_of_its_value_and_no_key_a_null() -> None:
-    def branch(keys: list[str], value: Any) -> Any:
+    def branch(keys: list[str], value: Any, *further: str) -> Any:
+        quote = {key: {"type": "string"} for key in further}
         return {
             "type": "object",
-            "properties": {"key": {"type": "string", "enum": keys}, "value": value},
-            "required": ["key", "value"],
+            "properties": {"key": {"type": "string", "enum": keys}, "value": value, **quote},
+            "required": ["key", "value", *further],
             "additionalProperties": False,
         }
 
@@ -129,9 +130,10 @@ def test_a_list_gives_each_key_the_type_of_its_value_and_no_key_a_null() -> None
         "items": {
             "anyOf": [
                 branch(["guests"], {"type": "integer"}),
-                branch(["name", "phone", "_clear"], {"type": "string"}),
+                branch(["name", "phone"], {"type": "string"}),
                 branch(["size"], {"type": "string", "enum": ["s", "m"]}),
                 branch(["card"], card),
+                branch(["_clear"], {"type": "string"}, "quote"),
                 branch(["_extra"], fact),
             ]
         },
@@ -249,7 +251,7 @@ def test_keys_of_the_current_state_come_first_with_the_changes_of_their_lists() 
     schema = reply_schema(targets=("a", "b"), keys=keys, reasoning="none", name="", facts=False)
     found = narrowed(schema, ("a", "b"), ("guests",), ("guests",))
     update = found.schema["properties"]["context_update"]["properties"]
-    assert list(update) == ["guests", "-guests", "name", "phone", "_clear"]
+    assert list(update) == ["guests", "-guests", "name", "phone", "_quotes", "_clear"]
     found = narrowed(schema, ("a", "b"), (), ("guests",))
     update = found.schema["properties"]["context_update"]["properties"]
     assert list(update) == ["guests", "name", "phone"]

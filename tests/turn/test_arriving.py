@@ -13,6 +13,9 @@ from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Execute, Executed
 from machines import Played, Worker, machine, nested, reply, say, start, talk, worker
 
+TAKEN = {"_clear": "no wish"}
+"""The words that take a value back."""
+
 
 def asks(key: str, question: str, target: str, **keys: Any) -> dict[str, Any]:
     """A state that collects one key, and goes on where it is known."""
@@ -278,7 +281,10 @@ def test_a_taking_back_leads_back_only_where_no_way_is_open_without(
     done = talk(program, "x", reply("wish", "Any?", name="Ada", wish="a window", day="Monday"))
     assert done.session.state == "check"
     done = say(
-        program, done.session, "no wish after all", reply("correct", "Gone.", _clear=["wish"])
+        program,
+        done.session,
+        "no wish after all",
+        reply("correct", "Gone.", _clear=["wish"], _quotes=TAKEN),
     )
     assert (done.session.state, done.session.skipped) == (state, ("wish",) if declining else ())
 

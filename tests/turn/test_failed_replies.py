@@ -124,7 +124,7 @@ def test_the_way_back_stays_open() -> None:
 def test_when_it_can_be_said_it_is_asked_and_then_answered() -> None:
     made = order()
     first = talk(made, "m", reply("total", "", items=BROKEN))
-    anew = reply("total", "", items=WHOLE, _clear=["items"])
+    anew = reply("total", "", items=WHOLE, _clear=["items"], _quotes={"_clear": "not that"})
     second = say(made, first.session, "not that, but for 2 and 3.5", anew)
     assert second.text == "That is 5.5 euros. Shall I order it?"
     assert [choice.label for choice in choices_of(made, second.session)] == ["yes", "no"]

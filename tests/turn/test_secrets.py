@@ -72,7 +72,12 @@ def test_a_secret_stands_in_no_later_prompt_whatever_became_of_it(
 
 
 def test_a_secret_that_is_replaced_or_taken_back_stands_in_no_later_prompt() -> None:
-    updates: list[dict[str, Any]] = [{"pin": "1234"}, {"pin": "5678"}, {"_clear": ["pin"]}, {}]
+    updates: list[dict[str, Any]] = [
+        {"pin": "1234"},
+        {"pin": "5678"},
+        {"_clear": ["pin"], "_quotes": {"_clear": "forget"}},
+        {},
+    ]
     model = ScriptedLLM([reply("ask", "Yes?", **update) for update in updates])
     with Machine.from_dict(DESK, model=model) as machine:
         chat = machine.start(greet=False)

@@ -771,7 +771,10 @@ def test_extra_is_merged_in_both_forms_and_capped() -> None:
 def test_null_means_not_mentioned_and_clear_takes_back() -> None:
     first = talk(GREET, "m", reply("hello", name="Ada", city="Rome"))
     second = say(
-        GREET, first.session, "m", reply("hello", name=None, _clear=["city", "unknown", 7])
+        GREET,
+        first.session,
+        "m",
+        reply("hello", name=None, _clear=["city", "unknown", 7], _quotes={"_clear": "m"}),
     )
     assert second.session.context == {"name": "Ada"}
     assert second.session.origins == {"name": (1, "model")}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from llm_fsm.session import events as ev
 from machines import machine, reply, say, talk
 
@@ -33,6 +35,9 @@ KEYS = {
 FORM = machine(STATES, context_schema=KEYS)
 KNOWN = {"name": "Ada", "phone": "030 1"}
 
+TAKEN = {"_clear": "forget all"}
+"""The words that take a value back."""
+
 
 def checked() -> Any:
     """A conversation that reads its values back."""
@@ -61,13 +66,53 @@ def test_a_message_that_is_nothing_but_a_yes_takes_nothing_back() -> None:
 
 def test_a_move_that_asks_again_takes_back() -> None:
     done = say(
-        FORM, checked(), "no, anew", reply("ask", "Your name and phone?", _clear=["name", "phone"])
+        FORM,
+        checked(),
+        "no, anew",
+        reply("ask", "Your name?", _clear=["name", "phone"], _quotes={"_clear": "anew"}),
     )
     assert (done.session.state, done.session.context) == ("ask", {})
 
 
 def test_staying_takes_back_all() -> None:
     done = say(
-        FORM, checked(), "forget all that", reply("check", "Forgotten.", _clear=["name", "phone"])
+        FORM,
+        checked(),
+        "forget all that",
+        reply(
+            "check", "Forgotten.", _clear=["name", "phone"], _quotes={"_clear": "forget all that"}
+        ),
     )
     assert done.session.context == {}
+
+
+@pytest.mark.parametrize(
+    ("quotes", "taken"),
+    [
+        ({"_clear": "forget"}, True),
+        ({"_clear": "Forget my phone!"}, True),
+        ({"phone": "my phone"}, False),
+        ({"_clear": "Ada, 030 1"}, False),
+        ({"_clear": "delete it all"}, False),
+        ({"_clear": ""}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_nothing_is_taken_back_without_the_words_of_this_message(
+    quotes: dict[str, str] | None, *, taken: bool
+) -> None:
+    given = reply("check", "Forgotten.", _clear=["phone"], _quotes=quotes)
+    second = reply("check", "What shall I forget?")
+    done = say(FORM, checked(), "forget my phone", given, second, spare=True)
+    assert ("phone" in done.session.context) is not taken
+    assert done.usage.calls == (1 if taken else 2)
+    assert ("Forgotten." in done.text) is taken
+    assert [event.reason.split(":")[0] for event in done.of(ev.ContextRefused)] == (
+        [] if taken else ["not said"]
+    )
+
+
+def test_a_chatty_yes_takes_nothing_back_and_still_counts() -> None:
+    done = say(FORM, checked(), "yes", reply("sent", "It is sent.", _clear=["name", "phone"]))
+    assert (done.session.state, done.session.context, done.usage.calls) == ("sent", KNOWN, 1)

@@ -36,6 +36,7 @@ from llm_fsm.session.quotes import (
     Place,
     UserWords,
     digits_of,
+    find_quote,
     quotes_of,
 )
 from llm_fsm.session.redaction import DOTS, texts_in
@@ -516,8 +517,7 @@ def accept_reply(
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
-    taken_back = update.get(CLEAR) or ()
-    cleared = taken_back if isinstance(taken_back, list) else [taken_back]
+    cleared = _taken_back(sorted_, update, words)
     refuse = partial(sorted_.refuse, told=True)
     update = with_items(update, context, sorted_.list_schema, refuse, cleared)
     if any("." in key for key in update):
@@ -539,7 +539,7 @@ def accept_reply(
         else:
             sorted_.keep_aside(key, value, named=False)
     _set_aside(sorted_, update)
-    removed = _cleared(sorted_, update.get(CLEAR))
+    removed = _cleared(sorted_, cleared)
     events: list[Event] = []
     values = sorted_.values
     if sorted_.extra or sorted_.dropped:
@@ -552,7 +552,7 @@ def accept_reply(
             ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
         )
     changed = keys.changed(context, values)
-    if words is not None and words.messages:
+    if words is not None and words.messages and not words.answered:
         _drop_own_answers(sorted_, changed, words.messages[-1][1])
     if words is not None:
         sorted_.refused = [
@@ -655,14 +655,34 @@ def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
             sorted_.keep_aside(key, value, named=True)
 
 
-def _cleared(update: _Update, names: object) -> tuple[str, ...]:
+def _taken_back(
+    sorted_: _Update, update: Mapping[str, Any], words: UserWords | None
+) -> list[object]:
+    """Return what a reply takes back. Without the user's words in this message it is nothing."""
+    names = update.get(CLEAR)
     if names is None:
-        return ()
+        return []
     if not isinstance(names, list | str):
-        update.refuse(CLEAR, "it must be a list of key names")
-        return ()
+        sorted_.refuse(CLEAR, "it must be a list of key names")
+        return []
+    listed = [names] if isinstance(names, str) else names[:MAX_KEYS]
+    if words is None:
+        return listed
+    this_message = words.messages[-1:]
+    for quote in quotes_of(CLEAR, update.get(QUOTES)):
+        if find_quote(quote, this_message) is not None:
+            return listed
+    for name in listed:
+        sorted_.refuse(str(name), NOT_TAKEN_BACK)
+    return []
+
+
+NOT_TAKEN_BACK = f"{NOT_SAID}: quote the words of this message that take it back"
+
+
+def _cleared(update: _Update, names: Iterable[object]) -> tuple[str, ...]:
     removed = []
-    for name in [names] if isinstance(names, str) else names[:MAX_KEYS]:
+    for name in names:
         if not isinstance(name, str):
             update.refuse(CLEAR, "it must be a list of key names")
         elif not update.keys.writable(name) or not (name in update.context or name in update.begun):

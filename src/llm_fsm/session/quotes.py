@@ -44,11 +44,13 @@ class UserWords:
         messages: Number and text of each message, the oldest first.
         asked: Key to the turn at whose end a state that collects it spoke last.
         today: The day from which "tomorrow" counts.
+        answered: True if tools answered in this turn, so that a text may come from them.
     """
 
     messages: Sequence[tuple[int, str]]
     asked: Mapping[str, int] = field(default_factory=dict)
     today: date = date(1970, 1, 1)
+    answered: bool = False
 
     def since(self, key: str) -> list[tuple[int, str]]:
         """Return the messages since a key was asked for last; all of them if it never was."""

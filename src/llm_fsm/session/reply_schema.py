@@ -203,11 +203,9 @@ def quoted_keys(keys: Mapping[str, JsonMap]) -> tuple[str, ...]:
 
 
 def _quotes(keys: Mapping[str, JsonMap], *, yes: bool) -> JsonDict:
-    """Return the schema of the quotes by key; {} if no key needs one."""
+    """Return the schema of the quotes: by key, the yes, and the one for all that is taken back."""
     names = [name for name, _ in _writable({key: keys[key] for key in quoted_keys(keys)}, "object")]
-    names += [YES] if yes else []
-    if not names:
-        return {}
+    names += [YES, "_clear"] if yes else ["_clear"]
     properties = dict.fromkeys(names, _TEXT)
     return {"_quotes": {"type": "object", "properties": properties, "additionalProperties": False}}
 
@@ -217,7 +215,7 @@ def _as_list(keys: Mapping[str, JsonMap], *, declared: bool, facts: bool, yes: b
     branch."""
     if not declared:
         return {"type": "array", "items": _update(_TEXT, _any(null=False))}
-    quoted = quoted_keys(keys)
+    quoted = (*quoted_keys(keys), "_clear")
     branches: dict[tuple[str, bool], tuple[list[str], JsonDict]] = {}
     for key, value in _values(keys, facts=facts, yes=yes):
         branch = (in_unicode(value), key_of(key) in quoted)
@@ -332,6 +330,10 @@ def _narrowed(
     update = properties["context_update"]
     if form == "object" and not clearable:
         del update["properties"]["_clear"]
+        quotes = update["properties"]["_quotes"]["properties"]
+        del quotes["_clear"]
+        if not quotes:
+            del update["properties"]["_quotes"]
     elif form == "object":
         # A grammar cannot forbid repetition, so the list is as long as the keys are many.
         update["properties"]["_clear"] = {

@@ -15,7 +15,7 @@ from llm_fsm._json import JsonMap
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import CLEAR
+from llm_fsm.session.context import CLEAR, NOT_TAKEN_BACK, has
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.quotes import NOT_SAID, QUOTES, YES, speaks_of
@@ -142,6 +142,10 @@ def apply_reply(
     if breakdown.tool_has_failed(turn):
         yield from _keep(turn, theirs)
         return Taken((yield from closing.after_failure(turn)))
+    if named.here or named.target == "correct":
+        lost = _not_taken_back(turn)
+        if lost:
+            return Refused(f"{', '.join(lost)} stays: {NOT_TAKEN_BACK}", named)
     arrivals = available.arrivals.get(named.target, frozenset())
     foreseen = frozenset((named.target,)) if named.behind else arrivals
     place = "" if named.pattern else named.target
@@ -156,8 +160,25 @@ def apply_reply(
     auto = yield from _onward(turn)
     if auto is not None:
         return (yield from _move(turn, auto, "auto", _for_another(turn, auto, reading)))
-    change_refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
+    refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
     found = _said_move(turn, named, reply)
+    onward = _go_where_it_leads(turn, reading, found, available, change_refused=refused)
+    return (yield from onward)
+
+
+def _go_where_it_leads(
+    turn: TurnState,
+    reading: Reading,
+    found: Move | Refusal,
+    available: AvailableMoves,
+    *,
+    change_refused: bool,
+) -> Generator[Effect, Result, Outcome]:
+    """Make the move that the values opened or the reply names, do its pattern, or stay.
+
+    `change_refused`: see `_is_unsaid` and `_change_was_refused`.
+    """
+    named, message, theirs = reading.named, reading.message, reading.theirs
     way = yield from _opened_way(turn, named, found)
     if way is not None and change_refused:
         return (yield from _move_after_refusal(turn, way))
@@ -180,6 +201,20 @@ def apply_reply(
     if change_refused and move.is_own:
         return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
+
+
+def _not_taken_back(turn: TurnState) -> tuple[str, ...]:
+    """Return the known keys that the reply wanted to take back without words of the user.
+
+    Its message may announce that, so another one is asked for.
+    """
+    lost: list[str] = []
+    for event in turn.events:
+        if isinstance(event, ev.ModelReplied):
+            lost.clear()
+        elif isinstance(event, ev.ContextRefused) and event.reason == NOT_TAKEN_BACK:
+            lost.append(event.key)
+    return tuple(name for name in lost if has(turn.session.context, name))
 
 
 def _wants_another_read_back(turn: TurnState, named: Named, found: Move | Refusal) -> bool:

@@ -4,6 +4,7 @@ state that waits.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Container, Generator, Sequence
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR, EXTRA, accept_reply
+from llm_fsm.session.quotes import QUOTES
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, breakdown, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.agreement import blanks, collector, note_yes
@@ -300,13 +302,14 @@ def apply_update(turn: TurnState, update: JsonMap) -> Run:
     turn.keep_secrets({**extra, **update} if isinstance(extra, dict) else update)
     changed: set[str] = set()
     session = turn.session
+    words = dataclasses.replace(session.user_words(), answered=turn.tool_calls > 0)
     for event in accept_reply(
         turn.machine.keys,
         session.context,
         update,
         session.begun,
         names=session.system_names(),
-        words=session.user_words(),
+        words=words,
     ):
         turn.emit(event)
         if isinstance(event, ev.ContextSet):
@@ -371,7 +374,8 @@ def turn_back(
 
 def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
     """Go to an earlier state, whose answers under these keys are open again."""
-    yield from apply_update(turn, {CLEAR: list(keys)})
+    said = {CLEAR: turn.session.user_input or ""}
+    yield from apply_update(turn, {CLEAR: list(keys), QUOTES: said})
     skipped = tuple(key for key in keys if key in turn.session.skipped)
     if skipped:
         turn.emit(ev.ContextSet(source="user", removed=skipped))

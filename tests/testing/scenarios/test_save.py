@@ -151,7 +151,10 @@ def test_replies_that_were_refused_or_were_none_are_part_of_it(tmp_path: Path) -
             "message": "x",
         },
         {
-            "transition": {"target_state": "ask", "context_update": {"_clear": ["name"]}},
+            "transition": {
+                "target_state": "ask",
+                "context_update": {"_clear": ["name"], "_quotes": {"_clear": "two"}},
+            },
             "message": "Who?",
             "reasoning": "r",
         },

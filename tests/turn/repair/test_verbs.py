@@ -22,6 +22,9 @@ from paths import ROOT
 
 ALL = list(PATTERNS)
 
+TAKEN = {"_clear": "forget that"}
+"""The words that take a value back."""
+
 
 def test_every_end_of_a_pattern_names_a_verb_and_every_verb_is_named() -> None:
     pieces = [json.loads(file.read_text("utf-8")) for file in (ROOT / "patterns").glob("*.json")]
@@ -1060,7 +1063,9 @@ def test_where_the_model_had_picked_the_one_way_that_is_left_is_gone() -> None:
 
 def test_a_value_that_is_taken_back_leads_back_to_its_question() -> None:
     session = talk(TRAVEL, "business", reply("route", "Which firm?", kind="business")).session
-    done = say(TRAVEL, session, "forget that", reply("correct", "Gone.", _clear=["kind"]))
+    done = say(
+        TRAVEL, session, "forget that", reply("correct", "Gone.", _clear=["kind"], _quotes=TAKEN)
+    )
     assert (done.session.state, "kind" in done.session.context) == ("kind", False)
     assert done.text == "Gone.\n\nStill needed: kind."
 
@@ -1455,7 +1460,10 @@ def test_what_is_taken_back_is_asked_for_where_it_was() -> None:
     done = talk(program, "2000", reply("sum", "Which sum?", income=2000))
     assert done.session.state == "sum"
     done = say(
-        program, done.session, "no, forget that", reply("correct", "Forgotten.", _clear=["income"])
+        program,
+        done.session,
+        "no, forget that",
+        reply("correct", "Forgotten.", _clear=["income"], _quotes=TAKEN),
     )
     assert (done.session.state, done.text) == ("income", "Forgotten.\n\nWhich income?")
 

@@ -191,6 +191,7 @@ def _right_reply(label: Label, known: JsonMap, chat: AsyncConversation, target: 
     update["_quotes"] = {key: own_quote(value, said) for key, value in values.items()}
     if gone:
         update["_clear"] = gone
+        update["_quotes"]["_clear"] = said
     return found
 
 

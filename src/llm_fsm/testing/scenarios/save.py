@@ -251,7 +251,10 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
     ):
         return {"raw": document}
     short: JsonDict = {"to": move.get("target_state")}
-    short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
+    values = {key: value for key, value in update.items() if key != "_clear"}
+    quotes = dict(values.pop("_quotes", None) or {})
+    quotes.pop("_clear", None)  # a scripted reply quotes the message for what it takes back
+    short |= {"set": {**values, "_quotes": quotes} if quotes else values}
     short |= {"clear": update.get("_clear")} if "_clear" in update else {}
     short |= {key: document[key] for key in _WORDS if key in document}
     texts = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)

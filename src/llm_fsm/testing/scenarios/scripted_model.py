@@ -125,6 +125,7 @@ class Scripted:
         update: JsonDict = dict(reply.set)
         if reply.clear:
             update["_clear"] = reply.clear
+            update["_quotes"] = {**update.get("_quotes", {}), "_clear": _user_input(request)}
         target = request.state if reply.to is None else reply.to
         document: JsonDict = {
             "transition": {"target_state": target, "context_update": update},
@@ -152,6 +153,15 @@ class Plain:
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
         """Check nothing, because any reply is allowed."""
         return None
+
+
+def _user_input(request: LLMRequest) -> str:
+    """Return the user's message in a prompt, which proves what a script takes back."""
+    for message in reversed(request.messages):
+        _, found, rest = message.content.partition("<user_input>\n")
+        if found:
+            return str(json.loads(rest.partition("\n")[0]))
+    return ""
 
 
 def _why(request: LLMRequest) -> str:
