@@ -265,19 +265,28 @@ def _opened_way(
     if named.pattern and named.target not in _THROWS_AWAY:
         return None
     way = opened_way(turn.root, turn.initial_session, turn.session)
-    if way is None or reads(way, _refused_answers(turn)):
+    if way is None or reads(way, _refused_keys(turn)):
         return None
     return way if (yield from handlers.vetoed(turn, way)) is None else None
 
 
+def _refused_keys(turn: TurnState) -> set[str]:
+    """Return the keys of which this turn refused a value, and was given no better one since."""
+    session = turn.session
+    return {key for key, (_, number) in session.refusals.items() if number == session.turn}
+
+
 def _refused_answers(turn: TurnState) -> tuple[str, ...]:
-    """Return the keys that this state collects and that this turn refused a value for.
+    """Return the keys that this state collects, and of which a rule of `x-valid` refused a value.
 
     The old answer that is kept opens nothing while a new one was refused.
     """
-    session = turn.session
-    refused = (key for key, (_, number) in session.refusals.items() if number == session.turn)
-    return tuple(key for key in refused if key in turn.state.collects)
+    keys, refused = turn.machine.keys, _refused_keys(turn).intersection(turn.state.collects)
+    ruled: dict[str, None] = {}
+    for event in turn.events if refused else ():
+        if isinstance(event, ev.ContextRefused) and keys.is_rule(event.reason):
+            ruled[event.key] = None
+    return tuple(key for key in ruled if key in refused)
 
 
 def _for_another(turn: TurnState, move: Move, reading: Reading) -> Reading:
