@@ -117,9 +117,8 @@ def sentences(turn: Any) -> list[str]:
 
 
 def test_whole_a_value_taken_back_with_the_yes_is_asked_for_again() -> None:
-    bank = Bank(
-        BY_FUNCTION, TO_ADA, reply("act", "", _clear=["amount"]), reply("ask", "How much then?")
-    )
+    forget = reply("act", "", _clear=["amount"], _quotes={"_clear": "forget the amount"})
+    bank = Bank(BY_FUNCTION, TO_ADA, forget, reply("ask", "How much then?"))
     turn = bank.say("50 to Ada", "yes, but forget the amount")
     assert (turn.state, bank.paid, "amount" in turn.context) == ("ask", [], False)
     assert sentences(turn) == ["whole"]
