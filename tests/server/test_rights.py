@@ -18,12 +18,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from llm_fsm import AsyncMachine
+from llm_fsm.languages import certain_sentence
 from llm_fsm.server import create_app
 from llm_fsm.server.rights import local_rights
 from llm_fsm.server.tokens import ALL_RIGHTS, Right, Tokens, add_token
 from llm_fsm.server.views import COLLEAGUE
 from llm_fsm.testing import ScriptedLLM, calls, reply
-from llm_fsm.turn.closing import SOMEBODY_ANSWERS
 from refunds import PAID, REFUNDS
 from served import served
 
@@ -80,6 +80,8 @@ SEEDS: list[dict[str, Any]] = [
     {"_extra": {}},
     {"card": {"limit": 9}},
 ]
+
+SOMEBODY_ANSWERS = certain_sentence("en", "somebody_answers")
 
 
 def refund(amount: int) -> str:

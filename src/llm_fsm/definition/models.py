@@ -392,6 +392,11 @@ class EditorSettings(_NamesOnly):
     positions: dict[NamedState, JsonValue] = {}
 
 
+def is_english(language: str) -> bool:
+    """Return true for a tag of English, or none."""
+    return language.partition("-")[0].lower() in ("", "en", "eng")
+
+
 class Definition(_Model):
     """One machine: its states, the context that it collects, and the moves that it allows."""
 
@@ -448,7 +453,7 @@ class Definition(_Model):
     @property
     def is_english(self) -> bool:
         """True if the engine may add English sentences to the definition's texts."""
-        return self.language.partition("-")[0].lower() in ("", "en", "eng")
+        return is_english(self.language)
 
     @property
     def document(self) -> JsonMapping:

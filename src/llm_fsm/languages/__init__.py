@@ -27,6 +27,8 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         conditions: Words that make a condition of a yes.
         senses: Kind of a word (see `reading.Senses`) to its words, each with its value.
         everyday: Common words of this language that mean a number or a date in another one.
+        sentences: What the machine says by itself, by name; `{}` stands for names. A file has all
+            of them, or none.
     """
 
     yes: tuple[str, ...] = ()
@@ -38,6 +40,7 @@ class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     conditions: tuple[str, ...] = ()
     senses: dict[str, dict[str, float]] = {}
     everyday: tuple[str, ...] = ()
+    sentences: dict[str, str] = {}
 
 
 @cache
@@ -63,3 +66,22 @@ def language_of(tag: str) -> Language:
         if file.name == f"{name}.json":
             return msgspec.json.decode(file.read_bytes(), type=Language)
     return Language()
+
+
+def own_sentence(tag: str, name: str, *parts: str) -> str:
+    """Return a sentence that the machine says by itself.
+
+    Args:
+        tag: BCP 47 tag; English if empty.
+        name: The name of the sentence in the file.
+        parts: What stands in it.
+
+    Returns:
+        The sentence; "" if no file has it, because the words of another language would be foreign.
+    """
+    return language_of(tag).sentences.get(name, "").format(*parts)
+
+
+def certain_sentence(tag: str, name: str) -> str:
+    """Return a sentence where something must be said: in English if the language has none."""
+    return own_sentence(tag, name) or own_sentence("en", name)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from llm_fsm import AsyncMachine, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm.errors import StoreError
+from llm_fsm.languages import certain_sentence
 from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
 from llm_fsm.server.rights import is_random, is_shared, may_answer
@@ -34,7 +35,6 @@ from llm_fsm.server.tokens import MARK, Caller
 from llm_fsm.server.transcript_index import Entry
 from llm_fsm.server.views import COLLEAGUE
 from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
-from llm_fsm.turn.closing import SOMEBODY_ANSWERS
 
 _PREFIX = "t-"
 _ADDRESS_CHARS = 16
@@ -138,7 +138,8 @@ def pause_words(served: Served, text: str, paused: Any) -> str:
     if paused is None or paused.messages == "record":
         return ""
     if not may_answer(served.caller, paused, served.chat.id):
-        is_said = text.endswith(SOMEBODY_ANSWERS) or (paused.kind == "wait" and text != "")
+        notice = certain_sentence(served.machine.definition.language, "somebody_answers")
+        is_said = text.endswith(notice) or (paused.kind == "wait" and text != "")
         return "" if is_said else COLLEAGUE
     call = paused.call
     about = (

@@ -551,6 +551,8 @@ def _repaired(session: Session, event: ev.Repaired) -> Session:
     nothing."""
     if event.pattern == "digress":
         session = replace(session, asides=session.asides + 1)
+    if event.pattern == "cancel" and event.how == "asked":
+        session = replace(session, stopping=session.turn)
     return session if event.pattern == "cannot_handle" else _fruitful(session)
 
 

@@ -277,6 +277,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The conversation's time zone as an IANA name; "" is UTC. It is settled when it starts."""
     secrets: tuple[str, ...] = ()
     """Values that were given for secret keys, and that no key holds now. Nothing shows them."""
+    stopping: int | None = None
+    """The turn that asked the user whether to stop; None if none did."""
     unsaid: int | None = None
     """The turn in which the fixed reply of the state could not be said; None if the state has
     spoken since.
@@ -314,6 +316,10 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def ended(self) -> bool:
         """True when the conversation is over."""
         return self.outcome is not None
+
+    def may_stop(self) -> bool:
+        """Return true if the message of this turn may answer whether to stop."""
+        return self.stopping is not None and self.stopping == self.turn - 1
 
     def fields(self, names: Iterable[str]) -> Saved:
         """Return these fields, to be restored later."""

@@ -6,6 +6,7 @@ next message, so a task that has no attempt left ends it.
 
 from __future__ import annotations
 
+from llm_fsm.languages import certain_sentence
 from llm_fsm.session import events as ev
 from llm_fsm.turn import response
 from llm_fsm.turn.compiled import CompiledMachine
@@ -17,7 +18,6 @@ BY = "error"
 """The `by` of the move that the rule makes."""
 POINTER = "/on_function_error"
 """The pointer of that move."""
-TRY_AGAIN = "Sorry, something went wrong. Please send your message again."
 _OF_TASK = ("function", "check", "route")
 
 
@@ -48,7 +48,9 @@ def words(turn: TurnState) -> str:
             return response.fixed_words(machine, turn.state, machine.failure_reply, turn.session)
         except WordingError as error:
             turn.emit(ev.ReplyFailed(state=turn.state.id, reason=str(error)))
-    return turn.state.model.on_failure or TRY_AGAIN
+    return turn.state.model.on_failure or certain_sentence(
+        turn.machine.definition.language, "again"
+    )
 
 
 def way_out(turn: TurnState) -> Move | None:

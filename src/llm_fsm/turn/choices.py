@@ -6,7 +6,7 @@ value of the only key that is asked for, or the state that a transition leads to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,9 @@ from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.localized import label_of, text_of
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.recognize import folded
+
+STOP = "_stop"
+"""The question whether to stop, in place of a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
     own = _of_state(state)
     key = "" if own else asked_key(session, state)
     offered = own or _of_key(machine, key)
+    if session.stopping == session.turn:
+        key, offered = STOP, _yes_or_no(machine, {})
     by_label = {choice.label: choice for choice in offered if choice.label.strip()}
     question = f"{session.flow}/{state.id}/{key}"
     return tuple(replace(choice, question=question) for choice in by_label.values())
@@ -126,8 +131,11 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
     if isinstance(values, list):
         known = (value for value in values if value is not None)
         return [Choice(label_of(schema, value) or text_of(value), value) for value in known]
-    if schema.get("type") != "boolean":
-        return []
+    return _yes_or_no(machine, schema) if schema.get("type") == "boolean" else []
+
+
+def _yes_or_no(machine: CompiledMachine, schema: Mapping[str, Any]) -> list[Choice]:
+    """Return yes and no; none where the language has no words for them."""
     words = language_of(machine.definition.language)
     firsts = {True: "".join(words.yes[:1]), False: "".join(words.no[:1])}
     choices = [Choice(label_of(schema, value) or firsts[value], value) for value in (True, False)]

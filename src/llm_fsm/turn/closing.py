@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from llm_fsm.errors import ReplyError
+from llm_fsm.languages import certain_sentence
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import breakdown, model, response, tool_loop, transitions
@@ -33,10 +34,6 @@ Written = Literal["here", "no_call", "opening", "nothing", "update"]
 - `nothing`: nothing for this state.
 - `update`: the program acts between messages, and nobody expects an answer.
 """
-
-
-SOMEBODY_ANSWERS = "Before I can go on, somebody has to answer a question about this."
-"""The words at a pause if nothing else was said."""
 
 
 def close(turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written) -> Run:
@@ -70,7 +67,7 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written) -> Run:
     elif talks:
         yield from _ask_one_question(turn, arrival, written)
     if not turn.words:
-        turn.say("question", response.plain_question(turn, sorry=False))
+        turn.say("question", response.plain_question(turn))
 
 
 def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Run:
@@ -91,14 +88,14 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
     if is_older and is_meant and _note_question(turn):
         return
     if moves == 0 and offered:
-        _ask(turn, "model", offered)
+        ask(turn, "model", offered)
     elif (own := response.asks_itself(turn)) and not _has_worked(turn):
-        _ask(turn, "question", own)
+        ask(turn, "question", own)
     elif again := response.asked_before(turn, arrival.frame):
         if missing or open_again:
-            _ask(turn, "question", again)
+            ask(turn, "question", again)
     elif moves == 1 and offered:
-        _ask(turn, "model", offered)
+        ask(turn, "model", offered)
     elif is_older and open_again:
         _ask_for_what_is_missing(turn)
     elif is_older and is_meant:
@@ -128,17 +125,17 @@ def _note_words(turn: TurnState, words: str) -> bool:
     return asks
 
 
-def _ask(turn: TurnState, kind: Literal["model", "question"], question: str) -> None:
+def ask(turn: TurnState, kind: Literal["model", "question"], question: str) -> None:
     """Say the question of this turn."""
     turn.say(kind, question)
     turn.question = question
 
 
 def _ask_for_what_is_missing(turn: TurnState) -> None:
-    """Say a sentence of the machine that asks, unless English words would be foreign."""
+    """Say a sentence of the machine that asks, unless it has no words in the language."""
     question = response.missing_question(turn)
-    if turn.machine.english or ends_in_question(question):
-        _ask(turn, "question", question)
+    if turn.machine.speaks or ends_in_question(question):
+        ask(turn, "question", question)
 
 
 def _say_words(turn: TurnState, words: Words) -> None:
@@ -148,11 +145,11 @@ def _say_words(turn: TurnState, words: Words) -> None:
     turn.say("model", words.message)
     talks = turn.state.kind == "converse" and turn.state.fixed is None
     if words.question:
-        _ask(turn, "model", words.question)
+        ask(turn, "model", words.question)
     elif talks and not (words.question is None and _note_words(turn, words.message)):
         own = response.asks_itself(turn)
         if own:
-            _ask(turn, "question", own)
+            ask(turn, "question", own)
 
 
 def _apologise(turn: TurnState, stop: Stop) -> None:
@@ -160,7 +157,7 @@ def _apologise(turn: TurnState, stop: Stop) -> None:
     if stop.reason in _SPOKEN or turn.machine.alone:
         return
     turn.fallback = True
-    words = turn.state.model.on_failure or response.CANNOT_GO_ON
+    words = response.apology(turn)
     if stop.reason == "open":
         words = breakdown.words(turn)
     turn.said = (Part("notice", words),)
@@ -184,9 +181,9 @@ def _name_the_pause(turn: TurnState) -> None:
     if pause is None or turn.machine.alone or turn.words:
         return
     if pause.kind == "wait":
-        turn.say("question", response.plain_question(turn, sorry=False))
+        turn.say("question", response.plain_question(turn))
     else:
-        turn.say("notice", SOMEBODY_ANSWERS)
+        turn.say("notice", certain_sentence(turn.machine.definition.language, "somebody_answers"))
 
 
 def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
@@ -199,7 +196,7 @@ def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
         _say_words(turn, words)
         return
     turn.fallback = True
-    turn.say("question", turn.state.model.on_failure or response.plain_question(turn, sorry=False))
+    turn.say("question", turn.state.model.on_failure or response.plain_question(turn))
 
 
 def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
@@ -240,10 +237,17 @@ def _words_in(turn: TurnState, reply: ModelReply) -> Words:
 
 
 def last_resort(turn: TurnState) -> None:
-    """Say what the definition says when nothing was understood, or its own question."""
+    """Say what was kept, and why a value was refused; else apologise. Then ask the state's own
+    question.
+    """
     turn.fallback = True
+    before = len(turn.words)
+    response.acknowledge(turn)
     response.complain(turn)
-    words = turn.state.model.on_failure
-    if words is None and turn.state.fixed is not None:
-        words = response.words_here(turn)
-    turn.say("question", words or response.plain_question(turn, sorry=True))
+    if len(turn.words) == before:
+        sorry = response.own(turn, "not_understood")
+        turn.say("notice", turn.state.model.on_failure or sorry)
+    if turn.state.fixed is not None:
+        response.say_fixed(turn)
+    else:
+        ask(turn, "question", response.asks_itself(turn) or response.plain_question(turn))

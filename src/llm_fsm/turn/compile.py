@@ -24,6 +24,7 @@ from llm_fsm.definition.models import (
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
+from llm_fsm.languages import language_of
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema, TakenForm
 from llm_fsm.session.quotes import QUESTION_MARKS
@@ -513,7 +514,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         limits=definition.limits,
         failure_reply=_failure_reply(definition),
         replies_alone=any(state.reply_alone for state in definition.states.values()),
-        english=definition.is_english,
+        speaks=bool(language_of(definition.language).sentences),
     )
 
 

@@ -95,8 +95,8 @@ class CompiledMachine:
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool = False
     """True if no state converses, so that there is no user."""
-    english: bool
-    """True if English words of the program are not foreign among the definition's own."""
+    speaks: bool
+    """True if the machine has sentences of its own in the definition's language."""
     works: bool = False
     """True if a turn may do more than talk: tasks, tools, waiting."""
     waits: bool = False

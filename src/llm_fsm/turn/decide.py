@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap
+from llm_fsm.languages import language_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply, uphold
 from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
@@ -23,6 +24,7 @@ from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
 from llm_fsm.turn.named import named_by, possible_move
 from llm_fsm.turn.outcome import Refused, Taken, Unreadable, make_move, take_reply
+from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
@@ -100,6 +102,8 @@ def _without_model(
     """Do what a message says for certain; None if the model is to be asked. `asks`: no call has
     been made for it.
     """
+    if asks and turn.session.may_stop():
+        return (yield from _answer_whether_to_stop(turn))
     if picked is not None:
         arrival = yield from _take_choice(turn, picked)
         if arrival is not None:
@@ -117,6 +121,20 @@ def _without_model(
     if accepted != (given,):
         return None  # the model is told which rule the value breaks
     return (yield from _take_value(turn, key, accepted))
+
+
+def _answer_whether_to_stop(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
+    """Stop at a plain yes, and go on at a plain no; None if the model is to read the message."""
+    words = language_of(turn.machine.definition.language)
+    said = folded(turn.session.user_input or "")
+    if said in map(folded, words.yes):
+        turn.emit(ev.Recognised(key=""))
+        return Arrival(stop=(yield from verbs.stop(turn)))
+    if said in map(folded, words.no):
+        turn.emit(ev.Recognised(key=""))
+        yield from verbs.go_on(turn)
+        return Arrival()
+    return None
 
 
 def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, Arrival | None]:

@@ -10,8 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm.definition.models import is_english
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.definition.reply_template import FixedReply, WordingError, compile_reply
+from llm_fsm.languages import certain_sentence, own_sentence
 
 __all__ = [
     "FixedReply",
@@ -73,37 +75,36 @@ def ends_in_question(text: str) -> bool:
     return text.rstrip().rstrip(_QUOTES)[-1:] in tuple(QUESTION_MARKS)
 
 
-def own_question(
-    purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True
-) -> str:
+def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], language: str = "") -> str:
     """Return a plain sentence for a state that has no fixed reply.
 
-    It has the purpose and, unless that asks, the keys that are still needed. If English words would
-    be foreign, the names of the keys ask, unless the purpose has them all. Names of keys in another
-    script than the purpose do not ask.
+    It has the purpose and, unless that asks, the keys that are still needed. If the machine has no
+    words in the language, the names of the keys ask, unless the purpose has them all. Names of keys
+    in another script than the purpose do not ask.
 
     Args:
         purpose: The state's purpose.
         wanted: The keys that are still needed, each with its schema.
-        english: False if English words would be foreign.
+        language: The language of the definition.
     """
     parts = [sentence(purpose)] if purpose else []
     if not ends_in_question(purpose):
         names: list[str] = []
         for key, schema in wanted.items():
-            if english or "title" in schema or not is_foreign(key, purpose):
+            if is_english(language) or "title" in schema or not is_foreign(key, purpose):
                 names.append(label(key, schema))
-        parts += _request(purpose, names, english=english)
-    return " ".join(parts) or "Please go on."
+        parts += _request(purpose, names, language)
+    return " ".join(parts) or certain_sentence(language, "go_on")
 
 
-def _request(purpose: str, names: list[str], *, english: bool) -> list[str]:
+def _request(purpose: str, names: list[str], language: str) -> list[str]:
     """Return the sentence that asks for these names, if it is needed."""
     listed = ", ".join(names)
     if not names:
         return []
-    if english:
-        return [f"Still needed: {listed}."]
+    needed = own_sentence(language, "needed", listed)
+    if needed:
+        return [needed]
     folded = purpose.casefold()
     if all(name.casefold() in folded for name in names):
         return []

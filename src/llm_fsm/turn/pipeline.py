@@ -14,6 +14,7 @@ from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import State
+from llm_fsm.languages import certain_sentence
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host, initial_context
 from llm_fsm.session.memory import Background, Memory
@@ -39,7 +40,6 @@ from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.output_mapping import accept_output, masked
-from llm_fsm.turn.response import CANNOT_GO_ON
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, StoppableRun, TurnState
@@ -474,7 +474,7 @@ def due(turn: TurnState, given: Due) -> Run:
         _remind(turn, pause.id, turn.session.reminders, time)
         response.say_fixed(turn)
         if not turn.words:
-            turn.say("question", response.plain_question(turn, sorry=False))
+            turn.say("question", response.plain_question(turn))
     yield from _finish(turn, stop)
 
 
@@ -627,7 +627,7 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
         if not text and not _is_held(turn):
-            text = CANNOT_GO_ON
+            text = certain_sentence(turn.machine.definition.language, "cannot_go_on")
         if text and turn.host.points:
             for result in (yield from handlers.run(turn, Point.POST_PROCESSING, text=text)):
                 text = text if result.text is None else result.text

@@ -7,6 +7,7 @@ from __future__ import annotations
 from llm_fsm._json import JsonMap
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
+from llm_fsm.languages import certain_sentence, language_of, own_sentence
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
@@ -26,7 +27,6 @@ from llm_fsm.turn.read_back import shown_values, whole_text
 from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.turn_state import Message, Part, StillArrivingError, TurnState
 
-CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
 """Parts of reasons that no user understands: regular expressions, types of JSON."""
 UPDATE = "context_update"
@@ -124,12 +124,23 @@ def _fixed_part(turn: TurnState, fixed: FixedReply) -> Part:
         return _apology(turn, turn.state.id, error)
 
 
+def own(turn: TurnState, name: str, *parts: str) -> str:
+    """Return a sentence of the machine itself, as `own_sentence`."""
+    return own_sentence(turn.machine.definition.language, name, *parts)
+
+
+def apology(turn: TurnState) -> str:
+    """Return what is said where the run cannot go on."""
+    language = turn.machine.definition.language
+    return turn.state.model.on_failure or certain_sentence(language, "cannot_go_on")
+
+
 def _apology(turn: TurnState, state: str, error: WordingError) -> Part:
     failed = ev.ReplyFailed(state=state, reason=str(error))
     if failed not in turn.events:
         turn.emit(failed)
     turn.fallback = True
-    return Part("notice", turn.state.model.on_failure or CANNOT_GO_ON)
+    return Part("notice", apology(turn))
 
 
 def say_on_the_way(turn: TurnState) -> None:
@@ -143,10 +154,11 @@ def say_on_the_way(turn: TurnState) -> None:
 def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: JsonMap) -> str:
     """Return what a repair pattern says in a state.
 
-    It uses English words of its own only where they are not foreign.
+    Its sentences are those of the definition's language, if it has any.
     """
+    sentences = language_of(turn.machine.definition.language).sentences
     try:
-        return words_of(piece, state, {**data, "_english": turn.machine.english})
+        return words_of(piece, state, {**data, "sentences": sentences})
     except WordingError as error:
         return _apology(turn, state, error).text or ""
 
@@ -155,23 +167,17 @@ def missing_keys(turn: TurnState) -> tuple[str, ...]:
     return lacking(turn.session, turn.state)
 
 
-def plain_question(turn: TurnState, *, sorry: bool) -> str:
+def plain_question(turn: TurnState) -> str:
     state = turn.state.definition
-    question = _question(turn, state.purpose or state.description, telling=True)
-    return (
-        f"Sorry, I did not get that.\n\n{question}" if sorry and turn.machine.english else question
-    )
+    return _question(turn, state.purpose or state.description, telling=True)
 
 
 def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
     """Return a plain sentence for this state. `telling`: with a purpose that does not ask, too."""
     wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
-    english = turn.machine.english  # else there is no neutral sentence beside it
-    return own_question(
-        purpose if telling or not english or ends_in_question(purpose) else "",
-        wanted,
-        english=english,
-    )
+    # without words of the machine there is no neutral sentence beside it
+    told = telling or not turn.machine.speaks or ends_in_question(purpose)
+    return own_question(purpose if told else "", wanted, turn.machine.definition.language)
 
 
 def asks_itself(turn: TurnState) -> str:
@@ -249,16 +255,30 @@ def complain(turn: TurnState) -> None:
             continue
         schema = turn.machine.keys.offered.get(key, {})
         name, words = label(key, schema), str(schema.get("description") or "")
-        english = turn.machine.english
+        english = turn.machine.definition.is_english
         ruled = turn.machine.keys.is_rule(reason)
         if ruled:
             words = reason
         elif english and not any(said in reason for said in _UNREADABLE):
             words = reason[reason.index(": ") + 2 :] if reason.startswith("at /") else reason
-        begin = f"That does not fit ({name})" if english else f"✗ {name}"
+        misfit = own(turn, "misfit", name)
+        begin = misfit or f"✗ {name}"
         begins = words.casefold().startswith(name.casefold())
         named = ruled or begins or ("title" not in schema and is_foreign(key, words))
-        if not english and words and named:
+        if not misfit and words and named:
             turn.say("notice", sentence(f"✗ {words}"))
         else:
-            turn.say("notice", sentence(f"{begin}: {words or reason}"))
+            words = words or (reason if english else "")
+            turn.say("notice", sentence(f"{begin}: {words}" if words else begin))
+
+
+def acknowledge(turn: TurnState) -> None:
+    """Say which values this turn has kept, where no model's words will."""
+    kept: dict[str, None] = {}
+    for event in turn.events:
+        if isinstance(event, ev.ContextSet) and event.source == "model":
+            kept |= dict.fromkeys(key for key in event.values if not key.startswith("_"))
+    schemas = turn.machine.keys.offered
+    names = [label(key, schemas.get(key, {})) for key in kept if key in turn.session.context]
+    if names:
+        turn.say("notice", own(turn, "noted", ", ".join(names)))

@@ -25,6 +25,9 @@ from llm_fsm.turn.repair.patterns import end_of
 from llm_fsm.turn.rest import rest, way_on
 from llm_fsm.turn.turn_state import ORDINARY, Arrival, Message, Run, Stop, StoppableRun, TurnState
 
+_FROM_THE_USER = ("model", "user", "answer")
+"""Sources of values that somebody gave in the conversation."""
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -184,7 +187,15 @@ def _hand_over(turn: TurnState, it: Repair) -> StoppableRun:
 
 
 def _end(turn: TurnState, it: Repair) -> StoppableRun:
-    """End what is going on: a digression, a subflow, or the conversation."""
+    """End what is going on: a digression, a subflow, or the conversation. Ask first if that loses
+    answers.
+    """
+    question = response.own(turn, "stop")
+    if question and _would_lose(turn) and not turn.session.may_stop():
+        # the message of the reply says that what was not done is done
+        turn.emit(ev.Repaired(pattern="cancel", how="asked"))
+        turn.say("pattern", question)
+        return None
     turn.emit(
         ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else "")
     )
@@ -212,6 +223,28 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
     )
     yield from closing.close(turn, arrival, written="here")
     return arrival.stop
+
+
+def _would_lose(turn: TurnState) -> bool:
+    """Return true if an end loses something that is known here; a digression loses nothing."""
+    session = turn.session
+    if session.in_digression():
+        return False
+    return any(
+        source in _FROM_THE_USER and not key.startswith("_") and has(session.context, key)
+        for key, (_, source) in session.origins.items()
+    )
+
+
+def stop(turn: TurnState) -> StoppableRun:
+    """End what is going on, after the user has said yes to that."""
+    return (yield from _end(turn, Repair("cancel", "cancel", "", {})))
+
+
+def go_on(turn: TurnState) -> Run:
+    """Ask what is open again, after the user has said no to an end."""
+    response.say_fixed(turn)
+    yield from closing.close(turn, written="no_call")
 
 
 def _return(turn: TurnState, it: Repair) -> StoppableRun:
@@ -408,9 +441,9 @@ def _choices(turn: TurnState) -> str:
         for move in open_moves(turn.state.own, turn.session.data())
     )
     points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)
-    return (
-        "; ".join(points) if turn.machine.english else "\n".join(f"• {point}" for point in points)
-    )
+    if turn.machine.speaks and points:
+        return response.own(turn, "possible", "; ".join(points))
+    return "\n".join(f"• {point}" for point in points)
 
 
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
