@@ -311,16 +311,18 @@ def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(
 
 def test_two_failures_are_not_excused_in_english_where_that_is_foreign() -> None:
     states = {"a": {"purpose": "Wie heißen Sie?", "transitions": [{"target_state": "b"}]}, "b": {}}
-    assert talk(machine(states, language="de"), "hm", "x", "y").text == "Wie heißen Sie?"
+    assert talk(machine(states, language="da"), "hm", "x", "y").text == "Wie heißen Sie?"
 
 
 def test_failure_text_of_the_definition_comes_first_then_the_fixed_reply() -> None:
     failing = program(GREETER, model={"on_failure": "Something went wrong."})
-    assert talk(failing, "hi", "x", "y").text == "Something went wrong."
+    own = "Greet the user and learn their name. Still needed: name."
+    assert talk(failing, "hi", "x", "y").text == f"Something went wrong.\n\n{own}"
     fixed = machine(
         {"a": {"reply": "What is your name?", "transitions": [{"target_state": "b"}]}, "b": {}}
     )
-    assert talk(fixed, "hi", "x", "y").text == "What is your name?"
+    sorry = "Sorry, I did not get that."
+    assert talk(fixed, "hi", "x", "y").text == f"{sorry}\n\nWhat is your name?"
 
 
 def test_missing_message_shows_the_states_own_question() -> None:

@@ -109,7 +109,7 @@ def say_fixed(turn: TurnState) -> None:
 def say_here(turn: TurnState) -> None:
     """Say the fixed reply of a state where it rests. While it would have a blank, ask instead."""
     if blanks(turn.machine, turn.session):
-        turn.say("question", asks_itself(turn) or plain_question(turn, sorry=False))
+        turn.say("question", asks_itself(turn) or plain_question(turn))
     else:
         say_fixed(turn)
 
