@@ -346,7 +346,8 @@ def test_update_that_is_no_object_counts_as_empty(update: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "calls", "said"), [("a", 1, "m\n\nName?"), ("nowhere", 2, "Name?")]
+    ("target", "calls", "said"),
+    [("a", 1, "m\n\nName?"), ("nowhere", 2, "Sorry, I did not get that.\n\nName?")],
 )
 def test_fault_of_a_whole_update_is_told_to_the_model_and_to_no_user(
     target: str, calls: int, said: str
