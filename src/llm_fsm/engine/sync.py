@@ -565,6 +565,7 @@ class Machine:
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
         anew: bool = False,
+        agreed: bool = False,
     ) -> Conversation:
         """Begin a conversation, and greet the user unless `greet` is False.
 
@@ -587,6 +588,7 @@ class Machine:
                 characters.
             anew: True begins a conversation of this id again if it has ended. The record goes on,
                 request ids stay known, and its labels stay.
+            agreed: True if your program says yes to what a state does that acts.
 
         Returns:
             The conversation. Its `greeting` is the first message to the user.
@@ -617,6 +619,7 @@ class Machine:
             timezone=timezone,
             metadata=metadata,
             anew=anew,
+            agreed=agreed,
         )
         return Conversation(self, self._portal.run(started))
 
