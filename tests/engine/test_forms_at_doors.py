@@ -81,7 +81,7 @@ def by_reply(key: str, value: Any) -> Any:
         document(), model=ScriptedLLM([reply("a", "ok", **{key: value})])
     ) as machine:
         chat = machine.start(greet=False)
-        chat.send("x")
+        chat.send("today")
         return chat.context.get(key, NOTHING)
 
 
@@ -103,7 +103,7 @@ def by_handler(key: str, value: Any) -> Any:
         document(), model=ScriptedLLM([reply("a", "ok")]), handlers=[handler]
     ) as machine:
         chat = machine.start(greet=False)
-        chat.send("x")
+        chat.send("today")
         return chat.context.get(key, NOTHING)
 
 
@@ -114,7 +114,7 @@ def by_tool_result(key: str, value: Any) -> Any:
     ) as machine:
         machine.tool(lambda: {"v": value}, name="t", description="T")
         chat = machine.start(greet=False)
-        chat.send("x")
+        chat.send("today")
         return chat.context.get(key, NOTHING)
 
 
@@ -125,7 +125,7 @@ def by_tool_argument(key: str, value: Any) -> Any:
     tool = read_tool(ToolSpec("t", "T", schema, lambda **arguments: given.append(arguments)))
     model = ScriptedLLM([calls(("t", {key: value})), reply("a", "ok")])
     with Machine.from_dict(made, model=model, tools=[tool]) as machine:
-        machine.start(greet=False).send("x")
+        machine.start(greet=False).send("today")
     return given[0].get(key, NOTHING) if given else NOTHING
 
 

@@ -320,7 +320,7 @@ async def test_a_value_is_converted_as_shown(value: str, key: str, stored: str) 
     }
     machine = AsyncMachine.from_dict(document, model=ScriptedLLM([update]), store="memory")
     chat = await machine.start(greet=False)
-    await chat.send("My answer")
+    await chat.send(f"It is {value}")
     assert chat.context["answer"] == json.loads(stored)
 
 
