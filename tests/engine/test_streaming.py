@@ -350,7 +350,6 @@ async def on_the_way(*replies: str) -> tuple[Turn, list[ev.Event]]:
 @pytest.mark.parametrize(
     ("answer", "state"),
     [
-        (reply("cancel", "I stop here."), "name"),
         (reply("digress", "I stop here."), "name"),
         (reply("clarify", "I stop here."), "name"),
         (reply("restart", "I stop here."), "kind"),
