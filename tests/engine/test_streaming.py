@@ -357,7 +357,7 @@ async def on_the_way(*replies: str) -> tuple[Turn, list[ev.Event]]:
         (reply("cannot_handle", "I stop here."), "name"),
         (reply("correct", "I stop here.", days=4), "name"),
         (reply("name", "I stop here.", days=4), "name"),
-        (reply("end", "I stop here.", days=4), "end"),
+        (reply("end", "I stop here."), "end"),
     ],
 )
 async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: str) -> None:
@@ -375,6 +375,8 @@ async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: 
         (reply("correct", "I have changed that.", days="many"),),
         (reply("name", "And the name?", kind="short"),),
         (reply("end", "I stop here.", kind="short"),),
+        (reply("end", "I stop here.", days=4), reply("name", "Whose name?")),
+        (reply("cancel", "I stop here."),),
         (reply("correct", "Changed. And the name?", kind="short"),),
         (reply("kind", "Gone.", kind="short"), reply("end", "Good.")),
     ],
