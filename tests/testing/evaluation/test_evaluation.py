@@ -161,8 +161,8 @@ def test_a_value_without_a_label_is_invented() -> None:
 
 
 def test_a_right_value_that_is_lost_later_is_harmed() -> None:
-    replies = [reply("guests", "", name="Ada"), reply("done", "", guests=4, name="Four")]
-    found = dialogue(replies)
+    changed = reply("done", "", guests=4, name="Four")
+    found = dialogue([reply("guests", "", name="Ada"), changed, changed])
     assert (found.turns[1].right, found.turns[1].harmed) == (False, ("name",))
 
 
