@@ -219,13 +219,15 @@ def test_a_part_of_an_object_is_corrected_by_itself(had: Any, sent: Any, kept: A
         assert event == ContextSet(source="model", values={"address": kept})
 
 
-@pytest.mark.parametrize(("context", "told"), [({}, True), ({"day": "2030-01-01"}, False)])
-def test_an_empty_value_for_what_is_known_was_not_mentioned(
-    context: dict[str, Any], told: bool
-) -> None:
-    [event] = accept_reply(ADDRESS, context, {"day": ""})
+def test_an_empty_value_for_what_is_known_was_not_mentioned() -> None:
+    known = {"day": "2030-01-01", "address": {"street": "Elm 5", "zip": "10115"}}
+    assert accept_reply(ADDRESS, known, {"day": "", "address": {}}) == ()
+
+
+def test_an_empty_value_for_what_is_not_known_is_refused_and_told() -> None:
+    [event] = accept_reply(ADDRESS, {}, {"day": ""})
     assert isinstance(event, ContextRefused)
-    assert event.told is told
+    assert event.told
 
 
 @pytest.mark.parametrize(

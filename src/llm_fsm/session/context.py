@@ -409,10 +409,12 @@ class _Update:
             plain, reason = self.meant(key, plain, old, reason)
         if reason is None and (shape := self.keys.shapes.get(key)) is not None:
             plain, reason = as_integers(shape, plain)
+        if reason is not None and old is not None and plain in ("", [], {}):
+            return  # an empty value beside a known one was not mentioned
         if reason is not None and isinstance(plain, dict):
             self.begin(key, plain, old, reason)
         elif reason is not None:
-            self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: left out
+            self.refuse(key, reason, told=True)
         elif (taken := reserved_fault(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
@@ -429,7 +431,7 @@ class _Update:
         """
         schema = self.keys.schema(key)
         whole = _bounded(next(normalised(schema, joined(value, old), None)))
-        reason, told = self.keys.fault(key, whole) or reason, bool(value) or old is None
+        reason = self.keys.fault(key, whole) or reason
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
         begins = (
@@ -440,7 +442,7 @@ class _Update:
             reason = why or reason
             if reserved_fault(self.keys.reserved, key, begun) is not None:
                 begun = {}
-        self.refuse(key, reason, told=told, begun=begun or None)
+        self.refuse(key, reason, told=True, begun=begun or None)
 
     def completed(self, key: str, value: Any, unmentioned: Iterable[Path]) -> Any:
         """Add the object's known parts if a part is missing that the definition names, or that was
