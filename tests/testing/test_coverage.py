@@ -130,6 +130,27 @@ def test_a_condition_is_false_only_where_it_stopped_a_move(tmp_path: Path) -> No
     assert false not in covered(tmp_path, by_itself, stays).coverage.missing("conditions")
 
 
+def test_where_values_open_one_way_the_conditions_of_the_others_are_false(tmp_path: Path) -> None:
+    adult = {">=": [{"var": "age"}, 18]}
+    ways = [
+        {"target_state": "wine", "conditions": [{"logic": adult}]},
+        {"target_state": "milk", "conditions": [{"logic": {"!": [adult]}}]},
+    ]
+    ask = {**SHOP["states"]["ask"], "transitions": ways}
+    plain = {"purpose": "What else?", "transitions": [{"target_state": "left"}]}
+    states = {**SHOP["states"], "ask": ask, "wine": plain, "milk": plain}
+    opened = {
+        "name": "opened",
+        "steps": [
+            {"say": "x", "reply": {"set": {"age": 20}, "message": ""}, "expect": {"state": "wine"}}
+        ],
+    }
+    missed = covered(tmp_path, {**SHOP, "states": states}, opened).coverage.missing("conditions")
+    place = "/states/ask/transitions"
+    assert f"{place}/1/conditions/0=false" not in missed
+    assert f"{place}/0/conditions/0=false" in missed
+
+
 def test_a_transition_to_the_state_itself_cannot_be_missed(tmp_path: Path) -> None:
     ask = SHOP["states"]["ask"]
     again = {

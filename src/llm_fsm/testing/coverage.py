@@ -209,7 +209,7 @@ class _Touched:
             return
         data = session.data()
         taken = event.transition if isinstance(event, ev.StateEntered) else ""
-        stopped = {move.pointer for move in _tried(plan, event, session.input)}
+        stopped = {move.pointer for move in _tried(plan, event, taken, session.input)}
         for move in plan.moves:
             for number, guard in enumerate(move.guards):
                 holds = guard_holds(guard, data)
@@ -243,17 +243,22 @@ class _Touched:
         return Coverage(counts=found)
 
 
-def _tried(plan: CompiledState, event: ev.Event, output: Any) -> Iterator[Move]:
-    """Yield the moves that would have been made at an event if their conditions held."""
-    taken = event.transition if isinstance(event, ev.StateEntered) else ""
+def _tried(plan: CompiledState, event: ev.Event, taken: str, output: Any) -> Iterator[Move]:
+    """Yield the moves that would have been made at an event, or would have stopped the move that
+    was taken, if their conditions held.
+    """
     if isinstance(event, ev.MoveRefused):
         yield from (move for move in plan.moves if move.target == event.target)
     if plan.kind == "decide":
         yield from plan.moves
     elif plan.kind == "converse":
         yield from takewhile(lambda move: move.pointer != taken, plan.autos)
-        same = [move for move in plan.moves if move.target == _target(event)]
-        yield from takewhile(lambda move: move.pointer != taken, same)
+        match event:
+            case ev.StateEntered(by="known"):
+                yield from plan.own  # the values lead on only where one way is open
+            case ev.StateEntered(by="model", state=target):
+                same = [move for move in plan.moves if move.target == target]
+                yield from takewhile(lambda move: move.pointer != taken, same)
     elif taken:
         # Work and answers name a label. Moves with another one were not tried.
         label = next((move.on for move in plan.moves if move.pointer == taken), None)
@@ -261,13 +266,6 @@ def _tried(plan: CompiledState, event: ev.Event, output: Any) -> Iterator[Move]:
         if isinstance(event, ev.StateEntered) and event.by == "task":
             tried = [*labelled(plan.moves, output)]
         yield from takewhile(lambda move: move.pointer != taken, tried)
-
-
-def _target(event: ev.Event) -> str:
-    """Return the state that a reply picked, and to which one of several moves was made."""
-    if isinstance(event, ev.StateEntered) and event.by == "model":
-        return event.state
-    return ""
 
 
 def guard_holds(guard: Guard, data: JsonMap) -> bool | None:
