@@ -133,9 +133,11 @@ async def test_another_process_goes_on_within_a_flow(tmp_path: Path, store: str)
     again = await shop(reply("cancel", "Stopped."), store=kept).resume("c")
     assert (again.state, again.context) == ("card", {"total": 5})
     turn = await again.send("stop")
+    assert (turn.state, turn.text) == ("card", "Shall I stop? Nothing of this will be kept.")
+    turn = await again.send("yes")
     assert (turn.state, turn.text, turn.ended) == (
         "cart",
-        "Stopped.\n\nWhat would you like?",
+        "All right, I have stopped here.\n\nWhat would you like?",
         False,
     )
 
@@ -145,8 +147,11 @@ async def test_undo_goes_back_into_a_flow_and_out_of_it() -> None:
         chat = await machine.start()
         await chat.send("apples")
         await chat.send("stop")
+        await chat.send("yes")
+        assert chat.state == "cart"
         await chat.undo()
         assert chat.state == "card"
+        await chat.undo()
         turn = await chat.send("4111")
         assert turn.paused is not None
         await chat.undo()
@@ -174,6 +179,10 @@ async def test_an_account_of_a_turn_tells_of_repairs() -> None:
         chat = await machine.start(conversation_id="c")
         await chat.send("apples")
         await chat.send("stop")
+        told = explain_turn(machine.program, "c", await machine._engine.records("c"))
+        assert told is not None
+        assert "Repair pattern cancel: asked" in list(lines(told))
+        await chat.send("yes")
         told = explain_turn(machine.program, "c", await machine._engine.records("c"))
     assert told is not None
     said = list(lines(told))
@@ -255,12 +264,19 @@ def test_files_beside_each_other_make_one_machine_over_http(tmp_path: Path) -> N
             "flows/pay.json"
         ]
         turn = chat.send("no, leave it")
+        assert (turn.state, [choice.label for choice in turn.choices]) == ("card", ["yes", "no"])
+        turn = chat.send("yes")
         assert [event.how for event in turn.events if isinstance(event, FlowReturned)] == [
             "cancelled"
         ]
         assert (turn.state, turn.outcome) == ("cart", "")
-        turn = chat.send("stop")
-        assert (turn.outcome, turn.ended, turn.text) == ("cancelled", True, "Goodbye.")
+        assert not chat.send("stop").ended
+        turn = chat.send("yes")
+        assert (turn.outcome, turn.ended, turn.text) == (
+            "cancelled",
+            True,
+            "All right, I have stopped here.",
+        )
         with pytest.raises(ConversationEnded, match="as you wished"):
             chat.send("hello?")
 
