@@ -29,6 +29,7 @@ from llm_fsm.definition.names import (
     root_of,
 )
 from llm_fsm.definition.naming import Naming
+from llm_fsm.languages import is_english
 
 
 def _join_lines(value: object) -> object:
@@ -390,11 +391,6 @@ class EditorSettings(_NamesOnly):
     """What `ui` and `graph_layout` name: the positions of states."""
 
     positions: dict[NamedState, JsonValue] = {}
-
-
-def is_english(language: str) -> bool:
-    """Return true for a tag of English, or none."""
-    return language.partition("-")[0].lower() in ("", "en", "eng")
 
 
 class Definition(_Model):

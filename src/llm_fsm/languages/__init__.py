@@ -85,3 +85,8 @@ def own_sentence(tag: str, name: str, *parts: str) -> str:
 def certain_sentence(tag: str, name: str) -> str:
     """Return a sentence where something must be said: in English if the language has none."""
     return own_sentence(tag, name) or own_sentence("en", name)
+
+
+def is_english(tag: str) -> bool:
+    """Return true for a tag of English, or none."""
+    return tag.partition("-")[0].lower() in ("", "en", "eng")

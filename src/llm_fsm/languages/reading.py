@@ -80,7 +80,7 @@ class Piece(NamedTuple):
     text: str
 
 
-class Reading(NamedTuple):
+class Meaning(NamedTuple):
     """A value that a place in a message can mean."""
 
     value: Any
@@ -193,9 +193,9 @@ def speaks_of_time(text: str, tag: str = "") -> bool:
     )
 
 
-def numbers(found: Sequence[Piece]) -> list[Reading]:
+def numbers(found: Sequence[Piece]) -> list[Meaning]:
     """Return the numbers that pieces mean. Two numbers are one only as words: "two hundred and five"."""
-    readings: list[Reading] = []
+    readings: list[Meaning] = []
     last = -2  # the piece that ended the number so far, or joins it to the next one
     for at, piece in enumerate(found):
         values = _values(piece)
@@ -215,7 +215,7 @@ def numbers(found: Sequence[Piece]) -> list[Reading]:
             is_negative = is_signed(piece) or (at > 0 and "minus" in found[at - 1].senses)
             values = [-one for one in values] if is_negative else values
         start = readings.pop().start if known else piece.start
-        readings += [Reading(one, start, piece.end) for one in values]
+        readings += [Meaning(one, start, piece.end) for one in values]
         last = at
     return readings
 
@@ -281,15 +281,15 @@ _DATES = (
 """Days with the name of their month or without a month. Those with a year come first."""
 
 
-def dates(found: Sequence[Piece], today: date) -> list[Reading]:
+def dates(found: Sequence[Piece], today: date) -> list[Meaning]:
     """Return the days that pieces mean, as ISO dates. A day that is written whole hides the others.
 
     Args:
         found: The pieces.
         today: The day from which "tomorrow" counts.
     """
-    whole: list[Reading] = []
-    parts: list[Reading] = []
+    whole: list[Meaning] = []
+    parts: list[Meaning] = []
     seen: set[int] = set()
     for rule in _DATES:
         for values, first, last in _matches(rule, found):
@@ -297,14 +297,14 @@ def dates(found: Sequence[Piece], today: date) -> list[Reading]:
                 values["year"] += today.year // 100 * 100
             days = _days(values, today) if first not in seen else []
             seen |= {first} if days and "year" in values else set()
-            readings = [Reading(day, found[first].start, found[last].end) for day in days]
+            readings = [Meaning(day, found[first].start, found[last].end) for day in days]
             (whole if "month" in values else parts).extend(readings)
     for piece in found:
         for match in filter(None, (pattern.fullmatch(piece.text) for pattern in _DAYS)):
             values = {name: float(text) for name, text in match.groupdict().items() if text}
             if 0 < values.get("year", 0) < 100:
                 values["year"] += today.year // 100 * 100
-            readings = [Reading(day, piece.start, piece.end) for day in _days(values, today)]
+            readings = [Meaning(day, piece.start, piece.end) for day in _days(values, today)]
             (whole if "year" in values else parts).extend(readings)
     named = _named_days(found, today)
     weekdays = {one.value for one in named}
@@ -326,9 +326,9 @@ def _days(values: Mapping[str, float], today: date) -> list[str]:
     return days
 
 
-def _named_days(found: Sequence[Piece], today: date) -> list[Reading]:
+def _named_days(found: Sequence[Piece], today: date) -> list[Meaning]:
     """Return the days of words: "tomorrow", "Friday", "in two weeks", "Christmas"."""
-    readings: list[Reading] = []
+    readings: list[Meaning] = []
     for rule in ("away:day", "weekday:weekday", "count:number span:span", "date:date"):
         for values, first, last in _matches(rule, found):
             away = [values["away"]] if "away" in values else []
@@ -342,7 +342,7 @@ def _named_days(found: Sequence[Piece], today: date) -> list[Reading]:
             if "date" in values:
                 month, day = divmod(values["date"], 100)
                 days = _days({"month": month, "day": day}, today)
-            readings += [Reading(day, found[first].start, found[last].end) for day in days]
+            readings += [Meaning(day, found[first].start, found[last].end) for day in days]
     return readings
 
 
@@ -368,9 +368,9 @@ _FEW = 3
 """Pieces of an answer whose number is a time without further words."""
 
 
-def times(found: Sequence[Piece]) -> list[Reading]:
+def times(found: Sequence[Piece]) -> list[Meaning]:
     """Return the times of day that pieces mean, as HH:MM."""
-    readings: list[Reading] = []
+    readings: list[Meaning] = []
     alone = (("hour:number", 1), ("hour:number min:number", 1)) if len(found) <= _FEW else ()
     for rule, sign in (*_TIMES, *alone):
         for values, first, last in _matches(rule, found):
@@ -386,7 +386,7 @@ def times(found: Sequence[Piece]) -> list[Reading]:
     return readings
 
 
-def _moments(minutes: float, found: Sequence[Piece], first: int, last: int) -> list[Reading]:
+def _moments(minutes: float, found: Sequence[Piece], first: int, last: int) -> list[Meaning]:
     """Return the times in the half of the day that stands beside, or in both."""
     beside = found[max(first - 1, 0) : last + 2]
     halves = {one.senses["half"] * 60 for one in beside if "half" in one.senses}
@@ -396,6 +396,6 @@ def _moments(minutes: float, found: Sequence[Piece], first: int, last: int) -> l
     return [_moment(in_half + half, found[first], found[last]) for half in halves or (0, _HALF_DAY)]
 
 
-def _moment(minutes: float, first: Piece, last: Piece) -> Reading:
+def _moment(minutes: float, first: Piece, last: Piece) -> Meaning:
     hour, minute = divmod(int(minutes), 60)
-    return Reading(f"{hour % 24:02}:{minute:02}", first.start, last.end)
+    return Meaning(f"{hour % 24:02}:{minute:02}", first.start, last.end)

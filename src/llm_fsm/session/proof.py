@@ -15,8 +15,8 @@ from itertools import chain, product
 from typing import Any
 
 from llm_fsm.languages.reading import (
+    Meaning,
     Piece,
-    Reading,
     dates,
     is_signed,
     numbers,
@@ -216,7 +216,7 @@ def _words(found: Sequence[Piece]) -> list[str]:
     return " ".join(piece.word for piece in found).split()
 
 
-def _is_at(one: Piece | Reading, place: Place) -> bool:
+def _is_at(one: Piece | Meaning, place: Place) -> bool:
     return one.start < place[2] and place[1] < one.end
 
 
@@ -366,15 +366,15 @@ def _digits_in(found: Sequence[Piece]) -> str:
     return sign + "".join(map(_digit, found))
 
 
-def _runs(found: Sequence[Piece]) -> list[Reading]:
+def _runs(found: Sequence[Piece]) -> list[Meaning]:
     """Return every run of groups of digits that only blanks, marks and joining words separate."""
-    runs: list[Reading] = []
+    runs: list[Meaning] = []
     for first, piece in enumerate(found):
         for last in range(first, min(first + _LONGEST_RUN, len(found))):
             end = found[last]
             if _digit(end) and _digit(piece):
                 digits = _digits_in(found[first : last + 1])
-                runs.append(Reading(digits, piece.start, end.end))
+                runs.append(Meaning(digits, piece.start, end.end))
             elif "join" not in end.senses:
                 break
     return runs

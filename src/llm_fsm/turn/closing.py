@@ -17,7 +17,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import breakdown, model, response, tool_loop, transitions
 from llm_fsm.turn.fixed_replies import ends_in_question
-from llm_fsm.turn.reply.parser import Words, parse_words
+from llm_fsm.turn.reply.parser import ReplyWords, parse_words
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, StoppableRun, TurnState
@@ -138,7 +138,7 @@ def _ask_for_what_is_missing(turn: TurnState) -> None:
         ask(turn, "question", question)
 
 
-def _say_words(turn: TurnState, words: Words) -> None:
+def _say_words(turn: TurnState, words: ReplyWords) -> None:
     """Say the words of a call for words alone. The state's own question follows if they ask
     nothing.
     """
@@ -192,7 +192,7 @@ def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
     request = turn_request(turn, available, words_only=True, greeting=greeting)
     purpose: Literal["greeting", "words"] = "greeting" if greeting else "words"
     words = yield from model.ask(turn, purpose, request, available, parse_words)
-    if isinstance(words, Words):
+    if isinstance(words, ReplyWords):
         _say_words(turn, words)
         return
     turn.fallback = True
@@ -216,7 +216,7 @@ def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) 
     if not turn.paused and breakdown.tool_has_failed(turn):
         yield from after_failure(turn)
         return
-    words = Words("") if reply is None else _words_in(turn, reply)
+    words = ReplyWords("") if reply is None else _words_in(turn, reply)
     if turn.paused:
         turn.say("model", words.message)
         _name_the_pause(turn)
@@ -224,7 +224,7 @@ def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) 
         _say_words(turn, words)
 
 
-def _words_in(turn: TurnState, reply: ModelReply) -> Words:
+def _words_in(turn: TurnState, reply: ModelReply) -> ReplyWords:
     """Return the words of a reply; none if it cannot be read, which is recorded."""
     try:
         cut_off = model.unreadable(reply)
@@ -233,7 +233,7 @@ def _words_in(turn: TurnState, reply: ModelReply) -> Words:
         return parse_words(reply.text)
     except ReplyError as error:
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-        return Words("")
+        return ReplyWords("")
 
 
 def last_resort(turn: TurnState) -> None:

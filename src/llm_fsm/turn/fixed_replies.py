@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm.definition.models import is_english
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.definition.reply_template import FixedReply, WordingError, compile_reply
-from llm_fsm.languages import certain_sentence, own_sentence
+from llm_fsm.languages import certain_sentence, is_english, own_sentence
 
 __all__ = [
     "FixedReply",

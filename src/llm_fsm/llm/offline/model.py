@@ -17,6 +17,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
+from llm_fsm.languages import is_english
 from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
@@ -74,14 +75,14 @@ def output(view: PlainTurn) -> str:
     """Return the output of a task: a note that nothing works on it here, and its purpose. It never
     calls tools.
     """
-    note = wording.NO_WORK if wording.is_english(view.language) else ""
+    note = wording.NO_WORK if is_english(view.language) else ""
     return wording.join(note, view.purpose) or "–"
 
 
 def answer(view: PlainTurn) -> JsonDict:
     """Return a reply in the form of models: {"transition": {…}, "message": …}."""
     language = view.language
-    english = wording.is_english(language)
+    english = is_english(language)
     if view.speak or view.user is None:
         words = wording.opening(view.own_words, view.wanted, language)
         return _reply(view.state, {}, words or ("Please go on." if english else "…"))
@@ -195,7 +196,7 @@ def _is_true(rule: Any, data: JsonMap) -> bool:
 def _stay_words(view: PlainTurn, update: JsonMap) -> str:
     """Return what to say where the conversation stays: what was understood, and the open question."""
     language = view.language
-    english = wording.is_english(language)
+    english = is_english(language)
     missing = {key: schema for key, schema in view.wanted.items() if key not in update}
     understood = wording.noted(update, {**view.writable, **view.wanted}, language)
     if missing:

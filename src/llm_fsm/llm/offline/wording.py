@@ -9,6 +9,7 @@ from typing import Any
 
 from llm_fsm._json import JsonMap
 from llm_fsm.definition.names import label
+from llm_fsm.languages import is_english
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
 from llm_fsm.turn.fixed_replies import ends_in_question, is_ended
 from llm_fsm.turn.localized import label_of
@@ -32,11 +33,6 @@ def sentence(text: str) -> str:
 def join(*parts: str) -> str:
     """Join the parts that are not empty, as sentences."""
     return " ".join(sentence(part) for part in parts if part.strip())
-
-
-def is_english(language: str) -> bool:
-    """Return True if a definition is in English, or does not say its language."""
-    return not language or language.lower().partition("-")[0] == "en"
 
 
 def _hint(schema: Schema, *, english: bool) -> str:

@@ -55,7 +55,7 @@ class Miss:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ExpectedFact:
     """One claim of an expectation, with its result. `found` is the actual value."""
 
     pointer: str
@@ -106,7 +106,7 @@ def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
     return found
 
 
-def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     """Yield the single claims of an expectation, without its negations and alternatives."""
     given = expect.model_fields_set
     claim = partial(_claim, pointer)
@@ -116,7 +116,9 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
         if seen.error is not None:
             said = f"it is {quoted(seen.error)}"
         holds = seen.error is not None and expect.error in seen.error
-        yield Claim(f"{pointer}/error", holds, f"expected the error {quoted(expect.error)}", said)
+        yield ExpectedFact(
+            f"{pointer}/error", holds, f"expected the error {quoted(expect.error)}", said
+        )
     if expect.state is not None:
         wanted = expect.state[0] if len(expect.state) == 1 else expect.state
         yield claim("state", wanted, seen.state, seen.state in expect.state)
@@ -146,30 +148,34 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
         yield claim("output", expect.output, seen.output)
 
 
-def _claim(pointer: str, name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
+def _claim(
+    pointer: str, name: str, wanted: Any, found: Any, holds: bool | None = None
+) -> ExpectedFact:
     so = same(wanted, found) if holds is None else holds
-    return Claim(
+    return ExpectedFact(
         f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}"
     )
 
 
-def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     for key, wanted in expect.context.items():
         place = f"{pointer}/context{step(key)}"
         holds = wanted is None
         found = "it is not set"
         if key in seen.context:
             holds, found = same(seen.context[key], wanted), f"it is {quoted(seen.context[key])}"
-        yield Claim(place, holds, f"expected {key} = {quoted(wanted)}", found)
+        yield ExpectedFact(place, holds, f"expected {key} = {quoted(wanted)}", found)
     if expect.context_exact is not None:
         whole = dict(seen.context)
         wanted = f"expected exactly the context {quoted(expect.context_exact)}"
         exact = same(whole, expect.context_exact)
-        yield Claim(f"{pointer}/context_exact", exact, wanted, f"it is {quoted(whole)}")
+        yield ExpectedFact(f"{pointer}/context_exact", exact, wanted, f"it is {quoted(whole)}")
     for number, key in enumerate(expect.absent):
         there = has(seen.context, key)
         found = f"it is {quoted(seen.context.get(key))}" if there else "it is not set"
-        yield Claim(f"{pointer}/absent/{number}", not there, f"expected {key} not to be set", found)
+        yield ExpectedFact(
+            f"{pointer}/absent/{number}", not there, f"expected {key} not to be set", found
+        )
     if expect.logic is not None:
         wanted = f"expected {quoted(expect.logic)} to hold"
         result: Any = None
@@ -178,10 +184,10 @@ def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
             found = f"it gives {quoted(result)}"
         except ConditionError as error:
             found = f"it cannot be evaluated: {error}"
-        yield Claim(f"{pointer}/logic", truthy(result), wanted, found)
+        yield ExpectedFact(f"{pointer}/logic", truthy(result), wanted, found)
 
 
-def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     for name in ("open", "missing", "shown"):
         wanted: list[str] | None = getattr(expect, name)
         if wanted is None:
@@ -191,10 +197,12 @@ def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
         yield _claim(pointer, name, wanted, found, holds)
 
 
-def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
+def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[ExpectedFact]:
     found = f"the words are {quoted(text)}"
     for part in expect.contains:
-        yield Claim(pointer, part in text, f"expected the words to contain {quoted(part)}", found)
+        yield ExpectedFact(
+            pointer, part in text, f"expected the words to contain {quoted(part)}", found
+        )
     for pattern in expect.matches:
         holds, told = False, found
         try:
@@ -202,29 +210,29 @@ def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
         except ConditionError as error:
             told = str(error)
         wanted = f"expected the words to match {quoted(pattern)}"
-        yield Claim(f"{pointer}/matches", holds, wanted, told)
+        yield ExpectedFact(f"{pointer}/matches", holds, wanted, told)
     if expect.equals is not None:
         wanted = f"expected the words {quoted(expect.equals)}"
-        yield Claim(f"{pointer}/equals", expect.equals == text, wanted, found)
+        yield ExpectedFact(f"{pointer}/equals", expect.equals == text, wanted, found)
 
 
 def _tools(
     wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: str
-) -> Iterator[Claim]:
+) -> Iterator[ExpectedFact]:
     made = [event for event in events if isinstance(event, ev.ToolReturned | ev.ToolRefused)]
     names = [event.name for event in made]
     asked = [call.name for call in wanted]
     if asked != names:
         said = f"expected the tool calls {quoted(asked)}"
-        yield Claim(pointer, False, said, f"they are {quoted(names)}")
+        yield ExpectedFact(pointer, False, said, f"they are {quoted(names)}")
         return
     if not wanted:
-        yield Claim(pointer, True, "expected no tool calls", "there are none")
+        yield ExpectedFact(pointer, True, "expected no tool calls", "there are none")
     for number, (call, event) in enumerate(zip(wanted, made, strict=True)):
         place = f"{pointer}/{number}"
         if call.arguments is not None:
             holds = same(event.arguments, call.arguments)
-            yield Claim(
+            yield ExpectedFact(
                 f"{place}/arguments",
                 holds,
                 f"expected {call.name} to be called with {quoted(call.arguments)}",
@@ -234,19 +242,19 @@ def _tools(
         if call.error is not None:
             state = "it failed" if failed else "it did not fail"
             wanted_state = "to fail" if call.error else "not to fail"
-            yield Claim(
+            yield ExpectedFact(
                 f"{place}/error",
                 call.error == failed,
                 f"expected {call.name} {wanted_state}",
                 state,
             )
         elif call.arguments is None:
-            yield Claim(place, True, f"expected a call of {call.name}", "there is one")
+            yield ExpectedFact(place, True, f"expected a call of {call.name}", "there is one")
 
 
 def _events(
     wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer: str
-) -> Iterator[Claim]:
+) -> Iterator[ExpectedFact]:
     """Yield a claim for each event, which must come after the ones before it."""
     start = 0
     for number, expected in enumerate(wanted):
@@ -256,7 +264,7 @@ def _events(
         same = [plain(event) for event in events if type(event).__name__ == expected.type]
         types = list(dict.fromkeys(type(event).__name__ for event in events))
         found = f"there is {quoted(same[0])}" if same else f"there are {', '.join(types) or 'none'}"
-        yield Claim(
+        yield ExpectedFact(
             f"{pointer}/{number}",
             place is not None,
             f"expected the event {quoted(shown)}{behind}",
@@ -282,12 +290,12 @@ def same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
 
-def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) -> Claim:
+def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) -> ExpectedFact:
     if expect is None:
         said = "" if paused is None else f"it waits for {quoted(paused.what)}"
-        return Claim(pointer, paused is None, "expected it not to wait for an answer", said)
+        return ExpectedFact(pointer, paused is None, "expected it not to wait for an answer", said)
     if paused is None:
-        return Claim(pointer, False, "expected it to wait for an answer", "it does not")
+        return ExpectedFact(pointer, False, "expected it to wait for an answer", "it does not")
     tool = None if paused.call is None else paused.call.get("name")
     holds = (
         expect.what in (None, paused.what)
@@ -296,6 +304,6 @@ def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) ->
     )
     wanted = expect.model_dump(exclude_none=True) or "an answer"
     found = {"what": paused.what, "kind": paused.kind, **({"tool": tool} if tool else {})}
-    return Claim(
+    return ExpectedFact(
         pointer, holds, f"expected it to wait for {quoted(wanted)}", f"it waits for {quoted(found)}"
     )

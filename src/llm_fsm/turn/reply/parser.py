@@ -511,14 +511,14 @@ def is_cut(text: str) -> bool:
         return True
 
 
-class Words(NamedTuple):
+class ReplyWords(NamedTuple):
     """The words of a reply in which nothing else counts; see `Reply`."""
 
     message: str
     question: str | None = None
 
 
-def parse_words(text: str) -> Words:
+def parse_words(text: str) -> ReplyWords:
     """Return the words of a reply in which nothing else counts.
 
     Raises:
@@ -526,7 +526,7 @@ def parse_words(text: str) -> Words:
     """
     reply = document(text)
     for found in (reply, _held(reply) or {}):
-        words = Words(_words(found), _question(found))
+        words = ReplyWords(_words(found), _question(found))
         if words.message or words.question:
             return words
     raise ReplyError("no-message", 'the reply lacks "message"')
