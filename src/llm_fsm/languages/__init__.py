@@ -13,6 +13,11 @@ from importlib.resources import files
 
 import msgspec
 
+QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
+"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
+QUOTATION_MARKS = "\"'”’»」』"
+"""Those that may follow the end of a quoted sentence."""
+
 
 class Language(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The words of one language, each in lower case.
@@ -90,3 +95,8 @@ def certain_sentence(tag: str, name: str) -> str:
 def is_english(tag: str) -> bool:
     """Return true for a tag of English, or none."""
     return tag.partition("-")[0].lower() in ("", "en", "eng")
+
+
+def ends_in_question(text: str) -> bool:
+    """Return true if a text ends in a question mark of any script."""
+    return text.rstrip().rstrip(QUOTATION_MARKS)[-1:] in tuple(QUESTION_MARKS)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from llm_fsm.languages import QUESTION_MARKS
 from llm_fsm.languages.reading import letters
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.redaction import texts_in
@@ -26,8 +27,6 @@ NOT_SAID = "not said"
 _MOST = 10_000
 """Longest quote in characters that is looked for."""
 
-QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
-"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
 _SENTENCE = re.compile(rf"[^.!…。！{QUESTION_MARKS}\n]+[.!…。！{QUESTION_MARKS}]*")
 
 Place = tuple[int, int, int]

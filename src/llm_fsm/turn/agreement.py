@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonMap
 from llm_fsm.definition.reply_template import WordingError
-from llm_fsm.languages import every_language, language_of
+from llm_fsm.languages import QUESTION_MARKS, every_language, language_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Agreement, Session, values_of
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.fixed_replies import QUESTION_MARKS
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.read_back import shown_values, shows, words_in
 from llm_fsm.turn.tool_policy import ToolPolicy

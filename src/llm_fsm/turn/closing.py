@@ -12,11 +12,10 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from llm_fsm.errors import ReplyError
-from llm_fsm.languages import certain_sentence
+from llm_fsm.languages import certain_sentence, ends_in_question
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import breakdown, model, response, tool_loop, transitions
-from llm_fsm.turn.fixed_replies import ends_in_question
 from llm_fsm.turn.reply.parser import ReplyWords, parse_words
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop

@@ -24,10 +24,9 @@ from llm_fsm.definition.models import (
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
-from llm_fsm.languages import language_of
+from llm_fsm.languages import QUESTION_MARKS, language_of
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema, TakenForm
-from llm_fsm.session.quotes import QUESTION_MARKS
 from llm_fsm.session.reply_schema import asked_form, reply_schema
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import FixedReply, WordingError, compile_reply

@@ -13,12 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._json import JsonMap
+from llm_fsm.languages import QUESTION_MARKS
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import asides
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.fixed_replies import QUESTION_MARKS
 from llm_fsm.turn.guards import Move, open_moves, verdict
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.response import own_words

@@ -12,25 +12,27 @@ from typing import Any
 
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.definition.reply_template import FixedReply, WordingError, compile_reply
-from llm_fsm.languages import certain_sentence, is_english, own_sentence
+from llm_fsm.languages import (
+    QUESTION_MARKS,
+    QUOTATION_MARKS,
+    certain_sentence,
+    ends_in_question,
+    is_english,
+    own_sentence,
+)
 
 __all__ = [
     "FixedReply",
     "WordingError",
     "compile_reply",
     "ended",
-    "ends_in_question",
     "is_ended",
     "own_question",
     "sentence",
 ]
 
-QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
-"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
 ENDS = f".!…:;。！：।۔։።{QUESTION_MARKS}"
 """Marks that end a sentence, of any script."""
-_QUOTES = "\"'”’»」』"
-"""Quotation marks that may follow the end of a quoted sentence."""
 _EMOJI = re.compile(
     "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]"
     "\ufe0f?|\ufe0f\u20e3?)$"
@@ -65,13 +67,8 @@ def is_ended(text: str) -> bool:
 
     An emoji is such an end, too: nobody puts a stop after it.
     """
-    last = text.rstrip(_QUOTES)[-1:]
+    last = text.rstrip(QUOTATION_MARKS)[-1:]
     return last in ENDS or _EMOJI.search(text) is not None
-
-
-def ends_in_question(text: str) -> bool:
-    """Return true if a text ends in a question mark of any script."""
-    return text.rstrip().rstrip(_QUOTES)[-1:] in tuple(QUESTION_MARKS)
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], language: str = "") -> str:

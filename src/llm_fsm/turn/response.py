@@ -7,7 +7,7 @@ from __future__ import annotations
 from llm_fsm._json import JsonMap
 from llm_fsm._text import INTERRUPTED
 from llm_fsm.definition.names import is_foreign, label
-from llm_fsm.languages import certain_sentence, language_of, own_sentence
+from llm_fsm.languages import certain_sentence, ends_in_question, language_of, own_sentence
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
@@ -15,13 +15,7 @@ from llm_fsm.session.session import Frame, Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.agreement import blanks
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.fixed_replies import (
-    FixedReply,
-    WordingError,
-    ends_in_question,
-    own_question,
-    sentence,
-)
+from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, sentence
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.read_back import shown_values, whole_text
 from llm_fsm.turn.repair.patterns import words_of

@@ -17,14 +17,13 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
-from llm_fsm.languages import is_english
+from llm_fsm.languages import ends_in_question, is_english
 from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
 from llm_fsm.session.quotes import own_quote
 from llm_fsm.session.reply_schema import quoted_keys
-from llm_fsm.turn.fixed_replies import ends_in_question
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
 _WAYS: Mapping[str, frozenset[str]] = {

@@ -9,9 +9,9 @@ from typing import Any
 
 from llm_fsm._json import JsonMap
 from llm_fsm.definition.names import label
-from llm_fsm.languages import is_english
+from llm_fsm.languages import ends_in_question, is_english
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
-from llm_fsm.turn.fixed_replies import ends_in_question, is_ended
+from llm_fsm.turn.fixed_replies import is_ended
 from llm_fsm.turn.localized import label_of
 
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"

@@ -7,6 +7,7 @@ from typing import Any
 
 from llm_fsm.definition.names import root_of
 from llm_fsm.errors import Level
+from llm_fsm.languages import ends_in_question
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, mapped
 from llm_fsm.lint.facts.suggestions import as_json, quoted
@@ -23,7 +24,6 @@ from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Context, Reasoning, described, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import SET
-from llm_fsm.turn.fixed_replies import ends_in_question
 
 
 @lint_rule("C208", "warning")
