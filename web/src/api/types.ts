@@ -167,6 +167,7 @@ export interface ConversationView {
   "due": number | null;
   "choices": Array<ChoiceView>;
   "metadata": Record<string, string>;
+  "generation": number;
 }
 
 export interface Created {
