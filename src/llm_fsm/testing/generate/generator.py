@@ -24,6 +24,7 @@ from llm_fsm.lint.solver.cases import put
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.session.quotes import QUOTES, YES
 from llm_fsm.testing.coverage import Coverage, coverage_of, touched_by
 from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act
@@ -217,7 +218,10 @@ class _Maker:
         )
         machine = self.player.prepared(play.setup)
         spoken = [state for state, execute in self._tasks.items() if execute is None]
-        model = _Improviser(self._tasks, spoken, plan)
+        confirming: set[str] = set()
+        for one in self._every:
+            confirming.update(name for name, state in one.states.items() if state.confirms)
+        model = _Improviser(self._tasks, spoken, plan, confirming)
         machine.llm = model.llm
         run = _WritingRunner(machine, play, model, self.player.stage)
         try:
@@ -327,12 +331,19 @@ def _numbered(cases: Iterable[JsonMap]) -> list[JsonDict]:
 class _Improviser(Scripted):
     """The model of a plan: it tries the plan's replies, and answers simply to everything else.
 
-    `tasks`: the states that work, and of these `spoken` whose outputs the model writes. `told`: the
-    replies of a step.
+    `tasks`: the states that work, and of these `spoken` whose outputs the model writes.
+    `confirming`: the states that ask for a yes. `told`: the replies of a step.
     """
 
-    def __init__(self, tasks: Collection[str], spoken: Collection[str], plan: Plan) -> None:
+    def __init__(
+        self,
+        tasks: Collection[str],
+        spoken: Collection[str],
+        plan: Plan,
+        confirming: Collection[str] = (),
+    ) -> None:
         super().__init__(tasks)
+        self._confirming = confirming
         self.told: list[JsonDict] = []
         self.called = False
         self._spoken = spoken
@@ -387,7 +398,11 @@ class _Improviser(Scripted):
     def _next(self, request: LLMRequest) -> JsonDict:
         judges = request.state in self._tasks and request.schema is not None
         if self._wanted and not judges:
-            return self._wanted.pop(0)
+            wanted = self._wanted.pop(0)
+            if request.state in self._confirming and "to" in wanted:
+                # Each message says the same words, and a reply that goes on takes them for a yes.
+                wanted["set"] = {**wanted.get("set", {}), QUOTES: {YES: SAID}}
+            return wanted
         return self._plain(request)
 
     def _plain(self, request: LLMRequest) -> JsonDict:
