@@ -362,14 +362,14 @@ class ValidEntry(_NamesOnly):
 
 
 class KeySettings(_NamesOnly):
-    """What the schema of a key names."""
+    """The names in the schema of a key."""
 
     made_of: list[NamedKey] = Field(default=[], alias="x-from")
     valid: list[ValidEntry] = Field(default=[], alias="x-valid")
 
 
 class KeySchemas(_NamesOnly):
-    """What `context_schema` names."""
+    """The names in `context_schema`."""
 
     properties: dict[NamedKey, KeySettings] = {}
     required: list[NamedKey] = []
@@ -382,13 +382,13 @@ class AcceptedFinding(_NamesOnly):
 
 
 class LintSettings(_NamesOnly):
-    """What `x-lint` names."""
+    """The names in `x-lint`."""
 
     ignore: list[AcceptedFinding] = []
 
 
 class EditorSettings(_NamesOnly):
-    """What `ui` and `graph_layout` name: the positions of states."""
+    """The names in `ui` and `graph_layout`: those of states with a position."""
 
     positions: dict[NamedState, JsonValue] = {}
 

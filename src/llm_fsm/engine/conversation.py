@@ -359,7 +359,7 @@ class AsyncConversation:
 
     @property
     def generation(self) -> int:
-        """How often it began: `open(id, anew=True)` begins it again after an end."""
+        """The number of its beginnings: `open(id, anew=True)` begins it again after an end."""
         return self._session.generation
 
     @property

@@ -163,7 +163,7 @@ class Conversation:
 
     @property
     def generation(self) -> int:
-        """How often it began: `open(id, anew=True)` begins it again after an end."""
+        """The number of its beginnings: `open(id, anew=True)` begins it again after an end."""
         return self._conversation.generation
 
     @property

@@ -296,7 +296,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: float | None = None
     """Time at which a run began that has made no step yet; None for everything else."""
     generation: int = 1
-    """How often it began: it may begin again after an end."""
+    """The number of its beginnings: it may begin again after an end."""
     agreed: tuple[Agreement, ...] = ()
     """The user's yeses, the last one at the end. One is dropped when a later one has all its keys.
     """
