@@ -1,0 +1,339 @@
+"""A yes is good for one act with its own values at every door through which a message arrives.
+
+One table of conversations, one table of doors. The bank counts what it was asked to pay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+
+from llm_fsm import AsyncMachine, ConversationConflict
+from llm_fsm.durable import result, submit
+from llm_fsm.engine.batch import play_lines, read_lines
+from llm_fsm.engine.upkeep import Upkeep
+from llm_fsm.server import create_app
+from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.testing import ScriptedLLM, calls, reply
+from served import served
+
+KEYS: dict[str, Any] = {
+    "properties": {
+        "amount": {"type": "number", "description": "Euros"},
+        "name": {"type": "string", "description": "To whom"},
+    }
+}
+PAY: dict[str, Any] = {
+    "name": "pay",
+    "initial_state": "ask",
+    "context_schema": KEYS,
+    "tools": {"pay": {"registered": "pay", "acts": True}},
+    "states": {
+        "ask": {
+            "purpose": "How much, and to whom?",
+            "required_context_keys": ["amount", "name"],
+            "transitions": [
+                {
+                    "target_state": "confirm",
+                    "conditions": [{"requires_context_keys": ["amount", "name"]}],
+                }
+            ],
+        },
+        "confirm": {
+            "reply": "{{ amount }} euros to {{ name }}. Shall I pay?",
+            "confirms": ["amount", "name"],
+            "transitions": [
+                {"target_state": "act", "description": "The user says yes", "agrees": True},
+                {"target_state": "ask", "description": "Something else"},
+            ],
+        },
+        "act": {
+            "kind": "task",
+            "purpose": "Pay it",
+            "acts": True,
+            "tools": ["pay"],
+            "max_retries": 1,
+            "on_exhausted": "failed",
+            "transitions": [{"target_state": "done"}],
+        },
+        "done": {"purpose": "Anything else?", "transitions": [{"target_state": "ask"}]},
+        "failed": {"purpose": "It failed", "transitions": [{"target_state": "ask"}]},
+    },
+}
+ALL = {"amount": 50, "name": "Ada"}
+RIGHT = calls(("pay", ALL))
+YES = reply("act", "", _quotes={"_yes": "pay it"})
+FORGET = reply("act", "", _clear=["amount"], _quotes={"_clear": "forget the amount"})
+CASES: dict[str, tuple[str, list[Any], list[float]]] = {
+    "a yes": ("yes", [YES, RIGHT, "Paid."], [50]),
+    "a value taken back": ("yes, but forget the amount", [FORGET, RIGHT], []),
+    "another value": ("yes, but 60", [reply("act", "", amount=60), RIGHT], []),
+    "a no": ("No, do not pay it!", [YES, RIGHT], []),
+    "a no behind a yes": ("Pay it. No, wait", [YES, RIGHT], []),
+    "a question": ("Pay it?", [YES, RIGHT], []),
+    "two calls at once": ("yes", [YES, calls(("pay", ALL), ("pay", ALL)), "Paid."], [50]),
+    "a second call": ("yes", [YES, RIGHT, RIGHT, "Paid."], [50]),
+    "other arguments": ("yes", [YES, calls(("pay", {**ALL, "amount": 500})), "Paid."], []),
+    "another name": ("yes", [YES, calls(("pay", {**ALL, "name": "Eve"})), "Paid."], []),
+    "a right and a wrong call": (
+        "yes",
+        [YES, calls(("pay", ALL), ("pay", {**ALL, "amount": 500})), "Paid."],
+        [50],
+    ),
+}
+FIRST = "50 to Ada"
+
+
+class Model:
+    """It replies what a case has left, and stays where it has nothing left."""
+
+    def __init__(self) -> None:
+        self.script = ScriptedLLM([])
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        try:
+            return await self.script.complete(request)
+        except Exception:
+            stay = request.targets[-1] if request.targets else ""
+            return ModelReply(text=json.dumps({"target_state": stay, "message": "Well."}))
+
+
+class Bank:
+    """A machine, what it paid, and what its model says next."""
+
+    def __init__(self, tool: dict[str, Any] | None = None, **settings: Any) -> None:
+        self.paid: list[float] = []
+        self.model = Model()
+        document = {**PAY, "tools": {"pay": {**PAY["tools"]["pay"], **(tool or {})}}}
+        self.machine = AsyncMachine.from_dict(document, model=self.model, **settings)
+        self.machine.tool(self._pay, name="pay")
+
+    def _pay(self, amount: float, name: str) -> str:
+        """Pay somebody."""
+        self.paid.append(amount if name == "Ada" else -amount)
+        return f"paid {amount}"
+
+    def begin(self, case: str, *, greets: bool = False) -> str:
+        """Let the model play a case, and return the second message of it."""
+        self.paid.clear()
+        text, replies, _ = CASES[case]
+        first = [{"message": "Hello!"}] if greets else []
+        self.model.script = ScriptedLLM([*first, reply("confirm", "", **ALL), *replies])
+        return text
+
+
+async def _by_program(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    chat = await bank.machine.start(conversation_id=name, greet=False)
+    for text in texts:
+        await chat.send(text)
+
+
+async def _by_stream(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    chat = await bank.machine.start(conversation_id=name, greet=False)
+    for text in texts:
+        async for _ in chat.stream(text):
+            pass
+
+
+async def _durably(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    chat = await bank.machine.start(conversation_id=name, greet=False)
+    for number, text in enumerate(texts):
+        for _ in range(2):
+            await chat.send(text, request_id=f"r{number}", durable=True)
+
+
+async def _by_submission(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    keeper = Upkeep(lambda: [bank.machine])
+    for number, text in enumerate(texts):
+        await submit("pay", name, text, f"r{number}", store=bank.machine.store)
+        await keeper.look()
+        await result(name, f"r{number}", 10, store=bank.machine.store)
+    await keeper.stop()
+
+
+async def _merged(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    first, second = texts
+    chat = await bank.machine.start(conversation_id=name, greet=False)
+    await asyncio.gather(chat.send("hello"), chat.send(first))
+    await asyncio.gather(chat.send(second), chat.send("thank you"))
+
+
+async def _in_a_batch(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    line = json.dumps({"messages": list(texts)})
+    batch = read_lines(line.encode(), name, talks=True)
+    await play_lines(bank.machine, batch.lines, lambda _: None)
+
+
+INSIDE = {
+    "program": _by_program,
+    "stream": _by_stream,
+    "durable": _durably,
+    "submission": _by_submission,
+    "batch": _in_a_batch,
+}
+
+
+@pytest.mark.parametrize("door", INSIDE)
+def test_a_yes_is_good_for_its_own_act_at_doors_of_the_program(door: str) -> None:
+    async def play() -> dict[str, list[float]]:
+        found = {}
+        async with bank.machine:
+            for number, case in enumerate(CASES):
+                text = bank.begin(case, greets=door == "batch")
+                await INSIDE[door](bank, f"c{number}", (FIRST, text))
+                found[case] = list(bank.paid)
+        return found
+
+    bank = Bank()
+    assert asyncio.run(play()) == {case: paid for case, (_, _, paid) in CASES.items()}
+
+
+def _by_rest(client: httpx.Client, name: str, texts: tuple[str, ...]) -> None:
+    client.post("/conversations", json={"definition": "pay", "greet": False, "id": name})
+    for number, text in enumerate(texts):
+        for _ in range(2):  # a client that repeats its request
+            headers = {"Idempotency-Key": f"r{number}"}
+            place = f"/conversations/{name}/messages"
+            assert client.post(place, json={"text": text}, headers=headers).status_code == 200
+
+
+def _accepted(client: httpx.Client, name: str, texts: tuple[str, ...]) -> None:
+    client.post("/conversations", json={"definition": "pay", "greet": False, "id": name})
+    place = f"/conversations/{name}/messages"
+    for number, text in enumerate(texts):
+        headers = {"Idempotency-Key": f"r{number}", "Prefer": "respond-async"}
+        assert client.post(place, json={"text": text}, headers=headers).status_code == 202
+        while client.get(f"{place}/r{number}").status_code == 202:
+            time.sleep(0.02)
+
+
+def _in_the_openai_form(client: httpx.Client, name: str, texts: tuple[str, ...]) -> None:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": name}]
+    for text in texts:
+        messages.append({"role": "user", "content": text})
+        body = {"model": "pay", "messages": messages}
+        answer = client.post("/v1/chat/completions", json=body)
+        assert answer.status_code == 200, answer.text
+        messages.append(answer.json()["choices"][0]["message"])
+
+
+def _by_ag_ui(client: httpx.Client, name: str, texts: tuple[str, ...]) -> None:
+    for number, text in enumerate(texts):
+        message = {"id": f"m{number}", "role": "user", "content": text}
+        body = {"threadId": name, "runId": f"r{number}", "messages": [message]}
+        assert "RUN_FINISHED" in client.post("/ag-ui/pay", json=body).text
+
+
+def _by_mcp(client: httpx.Client, name: str, texts: tuple[str, ...]) -> None:
+    async def talk() -> None:
+        async with Client(str(client.base_url.join("/mcp"))) as mcp:
+            begun = await mcp.call_tool("start_conversation", {"definition": "pay", "greet": False})
+            place = begun.structured_content["id"]
+            for text in texts:
+                wish = {"conversation_id": place, "text": text}
+                assert not (await mcp.call_tool("send_message", wish)).is_error
+
+    asyncio.run(talk())
+
+
+SERVED = {
+    "REST": _by_rest,
+    "accepted": _accepted,
+    "OpenAI form": _in_the_openai_form,
+    "AG-UI": _by_ag_ui,
+    "MCP": _by_mcp,
+}
+
+
+@pytest.mark.parametrize("door", SERVED)
+def test_a_yes_is_good_for_its_own_act_at_doors_of_a_server(door: str) -> None:
+    bank = Bank()
+    app = create_app(bank.machine, closes=True, due_seconds=0.1)
+    found = {}
+    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        for number, case in enumerate(CASES):
+            text = bank.begin(case)
+            SERVED[door](client, f"c{number}", (FIRST, text))
+            found[case] = list(bank.paid)
+    assert found == {case: paid for case, (_, _, paid) in CASES.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_messages_that_are_merged_are_judged_as_one(case: str) -> None:
+    async def play() -> None:
+        async with bank.machine:
+            await _merged(bank, "c", (FIRST, text))
+
+    bank = Bank(merge_within=0.02)
+    text = bank.begin(case)
+    asyncio.run(play())
+    assert bank.paid == CASES[case][2]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_calls_that_run_beside_each_other_are_one_act(case: str) -> None:
+    async def play() -> None:
+        async with bank.machine:
+            await _by_program(bank, "c", (FIRST, text))
+
+    bank = Bank({"parallel": True})
+    text = bank.begin(case)
+    asyncio.run(play())
+    assert bank.paid == CASES[case][2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "paid"),
+    [
+        ({"approved": True}, [50]),
+        ({"approved": False}, []),
+        ({"approved": True, "arguments": {"amount": 40, "name": "Ada"}}, [40]),
+        ({"approved": True, "arguments": {"amount": 40}}, []),
+        ({"approved": True, "arguments": {"amount": "lots", "name": "Ada"}}, []),
+    ],
+)
+def test_an_approval_is_good_for_one_act(answer: dict[str, Any], paid: list[float]) -> None:
+    async def play() -> None:
+        async with bank.machine:
+            await _by_program(bank, "c", (FIRST, text))
+            assert bank.paid == []
+            chat = await bank.machine.resume("c")
+            pause = chat.paused
+            assert pause is not None
+            for _ in range(2):  # two colleagues answer
+                try:
+                    await chat.answer(answer, pause=pause.id)
+                except ConversationConflict:
+                    continue
+
+    bank = Bank({"approval": True})
+    text = bank.begin("a second call")
+    asyncio.run(play())
+    assert bank.paid == paid
+
+
+def test_the_program_acts_by_its_own_yes_alone() -> None:
+    async def play() -> None:
+        async with bank.machine:
+            for agreed in (False, True):
+                bank.model.script = ScriptedLLM([RIGHT, RIGHT, "Paid."])
+                for place in ("start", "update"):
+                    try:
+                        if place == "start":
+                            await bank.machine.start(ALL, state="act", agreed=agreed)
+                        else:
+                            chat = await bank.machine.start(ALL, greet=False)
+                            bank.model.script = ScriptedLLM([RIGHT, RIGHT, "Paid."])
+                            await chat.update(state="act", agreed=agreed)
+                    except ConversationConflict:
+                        assert not agreed
+            assert bank.paid == [50, 50]
+
+    bank = Bank()
+    asyncio.run(play())
