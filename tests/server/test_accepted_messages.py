@@ -30,7 +30,7 @@ from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 from store_talkers import ECHO
 
 MESSAGES = "/conversations/c/messages"
@@ -60,7 +60,7 @@ def client_of(
 ) -> Iterator[httpx.Client]:
     """A client of a server with the conversation "c"."""
     app = create_app(machine, closes=True, due_seconds=due_seconds, **options)
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         wish = {"definition": machine.definition.name, "greet": False, "id": "c"}
         client.post("/conversations", json=wish)
         yield client
@@ -274,7 +274,7 @@ def test_the_location_of_every_key_is_its_address_also_when_mounted(key: str) ->
 
     host = FastAPI(lifespan=lifespan)
     host.mount("/bots", app)
-    with served(host) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(host) as url, client_at(url) as client:
         wish = {"definition": "echo", "greet": False, "id": "c d"}
         begun = client.post("/bots/conversations", json=wish).headers["location"]
         headers = {**ASYNC, "Idempotency-Key": key}

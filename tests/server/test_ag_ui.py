@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
-
 import ten_turns
 from llm_fsm import AsyncMachine, ModelError
 from llm_fsm.server import create_app
@@ -16,7 +14,7 @@ from llm_fsm.testing import ScriptedLLM, calls, reply
 from machines import GREETER
 from npm_client import run
 from refunds import PAID, REFUNDS
-from served import served
+from served import client_at, served
 
 CLIENT = ("@ag-ui/client@1.0.0",)
 
@@ -38,10 +36,7 @@ def test_ten_turns_by_the_official_client() -> None:
 def ask(machine: AsyncMachine, *inputs: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The events of each run."""
     found = []
-    with (
-        served(create_app(machine, closes=True, due_seconds=None)) as url,
-        httpx.Client(trust_env=False) as client,
-    ):
+    with served(create_app(machine, closes=True, due_seconds=None)) as url, client_at() as client:
         for place, given in enumerate(inputs):
             body = {"threadId": "t", "runId": f"r{place}", "messages": [], **given}
             answer = client.post(f"{url}/ag-ui/{machine.definition.name}", json=body, timeout=30)
@@ -62,10 +57,7 @@ def refund(amount: int, to: str = "card") -> str:
 def test_a_tool_call_and_an_approval() -> None:
     model = ScriptedLLM([calls(("refund", {"amount": 5})), PAID])
     machine = AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund])
-    with (
-        served(create_app(machine, closes=True, due_seconds=None)) as url,
-        httpx.Client(trust_env=False) as client,
-    ):
+    with served(create_app(machine, closes=True, due_seconds=None)) as url, client_at() as client:
 
         def run(**given: Any) -> list[dict[str, Any]]:
             body = {"threadId": "t", "messages": [], **given}

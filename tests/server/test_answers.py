@@ -25,7 +25,7 @@ from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 PAGE = "https://app.example"
 
@@ -37,7 +37,7 @@ def greeter(*replies: Any) -> AsyncMachine:
 @contextmanager
 def client_of(machine: AsyncMachine, **options: Any) -> Iterator[httpx.Client]:
     app = create_app(machine, closes=True, due_seconds=None, **options)
-    with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         yield client
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from llm_fsm.server import create_app
 from llm_fsm.server.tokens import Token, Tokens
 from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.testing import ScriptedLLM, reply
-from served import served
+from served import client_at, served
 
 QUIET: dict[str, Any] = {
     "name": "quiet",
@@ -75,10 +76,7 @@ def quiet(path: Path, model: Any = None, clock: Any = None) -> AsyncMachine:
 @contextmanager
 def client_of(machine: AsyncMachine, headers: Any = None, **options: Any) -> Iterator[httpx.Client]:
     app = create_app(machine, closes=True, **{"due_seconds": None, **options})
-    with (
-        served(app) as url,
-        httpx.Client(base_url=url, timeout=30, headers=headers, trust_env=False) as client,
-    ):
+    with served(app) as url, client_at(url, headers=headers) as client:
         yield client
 
 
@@ -129,7 +127,10 @@ class Following:
 
     def __exit__(self, *_: object) -> None:
         if self._response is not None:
-            self._response.close()
+            # A closed file does not wake the thread that reads from it; the end of the line does.
+            stream = self._response.extensions["network_stream"]
+            stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            self._thread.join(30)
 
     def until(self, name: str, count: int = 1) -> list[Any]:
         """Wait for so many events of a name, and return their data."""

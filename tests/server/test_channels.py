@@ -28,7 +28,7 @@ from llm_fsm.server.channels import answer, is_answered
 from llm_fsm.server.tokens import Caller, Tokens
 from llm_fsm.testing import ScriptedLLM, reply
 from paths import ROOT, TESTS
-from served import served
+from served import client_at, served
 
 TABLE: dict[str, Any] = {
     "name": "table",
@@ -69,7 +69,7 @@ def client_of(
     app = create_app(
         machine, closes=True, due_seconds=None, tokens=Tokens(), channels=channels, limits=limits
     )
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         yield client, model
 
 

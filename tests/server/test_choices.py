@@ -6,7 +6,6 @@ import asyncio
 import json
 from typing import Any
 
-import httpx
 import openai
 from mcp import Client
 
@@ -14,7 +13,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm.server import create_app
 from llm_fsm.testing import ScriptedLLM, reply
 from npm_client import run
-from served import served
+from served import client_at, served
 
 SHOP: dict[str, Any] = {
     "name": "shop",
@@ -47,7 +46,7 @@ def app(*replies: Any) -> Any:
 
 
 def test_rest_and_its_events_hand_on_choices_and_take_a_click_without_a_model() -> None:
-    with served(app()) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app()) as url, client_at(url) as client:
         begun = client.post("/conversations", json={"definition": "shop", "id": "c"}).json()
         assert begun["choices"] == FOUND
         assert client.get("/conversations/c").json()["choices"] == FOUND
@@ -62,7 +61,7 @@ def test_rest_and_its_events_hand_on_choices_and_take_a_click_without_a_model() 
 
 
 def test_rest_refuses_a_choice_whose_question_is_gone() -> None:
-    with served(app()) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app()) as url, client_at(url) as client:
         client.post("/conversations", json={"definition": "shop", "id": "c"})
         for stale in ({"text": "Large", "question": "/before/size"}, {"text": "Huge"}):
             refused = client.post("/conversations/c/messages", json={**stale, "picked": True})
@@ -77,7 +76,7 @@ def test_rest_refuses_a_choice_whose_question_is_gone() -> None:
 def test_the_openai_form_hands_on_choices_as_a_field_of_its_own() -> None:
     with (
         served(app(reply("ask", "Which one?"))) as url,
-        httpx.Client(trust_env=False) as http,
+        client_at() as http,
         openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=http) as client,
     ):
         said: Any = [{"role": "user", "content": "hello"}]
@@ -86,7 +85,7 @@ def test_the_openai_form_hands_on_choices_as_a_field_of_its_own() -> None:
 
 
 def test_ag_ui_hands_on_choices_with_the_end_of_a_run_and_takes_a_click() -> None:
-    with served(app()) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app()) as url, client_at(url) as client:
         found = []
         click = {
             "messages": [{"id": "m", "role": "user", "content": "Small"}],

@@ -25,7 +25,7 @@ from llm_fsm.server.connections import most_connections
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
 from paths import ROOT
-from served import served
+from served import client_at, served
 
 
 class Waiting(ScriptedLLM):
@@ -105,7 +105,7 @@ def test_a_connection_with_a_request_is_never_closed_for_a_new_one() -> None:
     model = Waiting([reply("bye", "Bye.", name="Ada")])
     with address_of(Limits(connections=1), model) as place:
         url = f"http://{place[0]}:{place[1]}"
-        with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        with client_at(url) as client:
             wish = {"definition": "greeter", "greet": False, "id": "c"}
             assert client.post("/conversations", json=wish).status_code == 201
             said: list[httpx.Response] = []

@@ -24,7 +24,7 @@ from llm_fsm.server.tokens import Right, Tokens, add_token
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from refunds import PAID, REFUNDS
-from served import served
+from served import client_at, served
 
 NOTES: dict[str, Any] = {
     "name": "notes",
@@ -111,7 +111,7 @@ def bot(text: str) -> dict[str, Any]:
 def notes(model: Any = None, **options: Any) -> Iterator[httpx.Client]:
     machine = AsyncMachine.from_dict(NOTES, model=model or Model(), **options)
     app = create_app(machine, closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         yield client
 
 
@@ -252,7 +252,7 @@ def test_a_retry_of_a_message_that_led_to_a_pause_tells_the_pause_again() -> Non
         REFUNDS, model=ScriptedLLM([calls(("refund", {"amount": 5})), PAID]), tools=[refund]
     )
     app = create_app(refunding, closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
 
         def ask(text: str, **retry: str) -> Any:
             body = {"model": "refunds", "messages": [user(text)]}
@@ -624,7 +624,7 @@ def test_a_named_conversation_hears_what_failed_before() -> None:
 
 def test_an_answer_in_words_does_not_keep_a_waiting_conversation_from_its_answer() -> None:
     app = create_app(ten_turns.machine(), closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         chat = Chat(client, model="ten")
         for number in range(ten_turns.PAUSED_AT):
             chat.say(f"it is {number}")

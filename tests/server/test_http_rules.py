@@ -17,7 +17,7 @@ from llm_fsm.server import create_app
 from llm_fsm.server.http_rules import accepts
 from llm_fsm.testing import ScriptedLLM
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 RUN = {
     "threadId": "t",
@@ -35,7 +35,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 def client() -> Iterator[httpx.Client]:
     machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM([]))
     app = create_app(machine, closes=True, due_seconds=None, workbench=True)
-    with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as found:
+    with served(app) as url, client_at(url) as found:
         yield found
 
 
@@ -194,7 +194,7 @@ def test_a_name_that_the_loader_takes_works_at_every_address() -> None:
         AsyncMachine.from_dict({**GREETER, "name": name}, model="offline") for name in names
     ]
     app = create_app(machines, closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         for name in names:
             name_works(client, name)
 
@@ -225,7 +225,7 @@ def test_an_id_of_a_conversation_works_in_every_path(given: str) -> None:
     machine = AsyncMachine.from_dict(GREETER, model="offline")
     asyncio.run(machine.start(conversation_id=given))
     app = create_app(machine, closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         place = f"/conversations/{quote(given, safe='')}"
         assert client.get(place).json()["id"] == given
         assert client.post(f"{place}/messages", json={"text": "Ada"}).status_code == 200

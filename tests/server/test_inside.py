@@ -27,7 +27,7 @@ from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 INSIDE = "http://10.0.0.7:8000/v1 said sk-12345 in /srv/secret/bots.db"
 FINDING = Finding(code="F1", name="x", level="error", message=INSIDE, file="/srv/secret/flow.json")
@@ -73,7 +73,7 @@ def broken() -> Iterator[tuple[Broken, str, httpx.Client]]:
     )
     with (
         served(create_app(machine, closes=True, due_seconds=None)) as url,
-        httpx.Client(base_url=url, timeout=30, trust_env=False) as client,
+        client_at(url) as client,
     ):
         wish = {"definition": "greeter", "greet": False, "id": "c"}
         assert client.post("/conversations", json=wish).status_code == 201
@@ -153,10 +153,7 @@ def test_ids_of_the_store_are_not_told(tmp_path: Path) -> None:
         machine, tokens=Tokens.from_file(file), hosts=None, closes=True, due_seconds=None
     )
     headers = {"Authorization": f"Bearer {token}"}
-    with (
-        served(app) as url,
-        httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client,
-    ):
+    with served(app) as url, client_at(url, headers=headers) as client:
         wish = {"definition": "greeter", "greet": False, "id": "c"}
         assert client.post("/conversations", json=wish).status_code == 201
         answers = [

@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 from fastapi import FastAPI
 from mcp import Client
 
@@ -18,7 +17,7 @@ from llm_fsm.server import create_app
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 WAITS: dict[str, Any] = {
     "name": "waits",
@@ -53,7 +52,7 @@ def test_an_application_is_mounted_in_another_one() -> None:
         async with Client(f"{url}/bots/mcp") as client:
             return [tool.name for tool in (await client.list_tools()).tools]
 
-    with served(host) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(host) as url, client_at(url) as client:
         begun = client.post(
             "/bots/conversations", json={"definition": "greeter", "greet": False, "id": "c"}
         )
@@ -74,7 +73,7 @@ def test_the_server_sees_to_time_outs_and_to_sinks() -> None:
 
     machine = AsyncMachine.from_dict(WAITS, model="offline", sinks=[ended])
     app = create_app(machine, closes=True, due_seconds=0.1)
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         client.post("/runs", json={"definition": "waits", "id": "r"})
         deadline = time.monotonic() + 30
         while client.get("/runs/r").json()["state"] != "late" and time.monotonic() < deadline:
@@ -100,7 +99,7 @@ def test_the_server_sees_to_time_outs_again_after_an_error_of_any_kind() -> None
     app = create_app(
         AsyncMachine.from_dict(WAITS, model="offline", store=store), closes=True, due_seconds=0.1
     )
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         deadline = time.monotonic() + 30
         while store.failures and time.monotonic() < deadline:  # a run looks for what is due, too
             time.sleep(0.05)

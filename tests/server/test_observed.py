@@ -16,7 +16,7 @@ from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 
 def machine(**options: Any) -> AsyncMachine:
@@ -35,10 +35,7 @@ def talk(client: httpx.Client, **headers: str) -> None:
 
 
 def test_figures_for_prometheus() -> None:
-    with (
-        served(create_app(machine(), due_seconds=None)) as url,
-        httpx.Client(base_url=url, trust_env=False) as client,
-    ):
+    with served(create_app(machine(), due_seconds=None)) as url, client_at(url) as client:
         talk(client)
         lines = client.get("/metrics").text.splitlines()
     assert 'llm_fsm_turns_total{definition="greeter",kind="message",state="bye"} 1.0' in lines
@@ -52,7 +49,7 @@ def test_figures_need_a_token_without_limits(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     ada, root = add_token(file, "ada"), add_token(file, "root", own=False)
     app = create_app(machine(), tokens=Tokens.from_file(file), hosts=None, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         assert client.get("/metrics").status_code == 401
         assert client.get("/metrics", headers={"Authorization": f"Bearer {ada}"}).status_code == 403
         assert (
@@ -82,7 +79,7 @@ def test_a_store_that_is_away_is_503_and_recovers_by_itself() -> None:
     store = Away()
     with (
         served(create_app(machine(store=store), due_seconds=None)) as url,
-        httpx.Client(base_url=url, trust_env=False) as client,
+        client_at(url) as client,
     ):
         assert client.get("/readyz").json() == {"status": "ready", "definitions": 1}
         client.post("/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
@@ -107,7 +104,7 @@ def test_logs_are_json_lines_with_conversation_and_request_and_nothing_that_was_
     stop = log_json("DEBUG")
     try:
         app = create_app(machine(), due_seconds=None, answered=[log_answer])
-        with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        with served(app) as url, client_at(url) as client:
             wish = {"definition": "greeter", "greet": False, "id": "c"}
             client.post("/conversations", json=wish)
             answer = client.post(
@@ -140,7 +137,7 @@ def test_a_fault_is_a_json_line_with_the_id_of_its_request(
     stop = log_json("INFO")
     try:
         app = create_app(machine(store=store), due_seconds=None)
-        with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        with served(app) as url, client_at(url) as client:
             store.is_away = True
             answer = client.get("/conversations/c")
             store.is_away = False

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
@@ -17,7 +16,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm.server import Limits, create_app
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def sdk_of(*machines: AsyncMachine, **options: Any) -> Iterator[openai.OpenAI]:
     app = create_app(machines, closes=True, due_seconds=None, **options)
     with (
         served(app) as url,
-        httpx.Client(trust_env=False) as http,
+        client_at() as http,
         openai.OpenAI(
             base_url=f"{url}/v1", api_key="none", max_retries=0, http_client=http
         ) as client,

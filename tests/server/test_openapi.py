@@ -20,7 +20,7 @@ from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 SAID = {"text": "x"}
 DOORS: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -50,7 +50,7 @@ DOORS: Mapping[str, tuple[str, dict[str, Any]]] = {
 def client_of(*replies: Any, **options: Any) -> Iterator[httpx.Client]:
     machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM(list(replies)))
     app = create_app(machine, closes=True, due_seconds=None, **options)
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         client.post("/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
         yield client
 

@@ -20,7 +20,7 @@ from llm_fsm.server.tokens import Right, Tokens, add_token
 from llm_fsm.server.views import TAKEN_OVER
 from llm_fsm.testing import ScriptedLLM, calls
 from refunds import PAID, REFUNDS
-from served import served
+from served import client_at, served
 
 RIGHTS: dict[str, tuple[list[Right], bool]] = {
     "web": (["talk"], True),
@@ -68,7 +68,7 @@ def door(tmp_path: Path, *machines: AsyncMachine) -> Iterator[Door]:
         for name, (rights, own) in RIGHTS.items()
     }
     app = create_app(machines, tokens=Tokens.from_file(file), closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         yield Door(client, tokens)
 
 

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import httpx
-
 from desks import DESK
 from llm_fsm import AsyncMachine
 from llm_fsm.server import create_app
@@ -16,7 +14,7 @@ from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from npm_client import run
 from refunds import PAID, REFUNDS
-from served import served
+from served import client_at, served
 
 BROWSER = ("playwright-core@1.65.1",)
 CHAT = ("chat.html", "chat.js", "chat.css", "client.js")
@@ -37,10 +35,7 @@ def test_pages_name_no_outside_address_and_may_load_none() -> None:
         assert not re.findall(
             r"(?:https?:)?//[a-z]", (STATIC / name).read_text().replace("// ", "")
         ), name
-    with (
-        served(create_app(machine(), due_seconds=None)) as url,
-        httpx.Client(base_url=url, trust_env=False) as client,
-    ):
+    with served(create_app(machine(), due_seconds=None)) as url, client_at(url) as client:
         assets = (f"/assets/{name}" for name in (*CHAT, *OPERATOR, "openapi-explorer.min.js"))
         for path in ("/", "/operator", "/docs", *assets):
             answer = client.get(path)

@@ -21,7 +21,7 @@ from llm_fsm.server.tokens import Tokens, add_token
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from machines import GREETER
 from refunds import PAID, REFUNDS
-from served import served
+from served import client_at, served
 
 JSON = {"Content-Type": "application/json"}
 SECRETS: dict[str, Any] = {
@@ -43,10 +43,7 @@ def client_of(
 ) -> Iterator[httpx.Client]:
     limits = options.pop("limits", None)
     app = create_app(machines, closes=True, limits=limits, due_seconds=None, **options)
-    with (
-        served(app, limits) as url,
-        httpx.Client(base_url=url, timeout=30, headers=headers, trust_env=False) as client,
-    ):
+    with served(app, limits) as url, client_at(url, headers=headers) as client:
         yield client
 
 

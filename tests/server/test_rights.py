@@ -25,7 +25,7 @@ from llm_fsm.server.tokens import ALL_RIGHTS, Right, Tokens, add_token
 from llm_fsm.server.views import COLLEAGUE
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from refunds import PAID, REFUNDS
-from served import served
+from served import client_at, served
 
 SHOP: dict[str, Any] = {
     "name": "shop",
@@ -161,7 +161,7 @@ def door(
     app = create_app(
         machines(refunds), closes=True, due_seconds=None, tokens=known, hosts=None, workbench=True
     )
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         yield Door(url, client, tokens)
 
 
@@ -328,7 +328,7 @@ def test_the_user_answers_what_the_definition_leaves_to_them(tmp_path: Path) -> 
     app = create_app(
         machine, closes=True, due_seconds=None, tokens=Tokens.from_file(file), hosts=None
     )
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         at = Door(url, client, {"talk": token})
         run = at.ask("talk", "POST", "/runs", {"definition": "sign", "id": "r"})
         assert run.status_code == 202
@@ -447,7 +447,7 @@ def test_without_tokens_this_machine_may_do_all_and_others_talk(
 
 def test_anybody_who_may_only_talk_does_not_list_the_conversations_of_others() -> None:
     app = create_app(machines(), closes=True, due_seconds=None, anonymous=["talk"])
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         begun = client.post("/conversations", json={"definition": "shop", "greet": False})
         assert begun.status_code == 201
         assert client.get(f"/conversations/{begun.json()['id']}").status_code == 200
@@ -464,7 +464,7 @@ GUESSES = ["k", "order-1", "2026-11-28T10:00:00Z-order-000001", "a" * 64, UUID[:
 @contextmanager
 def strangers() -> Iterator[httpx.Client]:
     app = create_app(machines(), closes=True, due_seconds=None, anonymous=["talk"])
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         yield client
 
 
@@ -580,7 +580,7 @@ def test_anybody_who_may_only_talk_is_not_led_to_the_conversation_of_another_by_
 ) -> None:
     app = create_app(machines(), closes=True, due_seconds=None, anonymous=["talk"])
     named = {} if user is None else {"user": user}
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
 
         def ask(said: list[dict[str, str]], **headers: str) -> dict[str, Any]:
             body = {"model": "shop", "messages": said, **named}

@@ -16,7 +16,7 @@ from mcp.client import Client
 from llm_fsm import AsyncMachine
 from llm_fsm.server import create_app
 from llm_fsm.testing import ScriptedLLM, calls, reply
-from served import served
+from served import client_at, served
 
 DESK: dict[str, Any] = {
     "name": "desk",
@@ -189,7 +189,7 @@ def secrets_in(text: str) -> list[str]:
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("door", [rest, chat, responses, ag_ui])
 def test_no_answer_of_a_door_has_a_secret(door: Any, streamed: bool) -> None:
-    with desk() as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with desk() as url, client_at(url) as client:
         answers = list(door(client, streamed=streamed))
     assert "•••" in "".join(answers)
     for number, text in enumerate(answers):
@@ -243,7 +243,7 @@ def test_no_refusal_of_an_answer_quotes_what_would_be_secret(value: Any) -> None
     app = create_app(
         AsyncMachine.from_dict(SIGN, model=ScriptedLLM([])), closes=True, due_seconds=None
     )
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+    with served(app) as url, client_at(url) as client:
         assert client.post("/runs", json={"definition": "sign", "id": "c"}).status_code == 202
         for path in ("/conversations/c/answer", "/runs/c/answer"):
             answer = client.post(path, json={"value": value})

@@ -18,7 +18,7 @@ from llm_fsm.server import create_app
 from llm_fsm.server.turns import LiveTurn
 from llm_fsm.testing import ScriptedLLM
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 WORDS = [f"word{number} " for number in range(200)]
 WHOLE = "".join(WORDS).strip()
@@ -51,7 +51,7 @@ class Speaker:
 def client_of(pieces: Sequence[str | threading.Event]) -> Iterator[httpx.Client]:
     machine = AsyncMachine.from_dict(GREETER, model=Speaker(pieces))
     app = create_app(machine, closes=True, due_seconds=None)
-    with served(app) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         client.post("/conversations", json={"definition": "greeter", "greet": False, "id": "c"})
         yield client
 
@@ -236,10 +236,7 @@ def test_a_stream_says_where_the_user_said_a_value_and_nothing_of_secret_keys() 
         "message": "Thanks. Else?",
     }
     machine = AsyncMachine.from_dict(document, model=ScriptedLLM([answer]))
-    with (
-        served(create_app(machine, due_seconds=None)) as url,
-        httpx.Client(base_url=url, trust_env=False) as client,
-    ):
+    with served(create_app(machine, due_seconds=None)) as url, client_at(url) as client:
         id = client.post("/conversations", json={"definition": "m", "greet": False}).json()["id"]
         headers = {"Accept": "text/event-stream"}
         said = client.post(

@@ -19,7 +19,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -31,7 +30,7 @@ from llm_fsm.server import create_app, json_web_tokens
 from llm_fsm.server.json_web_tokens import JsonWebTokens, Settings
 from llm_fsm.server.tokens import Caller, Tokens, add_token
 from machines import GREETER
-from served import served
+from served import client_at, served
 
 SECRET = "s" * 40
 RSA_KEY = rsa.generate_private_key(65537, 2048)
@@ -79,7 +78,7 @@ def test_a_changed_file_counts_within_two_seconds(tmp_path: Path) -> None:
         AsyncMachine.from_dict(GREETER, model="offline"),
         closes=True, due_seconds=None, tokens=Tokens.from_file(file), hosts=None,
     )  # fmt: skip
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
 
         def status(token: str, wanted: int) -> int:
             """The status, which may take its time to be the wanted one."""
@@ -368,7 +367,7 @@ def test_a_json_web_token_talks_beside_the_tokens_of_the_file(
     tokens = Tokens.from_file(file, issuer=JsonWebTokens(shared))
     machine = AsyncMachine.from_dict(GREETER, model="offline")
     app = create_app(machine, closes=True, due_seconds=None, tokens=tokens, hosts=None)
-    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
 
         def by(token: str) -> dict[str, str]:
             return {"Authorization": f"Bearer {token}"}
@@ -396,10 +395,7 @@ class Followed:
 
     def _read(self) -> None:
         url, headers = self._asked
-        with (
-            httpx.Client(timeout=60, trust_env=False) as client,
-            client.stream("GET", url, headers=headers) as stream,
-        ):
+        with client_at() as client, client.stream("GET", url, headers=headers) as stream:
             for line in stream.iter_lines():
                 self.lines.append(line)
                 if line == "event: conversation":
@@ -417,7 +413,7 @@ def test_a_stream_ends_with_its_token(tmp_path: Path, change: dict[str, Any] | N
         AsyncMachine.from_dict(GREETER, model="offline"),
         closes=True, due_seconds=None, tokens=Tokens.from_file(file), hosts=None,
     )  # fmt: skip
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, client_at(url) as client:
         wish = {"definition": "greeter", "greet": False, "id": "c"}
         assert (
             client.post(

@@ -10,7 +10,7 @@ import httpx
 
 from llm_fsm import AsyncMachine
 from llm_fsm.server import Limits, create_app
-from served import served
+from served import client_at, served
 
 
 @contextmanager
@@ -19,10 +19,7 @@ def client_of(
 ) -> Iterator[httpx.Client]:
     """A client of an application with these machines."""
     app = create_app(machines, closes=True, limits=limits, due_seconds=None, **options)
-    with (
-        served(app, limits) as url,
-        httpx.Client(base_url=url, timeout=60, trust_env=False) as client,
-    ):
+    with served(app, limits) as url, client_at(url) as client:
         yield client
 
 

@@ -26,6 +26,7 @@ from llm_fsm.cli import main
 from llm_fsm.server.tokens import add_token
 from llm_fsm.testing import serve_scripted
 from machines import GREETER
+from served import client_at
 
 ADDRESS = re.compile(r"http://\S+:\d+")
 
@@ -50,7 +51,7 @@ def serving(
             lines = [process.stdout.readline() for _ in range(3)]
             found = ADDRESS.search(lines[0])
             assert found is not None, (lines, process.communicate()[1])
-            with httpx.Client(base_url=found[0], timeout=30, trust_env=False) as client:
+            with client_at(found[0]) as client:
                 until_ready(client)
                 yield process, client
         finally:
@@ -200,7 +201,7 @@ def test_several_workers_share_a_store(tmp_path: Path) -> None:
         begun = client.post("/conversations", json={"definition": "age"}).json()
         client.close()
         for number in range(6):
-            with httpx.Client(base_url=client.base_url, timeout=30, trust_env=False) as other:
+            with client_at(client.base_url) as other:
                 key = {"Idempotency-Key": f"k{number // 2}"}
                 place = f"/conversations/{begun['id']}/messages"
                 turn = other.post(place, json={"text": "abc"[number // 2]}, headers=key).json()
@@ -563,7 +564,7 @@ def test_no_line_is_plain_with_json_logs(tmp_path: Path, workers: str) -> None:
         assert process.stderr is not None
         lines = [process.stderr.readline() for _ in range(2)]
         place = json.loads(lines[1])
-        with httpx.Client(base_url=place["chat"], timeout=30, trust_env=False) as client:
+        with client_at(place["chat"]) as client:
             until_ready(client)
             assert client.get("nowhere").status_code == 404
         process.send_signal(signal.SIGTERM)
