@@ -25,6 +25,17 @@ KEYS: Mapping[str, Any] = {
         "description": "Address",
     },
     "day": {"type": "string", "format": "date", "description": "Day"},
+    "house": {"type": "string", "maxLength": 6, "description": "House number"},
+    "zip": {"type": "string", "pattern": "^[1-9][0-9]{4}$", "description": "Postcode"},
+    "parts": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"id": {"type": "string"}, "count": {"type": "integer"}},
+        },
+        "description": "Parts",
+    },
+    "codes": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Codes"},
 }
 FORMS = [
     ("count", 3, 3),
@@ -51,8 +62,22 @@ FORMS = [
     ("numbers", ["３", 4], [3, 4]),
     ("address", {"number": "３", "city": "Bonn"}, {"number": 3, "city": "Bonn"}),
     ("day", "2026-12-05", "2026-12-05"),
+    ("house", 14, "14"),
+    ("house", -3, "-3"),
+    ("house", 0, "0"),
+    ("zip", 28195, "28195"),
+    ("tags", [1, "b", 22], ["1", "b", "22"]),
+    ("tags", 5, ["5"]),
+    ("parts", [{"id": 8, "count": "2"}], [{"id": "8", "count": 2}]),
+    ("codes", {"a": 30, "b": "x"}, {"a": "30", "b": "x"}),
 ]
 REFUSED = [
+    ("house", True),
+    ("house", 1.5),
+    ("house", 14.0),
+    ("house", 12345678),
+    ("day", 20261205),
+    ("tags", [False]),
     ("count", "three or four"),
     ("ok", "perhaps"),
     ("size", "huge"),

@@ -300,7 +300,9 @@ def test_a_validator_of_the_host_that_raises_anything_says_why_the_arguments_do_
 
     parameters = read_parameters(find)
     assert parameters.fault({"name": " Ada"}) is None
-    assert parameters.fault({"name": 5}) == "AttributeError: 'int' object has no attribute 'strip'"
+    assert parameters.fault({"name": True}) == (
+        "AttributeError: 'bool' object has no attribute 'strip'"
+    )
 
 
 def charge(euros: int, account: str = "nobody") -> str:

@@ -184,7 +184,7 @@ def test_refused_value_alone_costs_no_call_and_the_next_prompt_tells() -> None:
 
 
 def test_pick_stands_without_the_refused_value_unless_it_needs_it() -> None:
-    done = talk(TYPED, "x", reply("bye", "Bye", name=5), reply("hello", "Name?"))
+    done = talk(TYPED, "x", reply("bye", "Bye", name=1.5), reply("hello", "Name?"))
     assert (done.session.state, done.usage.calls, done.text) == ("hello", 2, "Name?")
 
 
@@ -821,7 +821,7 @@ def test_values_that_no_context_can_hold_are_refused_alone(raw: str) -> None:
 
 def test_secrets_stay_out_of_prompts_and_reasons() -> None:
     first = talk(TYPED, "my pin is 1234", reply("hello", pin="SECRET-1", name="Ada"))
-    second = say(TYPED, first.session, "m", reply("hello", pin=5))
+    second = say(TYPED, first.session, "m", reply("hello", pin=1.5))
     third = say(TYPED, second.session, "m", reply("hello"))
     text = json.dumps([m.content for r in (*second.requests, *third.requests) for m in r.messages])
     assert "SECRET-1" not in text

@@ -84,10 +84,6 @@ _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
 """A number with the Arabic decimal separator, or with a comma that cannot separate thousands."""
 _LONGEST_WORD = 4
 """A text longer than this many times the longest enum word cannot be one of the words."""
-_TEXTS = ({"string"}, {"string", "null"})
-_FORMS = ("pattern", "enum")
-"""Schema keys that say that a text may consist of digits. Without them, a number for a text is the
-model's mistake."""
 SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """Separators between several values in one text."""
 _MOST_CHOICES = 100
@@ -195,13 +191,13 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
-    if type(value) is int and types_of(schema) in _TEXTS and not schema.keys().isdisjoint(_FORMS):
+    if type(value) is int and _takes_texts(schema):
         return _as_text(schema, value)
     if _has_form(schema, value):
-        properties, items = schema.get("properties"), schema.get("items")
-        if isinstance(value, dict) and isinstance(properties, Mapping):
+        items = schema.get("items")
+        if isinstance(value, dict):
             return {
-                name: _meant(sub_schema(properties, name), item, depth + 1)
+                name: _meant(_part_schema(schema, name), item, depth + 1)
                 for name, item in value.items()
             }
         if isinstance(value, list) and isinstance(items, Mapping):
@@ -238,12 +234,32 @@ def _choices(items: JsonMap, text: str, depth: int) -> list[Any]:
     return [_meant(items, part.strip(), depth) for part in parts]
 
 
+def _part_schema(schema: JsonMap, name: str) -> JsonMap:
+    """Return the schema of a part of an object; {} if it has none."""
+    properties = schema.get("properties")
+    named = properties if isinstance(properties, Mapping) else {}
+    return sub_schema(named if name in named else {name: schema.get("additionalProperties")}, name)
+
+
+def _takes_texts(schema: JsonMap) -> bool:
+    """Return true if a schema takes texts and nothing else but null."""
+    kinds, enum = types_of(schema), schema.get("enum")
+    if not kinds and isinstance(enum, list):
+        return all(isinstance(word, str | None) for word in enum)
+    return kinds - {"null"} == {"string"}
+
+
 def _as_text(schema: JsonMap, number: int) -> str | int:
-    """Write a whole number as text, unless a leading zero may have been lost: JSON has none."""
+    """Write a whole number as its digits. It stays where the schema also takes them behind a zero,
+    which JSON has not.
+
+    A fraction is never written as text, because JSON drops zeros at its end: a version 1.10 is 1.1.
+    """
     text, zero = (f"{'-' * (number < 0)}{more}{abs(number)}" for more in ("", "0"))
-    known = schema["enum"] if isinstance(schema.get("enum"), list) else None
-    lost = any(_fitting(schema, [zero])) if known is None else zero in known
-    return number if lost else text
+    known = schema.get("enum")
+    if isinstance(known, list):
+        return number if zero in known else text
+    return number if "pattern" in schema and any(_fitting(schema, [zero])) else text
 
 
 def _has_form(schema: JsonMap, value: object) -> bool:

@@ -273,7 +273,7 @@ def _described(hint: Any) -> Any:
 def _adapter(name: str, fields: JsonDict) -> TypeAdapter[JsonDict]:
     try:
         arguments = cast("Any", TypedDict)("arguments", fields)
-        arguments.__pydantic_config__ = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+        arguments.__pydantic_config__ = ConfigDict(extra="forbid")
         return TypeAdapter(arguments)
     except (PydanticUserError, PydanticSchemaGenerationError) as error:
         reason = str(error).split("\n", 1)[0]

@@ -251,6 +251,8 @@ def complain(turn: TurnState) -> None:
         name, words = label(key, schema), str(schema.get("description") or "")
         english = turn.machine.definition.is_english
         ruled = turn.machine.keys.is_rule(reason)
+        if words.rstrip(".").casefold() == name.casefold():
+            words = ""  # it says no more than the title
         if ruled:
             words = reason
         elif english and not any(said in reason for said in _UNREADABLE):

@@ -137,17 +137,16 @@ def _is_lone_item(kinds: set[str], value: Any) -> bool:
 
 
 def _plain_value(schema: Mapping[str, Any], kinds: set[str], value: Any) -> Any:
-    """Return a text or a float as the reader of replies reads it, if the schema takes one form."""
-    if not isinstance(value, str | float) or kinds & {"array", "object"}:
-        return value
-    branches = _branches(schema)
-    if len(branches) != 1:
-        return value
-    branch = branches[0]
-    if ("string" in kinds or not kinds) and "enum" not in branch:
+    """Return a text or a number as the reader of replies reads it, if the schema takes one form."""
+    branches = [branch for branch in _branches(schema) if types_of(branch) != {"null"}]
+    if (
+        not isinstance(value, str | int | float)
+        or kinds & {"array", "object"}
+        or len(branches) != 1
+    ):
         return value
     try:
-        return as_schema(compile_shape(branch), value)[0]
+        return as_schema(compile_shape(branches[0]), value)[0]
     except ShapeError:
         return value
 

@@ -1096,6 +1096,26 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
     assert done.text == "Gern.\n\n✗ Kundennummer: Acht Ziffern.\n\nFür wen?"
 
 
+@pytest.mark.parametrize("described", ["House number", "house number.", "HOUSE NUMBER"])
+def test_a_description_that_repeats_the_title_is_no_reason(described: str) -> None:
+    number = {"type": "string", "title": "house number", "description": described}
+    states = {
+        "ask": {
+            "purpose": "Which house number?",
+            "required_context_keys": ["number"],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["number"]}]}
+            ],
+        },
+        "done": {"reply": "Thank you."},
+    }
+    program = machine(states, context_schema={"properties": {"number": number}})
+    done = talk(program, "yes", *[reply("done", number=True)] * 2)
+    assert done.text == (
+        "That does not fit (house number): true is not a text.\n\nWhich house number?"
+    )
+
+
 def test_a_refused_value_is_told_by_the_words_of_its_key_where_english_is_foreign() -> None:
     keys = {
         "people": {
