@@ -13,11 +13,10 @@ from msgspec.structs import asdict, replace
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.terminal import console, escape
-from llm_fsm.cli.transcript import masked
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
-from llm_fsm.session.redaction import shown_event
+from llm_fsm.session.redaction import shown_event, shown_values
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine
 
@@ -58,7 +57,7 @@ def outcome_of(program: CompiledMachine, turn: Turn) -> JsonDict:
         "state": turn.state,
         "output": turn.output,
         "text": turn.text,
-        "context": masked(program.is_secret, turn.context),
+        "context": shown_values(turn.context, program.is_secret),
     }
     if turn.paused is not None:
         document["paused"] = asdict(turn.paused)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 
 from msgspec.structs import asdict
 
@@ -12,9 +11,9 @@ from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
-from llm_fsm.session.redaction import DOTS, blotted
+from llm_fsm.session.redaction import blotted, shown_values
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, without_undone
+from llm_fsm.session.turn_record import TurnRecord, events_of, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
 
@@ -24,7 +23,7 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
 
     Values that secret keys ever had are redacted out of what was said.
     """
-    events = list(chain.from_iterable(record.events for record in records))
+    events = list(events_of(records))
     secrets = secrets_in(events, is_secret)
     return [blotted(secrets, _turn(record)) for _, record in without_undone(records)]
 
@@ -84,11 +83,6 @@ def moment(seconds: float) -> str:
         return f"{seconds!r} s"
 
 
-def masked(is_secret: Callable[[str], bool], context: JsonMap) -> JsonDict:
-    """The context with secrets as dots."""
-    return {key: DOTS if is_secret(key) else value for key, value in context.items()}
-
-
 def document(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> JsonDict:
     """The whole conversation as JSON data."""
     return {
@@ -96,7 +90,7 @@ def document(program: CompiledMachine, session: Session, records: Sequence[TurnR
         "definition": program.definition.name,
         "state": session.state,
         "ended": session.ended,
-        "context": masked(program.is_secret, session.root_context()),
+        "context": shown_values(session.root_context(), program.is_secret),
         "turns": turns(records, program.is_secret),
     }
 

@@ -37,9 +37,9 @@ from llm_fsm.errors import (
 )
 from llm_fsm.session.events import Started
 from llm_fsm.session.messages import Usage
-from llm_fsm.session.redaction import DOTS, blotted
+from llm_fsm.session.redaction import blotted, shown_values
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse, replay, transcript
+from llm_fsm.session.turn_record import TurnRecord, events_of, first_of, parse, replay, transcript
 from llm_fsm.stores.base import ListQuery, Store
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
@@ -342,11 +342,11 @@ async def result_of(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
     if not _is_over(machine.program, line, session, records):
         return None
     turn = turn_of(TurnResult(record=records[-1], session=session))
-    events = chain.from_iterable(record.events for record in records)
+    events = events_of(records)
     is_secret = machine.program.is_secret
     secrets = secrets_in(events, is_secret)
     said = [{"role": message.role, "content": message.text} for message in transcript(records)]
-    context = {key: DOTS if is_secret(key) else value for key, value in turn.context.items()}
+    context = shown_values(turn.context, is_secret)
     found: JsonDict = blotted(
         secrets,
         {
@@ -365,7 +365,7 @@ async def result_of(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
 def _check_same(line: BatchLine, records: Sequence[TurnRecord]) -> None:
     """Check that a conversation was begun with this line. Raises ConversationConflict."""
     what = ""
-    started = next((event for event in records[0].events if isinstance(event, Started)), None)
+    started = first_of(records[0].events, Started)
     if line.messages is None and started is not None and started.input != line.input:
         what = "input"
     expected = {line.request_id(place): text for place, text in enumerate(line.messages or ())}

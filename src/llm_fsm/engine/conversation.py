@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from llm_fsm.session.events import (
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import transcript
+from llm_fsm.session.turn_record import TurnRecord, transcript
 from llm_fsm.turn.available import Ahead, ahead
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.pipeline import Update
@@ -148,6 +148,14 @@ def turn_of(result: TurnResult) -> Turn:
         conversation_id=session.conversation_id,
         choices=result.choices,
     )
+
+
+def turns_of(conversation_id: str, records: Iterable[TurnRecord]) -> Iterator[Turn]:
+    """Yield the public views of all records of a conversation, oldest first."""
+    session = Session(conversation_id=conversation_id)
+    for record in records:
+        session = fold(session, record.events)
+        yield turn_of(TurnResult(record=record, session=session))
 
 
 class TurnStream:
@@ -382,12 +390,7 @@ class AsyncConversation:
             The turns, oldest first, with their events. Each has the state, context and outcome
             after it.
         """
-        session = Session(conversation_id=self.id)
-        turns: list[Turn] = []
-        for record in await self._engine.records(self.id):
-            session = fold(session, record.events)
-            turns.append(turn_of(TurnResult(record=record, session=session)))
-        return tuple(turns)
+        return tuple(turns_of(self.id, await self._engine.records(self.id)))
 
     async def why(self, number: int | None = None) -> Explanation:
         """As `Conversation.why`, awaited."""

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
@@ -42,7 +41,7 @@ from llm_fsm.records.transfer import export, import_conversation
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.session import clock_names
-from llm_fsm.session.turn_record import parse
+from llm_fsm.session.turn_record import events_of, first_of, parse
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.stores.base import (
     AcceptedQuery,
@@ -330,7 +329,7 @@ class AsyncMachine:
     async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
         """As `Machine.outputs`, awaited."""
         records = await self._engine.records(conversation_id)
-        events = chain.from_iterable(record.events for record in records)
+        events = events_of(records)
         passed = (event for event in events if isinstance(event, TaskPassed))
         return tuple((event.state, event.output) for event in passed)
 
@@ -399,7 +398,7 @@ class AsyncMachine:
         if given is None and not start.context and start.state is None:
             return
         first, *_ = await self._engine.records(conversation_id)
-        begun = next((event for event in first.events if isinstance(event, Started)), None)
+        begun = first_of(first.events, Started)
         other = ""
         if begun is None or (given is not None and begun.input != given):
             other = "input"

@@ -24,6 +24,7 @@ from llm_fsm.errors import LLMFSMError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.session.reducer import fold
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.tools.executor import GRACE, called, readable
 from llm_fsm.tools.failures import failure_of
 from llm_fsm.tools.task_context import (
@@ -284,7 +285,7 @@ class _Questions:
         pause, work, bench = turn.session.pause, turn.session.work, self.bench
         assert bench is not None
         if pause is None:
-            reached = [event for event in turn.events if isinstance(event, ev.LimitReached)]
+            reached = of_kind(turn.events, ev.LimitReached)
             raise bench.stop(RunLimit(reached[-1].limit))
         found = bench.answer(pause.kind, pause.what, pause.call)
         if found is None:

@@ -110,11 +110,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
             return (f"its version is {loaded.version}, but it has {len(texts)} records",)
         session, _ = await SessionReader(store).read(name, loaded.session)
         records = [_parsed(number, text) for number, text in enumerate(texts, 1)]
-        pinned = (
-            None
-            if loaded.definition_sha is None
-            else await kept_definition(store, loaded.definition_sha)
-        )
+        pinned = await kept_definition(store, loaded.definition_sha)
     except UnreadableError as error:
         return (str(error),)
     found = []

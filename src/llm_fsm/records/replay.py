@@ -21,7 +21,7 @@ from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord
+from llm_fsm.session.turn_record import TurnRecord, events_of, of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
@@ -128,7 +128,7 @@ async def replay_turns(
         before[number] = (recorded, now)
         recorded = fold(recorded, record.events)
         if record.kind in ("migrate", "end"):
-            now = fold(now, [event for event in record.events if isinstance(event, ev.Ended)])
+            now = fold(now, of_kind(record.events, ev.Ended))
             continue
         if any(
             isinstance(event, ev.TurnFailed | ev.WordsHeard) for event in record.events
@@ -277,12 +277,12 @@ class _Source:
 
     def __init__(self, record: TurnRecord) -> None:
         self._events = record.events
-        self._replies = [event for event in record.events if isinstance(event, ev.ModelReplied)]
-        self._calls = [event for event in record.events if isinstance(event, ev.ToolReturned)]
-        rejected = [event for event in record.events if isinstance(event, ev.ReplyRejected)]
+        self._replies = of_kind(record.events, ev.ModelReplied)
+        self._calls = of_kind(record.events, ev.ToolReturned)
+        rejected = of_kind(record.events, ev.ReplyRejected)
         self._failed = (1 for event in rejected if event.fault == "no-reply")
-        self._refused = [event for event in record.events if isinstance(event, ev.ToolRefused)]
-        unmade = [event for event in record.events if isinstance(event, ev.MoveRefused)]
+        self._refused = of_kind(record.events, ev.ToolRefused)
+        unmade = of_kind(record.events, ev.MoveRefused)
         self._vetoes = [event for event in unmade if event.by == "veto"]
         self._last: ev.ModelReplied | None = None
         self._wrote = 0
@@ -306,7 +306,7 @@ class _Source:
                 )
             )
         if isinstance(effect, CheckKeyResults):
-            checked = [event for event in self._events if isinstance(event, ev.KeyResultChecked)]
+            checked = of_kind(self._events, ev.KeyResultChecked)
             found = {
                 event.name: (event.passed, event.reason)
                 for event in checked
@@ -451,7 +451,7 @@ def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableT
 
 def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     """Return the refused calls, without those about which a person was asked."""
-    events = list(chain.from_iterable(record.events for record in records))
+    events = list(events_of(records))
     calls = (event.call for event in events if isinstance(event, ev.Paused))
     asked = [call for call in calls if call is not None]
     refused = [one for one in events if isinstance(one, ev.ToolRefused) and not one.sentence]

@@ -29,7 +29,15 @@ from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.large_values import without_large
 from llm_fsm.session.redaction import blotted, shown_event
 from llm_fsm.session.session import Session, dump_session, parse_session
-from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
+from llm_fsm.session.turn_record import (
+    TurnRecord,
+    dump,
+    events_of,
+    first_of,
+    parse,
+    replay,
+    without_undone,
+)
 from llm_fsm.stores.base import (
     Commit,
     Listed,
@@ -66,11 +74,7 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
     """
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, records = await _whole(store, conversation_id)
-        text = (
-            None
-            if loaded.definition_sha is None
-            else await kept_definition(store, loaded.definition_sha)
-        )
+        text = await kept_definition(store, loaded.definition_sha)
         session, _ = await SessionReader(store).read(conversation_id, loaded.session)
     told = [parse(record) for record in records]
     parts = [json.loads(text) for text in (dump_session(session), *records)]
@@ -100,7 +104,7 @@ async def _secret_keys(
     store: Store, conversation_id: str, session: Session, records: Iterable[TurnRecord]
 ) -> frozenset[str]:
     """Return the keys that are secret in any definition that the conversation ran on."""
-    events = chain.from_iterable(record.events for record in records)
+    events = events_of(records)
     ran_on = {event.definition for event in events if isinstance(event, ev.Started | ev.Migrated)}
     texts = [await kept_definition(store, sha) for sha in ran_on | {session.definition}]
     if not any(texts):
@@ -118,7 +122,7 @@ def _masked(
 ) -> list[JsonDict]:
     """Return a session and its records as JSON, with dots for all values that were ever given for
     secret keys."""
-    events = list(chain.from_iterable(record.events for record in records))
+    events = list(events_of(records))
     secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
     found = []
     for record in records:
@@ -259,7 +263,7 @@ def listing_faults(
 
 def _labels(record: TurnRecord) -> dict[str, str]:
     """Return the labels that a conversation began with."""
-    began = next((event for event in record.events if isinstance(event, ev.Started)), None)
+    began = first_of(record.events, ev.Started)
     return {} if began is None else dict(began.metadata)
 
 

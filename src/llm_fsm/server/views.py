@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
 from llm_fsm._json import JsonDict, JsonMap, plain
+from llm_fsm.definition.models import JsonObject
 from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
@@ -19,7 +20,7 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Begun
 from llm_fsm.session.messages import Message, Paused
-from llm_fsm.session.redaction import DOTS, shown_event
+from llm_fsm.session.redaction import shown_event, shown_values
 from llm_fsm.stores.base import Listed
 
 
@@ -48,8 +49,8 @@ class PausedView(BaseModel):
     kind: Literal["wait", "approval", "break", "unknown_outcome"]
     what: str
     state: str
-    call: dict[str, JsonValue] | None
-    answer_schema: dict[str, JsonValue] = Field(alias="schema")
+    call: JsonObject | None
+    answer_schema: JsonObject = Field(alias="schema")
     expires: float | None
     may_answer: bool
     messages: Literal["refuse", "record"]
@@ -79,7 +80,7 @@ class TurnView(BaseModel):
     state: str
     previous_state: str
     moved: bool
-    context: dict[str, JsonValue]
+    context: JsonObject
     ended: bool
     paused: PausedView | None
     output: JsonValue
@@ -106,7 +107,7 @@ class ConversationView(BaseModel):
     definition: str
     state: str
     ended: bool
-    context: dict[str, JsonValue]
+    context: JsonObject
     paused: PausedView | None
     due: float | None
     choices: list[ChoiceView]
@@ -192,10 +193,10 @@ class OpenPauseView(BaseModel):
     kind: Literal["wait", "approval", "break", "unknown_outcome"]
     what: str
     id: str
-    call: dict[str, JsonValue] | None
+    call: JsonObject | None
     state: str
     definition: str
-    answer_schema: dict[str, JsonValue] = Field(alias="schema")
+    answer_schema: JsonObject = Field(alias="schema")
     expires: float | None
     messages: Literal["refuse", "record"]
     by: str
@@ -211,7 +212,7 @@ class RunView(BaseModel):
     status: str
     state: str
     output: JsonValue
-    context: dict[str, JsonValue]
+    context: JsonObject
     paused: PausedView | None
 
 
@@ -250,8 +251,7 @@ def head_of(machine: AsyncMachine) -> JsonDict:
 
 def context_of(machine: AsyncMachine, context: JsonMap) -> JsonDict:
     """Return a context without the values of secret keys."""
-    secret = machine.program.is_secret
-    return {key: DOTS if secret(key) else value for key, value in context.items()}
+    return shown_values(context, machine.program.is_secret)
 
 
 COLLEAGUE = "A colleague has to agree to this."

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from llm_fsm._json import JsonDict, plain
+from llm_fsm._json import JsonDict, JsonMap, plain
 from llm_fsm.conditions.coercion import is_number, plain_digits
 from llm_fsm.session import events
 from llm_fsm.session.events import Event
@@ -321,6 +321,11 @@ def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
     return _blotted(secrets, value, within=name in _VALUES)
 
 
+def shown_values(values: JsonMap, is_secret: Callable[[str], bool]) -> JsonDict:
+    """Return the values of context keys, with dots in place of those of secret keys."""
+    return {key: DOTS if is_secret(key) else value for key, value in values.items()}
+
+
 def shown_event(event: Event, is_secret: Callable[[str], bool]) -> JsonDict:
     """Return the JSON form of an event for others, with dots in place of the value of each secret
     key."""
@@ -342,7 +347,7 @@ def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> An
     if not isinstance(value, Mapping):
         return value
     if within:
-        return {key: DOTS if is_secret(key) else item for key, item in value.items()}
+        return shown_values(value, is_secret)
     return {
         name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()
     }

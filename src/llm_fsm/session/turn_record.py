@@ -6,8 +6,8 @@ Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type":
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 
 FORMAT = 1
+E = TypeVar("E", bound=ev.Event)
 Kind = Literal[
     "start", "message", "update", "run", "answer", "due", "end", "undo", "migrate", "heard"
 ]
@@ -51,7 +52,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def user_message(self) -> ev.UserSaid | None:
         """The user's message, if there was one."""
-        return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
+        return first_of(self.events, ev.UserSaid)
 
     @property
     def request_ids(self) -> tuple[str, ...]:
@@ -106,6 +107,27 @@ def without_undone(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]
         else:
             kept[number] = record
     return list(kept.items())
+
+
+class _Eventful(Protocol):
+    @property
+    def events(self) -> Sequence[ev.Event]: ...
+
+
+def events_of(turns: Iterable[_Eventful]) -> Iterator[ev.Event]:
+    """Yield the events of turns, or of their records, in order."""
+    for turn in turns:
+        yield from turn.events
+
+
+def of_kind(events: Iterable[ev.Event], kind: type[E]) -> list[E]:
+    """Return the events of one kind, in order."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def first_of(events: Iterable[ev.Event], kind: type[E]) -> E | None:
+    """Return the first event of a kind; None if there is none."""
+    return next(iter(of_kind(events, kind)), None)
 
 
 def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:

@@ -991,12 +991,12 @@ def just_before(start: str) -> str:
     return start[:-1] + chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
 
 
-async def kept_definition(store: Store, sha: str) -> str | None:
+async def kept_definition(store: Store, sha: str | None) -> str | None:
     """Read a definition from a store, and check it.
 
     Args:
         store: The store.
-        sha: SHA-256 of the definition.
+        sha: SHA-256 of the definition; None: it is not known.
 
     Returns:
         The text of the definition; None if the store has none.
@@ -1004,6 +1004,8 @@ async def kept_definition(store: Store, sha: str) -> str | None:
     Raises:
         UnreadableError: The text has another SHA-256.
     """
+    if sha is None:
+        return None
     text = await store.definition(sha)
     if text is not None and hashlib.sha256(text.encode()).hexdigest() != sha:
         raise UnreadableError(

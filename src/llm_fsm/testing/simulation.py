@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import truthy
@@ -20,6 +19,7 @@ from llm_fsm.engine.settings import TIMEOUT
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.session.messages import LLMMessage, LLMRequest
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.testing.scenarios.loader import LoadedCases
 from llm_fsm.testing.scenarios.models import Case, User, merged
 from llm_fsm.testing.scenarios.player import CaseHost, Player, masked
@@ -178,7 +178,7 @@ class _Meeting:
         return ""
 
     async def _secrets(self, chat: AsyncConversation) -> set[str]:
-        events = [*chain.from_iterable(turn.events for turn in await chat.turns())]
+        events = list(events_of(await chat.turns()))
         found = secret_samples(self._machine.program, [chat.context], events)
         return {text for text in found if len(text) > 1}
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property
-from itertools import chain
 from typing import Any, Self
 
 from llm_fsm.engine.conversation import Turn
@@ -21,6 +20,7 @@ from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest
+from llm_fsm.session.turn_record import events_of, of_kind
 from llm_fsm.tools.returns import check_returns, check_runs
 from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.tool_results import result_value
@@ -348,7 +348,7 @@ class Workflow:
         with suppress(ConversationNotFound):
             conversation = await machine.resume(id)
             turns = await conversation.turns()
-            events = list(chain.from_iterable(turn.events for turn in turns))
+            events = list(events_of(turns))
             self._take_up(events, waits=conversation.paused is not None)
         self._begun = True
 
@@ -561,6 +561,6 @@ def _feedback(said: str) -> str | None:
 
 
 def _last_feedback(events: Sequence[ev.Event]) -> str | None:
-    failed = [event for event in events if isinstance(event, ev.AttemptFailed)]
+    failed = of_kind(events, ev.AttemptFailed)
     lines = [f"{one['name']}: {one['reason']}" for one in failed[-1].failures] if failed else []
     return _feedback("\n".join(lines))

@@ -22,6 +22,7 @@ from llm_fsm.cli.terminal import explain as explained
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.session.context import has
+from llm_fsm.session.redaction import shown_values
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import Option, asides, available_moves
 
@@ -133,7 +134,7 @@ def _stack(session: Session) -> list[str]:
 
 
 def _context(talk: Talk, _: str) -> Outcome:
-    context = transcript.masked(talk.program().is_secret, talk.session().context)
+    context = shown_values(talk.session().context, talk.program().is_secret)
     rows = [
         (f"  {key}", f"= {explained.shown(value, _CONTEXT_CHARS)}")
         for key, value in context.items()

@@ -18,7 +18,7 @@ from llm_fsm.testing.evaluation.labels import Label, fits, labels_of
 from llm_fsm.testing.scenarios.loader import LoadedCases, Play
 from llm_fsm.testing.scenarios.player import CaseHost, Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
-from llm_fsm.testing.scenarios.scripted_model import Plain
+from llm_fsm.testing.scenarios.scripted_model import Model
 
 _TRIES = 3
 """Times that the right answer is offered after a wrong turn: the machine may ask once more."""
@@ -69,7 +69,7 @@ class DialoguePlayer:
         self._loaded = loaded
         self._llm = llm
         self._forced = forced
-        self._player = Player(loaded, lambda _: Plain(llm), host, timeout=timeout, reply=reply)
+        self._player = Player(loaded, lambda _: Model(llm), host, timeout=timeout, reply=reply)
 
     @property
     def plays(self) -> tuple[Play, ...]:
@@ -80,7 +80,7 @@ class DialoguePlayer:
         """Play one case. `told` gets each turn when it is judged."""
         machine = self._player.prepared(play.setup)
         machine.llm = self._llm
-        run = CaseRunner(machine, play, Plain(self._llm), self._player.stage)
+        run = CaseRunner(machine, play, Model(self._llm), self._player.stage)
         await run.start()
         if run.chat is None and not await run.go_on_without_greeting():
             return Dialogue(file=self._loaded.file, name=play.name, turns=())

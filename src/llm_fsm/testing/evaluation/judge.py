@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from llm_fsm._json import JsonMap
 from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.testing.evaluation.labels import Label, fits, found_in
 
 _MESSAGE = re.compile(r'"message"\s*:\s*"')
@@ -95,11 +96,11 @@ def judge(label: Label, known: JsonMap, before: JsonMap, after: StepOutcome) -> 
     wrong = tuple(key for key, wanted in known.items() if not fits(context.get(key), wanted))
     earlier = [key for key in wrong if key not in label.values]
     harmed = tuple(key for key in earlier if fits(before.get(key), known[key]))
-    replies = [event for event in after.events if isinstance(event, ev.ModelReplied)]
+    replies = of_kind(after.events, ev.ModelReplied)
     refused = [
         event for event in after.events if isinstance(event, ev.ContextRefused | ev.MoveRefused)
     ]
-    rejected = [event for event in after.events if isinstance(event, ev.ReplyRejected)]
+    rejected = of_kind(after.events, ev.ReplyRejected)
     return JudgedTurn(
         say=label.step.say,
         text=after.text,

@@ -12,7 +12,6 @@ import asyncio
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonDict, JsonMap
@@ -25,6 +24,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.session.quotes import QUOTES, YES
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.testing.coverage import Coverage, coverage_of, touched_by
 from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act
@@ -234,7 +234,7 @@ class _Maker:
             await machine.delete(run.id)
         if run.missed or not run.notes or not turns:
             return None
-        events = [*chain.from_iterable(turn.events for turn in turns)]
+        events = list(events_of(turns))
         tried: JsonDict = {}
         for act in plan.acts:
             tried.update(act.update)

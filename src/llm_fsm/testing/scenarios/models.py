@@ -21,10 +21,10 @@ from llm_fsm._json import JsonDict, JsonMap, escape
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedState, WrittenAs
+from llm_fsm.definition.models import JsonObject
 from llm_fsm.definition.naming import Naming
 from llm_fsm.session.events import EVENTS
 
-JsonObject = dict[str, JsonValue]
 DIALOGUE_KEYS: Mapping[str, str] = {"clock": "time", "what": "description"}
 """Keys of dialogues with labels, and the keys of a case that they are."""
 BEGINNING = 1893456000.0

@@ -22,6 +22,7 @@ from llm_fsm.testing.scenarios.cassette import (
 )
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import CaseReply
+from llm_fsm.testing.scenarios.scripted_model import Model
 
 Match = Literal["exact", "words"]
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -44,7 +45,26 @@ def keys_of(environ: Mapping[str, str]) -> set[str]:
     }
 
 
-class Recorder:
+class _OfCase(Model):
+    """Knows the case and the step that are played."""
+
+    _play: Play
+    _step = 0
+
+    def begin(self, play: Play) -> None:
+        """A case begins."""
+        self._play = play
+
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+        """A step begins."""
+        self._step = number
+
+    def said(self) -> str:
+        """Return the sum of the user's message of the step."""
+        return digest(said_in(self._play)[self._step])
+
+
+class Recorder(_OfCase):
     """Asks a live model, and records its replies. `whole`: the cases that were recorded from
     beginning to end.
 
@@ -55,29 +75,22 @@ class Recorder:
     reads_view = True
 
     def __init__(self, llm: LLM, old: Cassette, sha256: str) -> None:
-        self.llm: LLM = self
+        super().__init__(self)
         self.whole: set[str] = set()
         self._sha256 = sha256
         self._broken = False
         self._llm = llm
         self._old = old
         self._taken: dict[str, list[CassetteEntry]] = {}
-        self._play: Play | None = None
-        self._step = 0
 
     def begin(self, play: Play) -> None:
         """A case begins."""
-        self._play = play
+        super().begin(play)
         self._broken = False
         self._taken[play.name] = []
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
-        """A step begins."""
-        self._step = number
-
     def done(self, secrets: Collection[str]) -> str | None:
         """Remove secrets from the recording."""
-        assert self._play is not None
         hidden = {*secrets, *keys_of(os.environ)}
         said = said_in(self._play)
         kept = self._taken[self._play.name]
@@ -96,12 +109,9 @@ class Recorder:
         Raises:
             ModelError: The model failed.
         """
-        assert self._play is not None
-        asked = (
-            request
-            if getattr(self._llm, "reads_view", False)
-            else structs.replace(request, view=None)
-        )
+        asked = request
+        if not getattr(self._llm, "reads_view", False):
+            asked = structs.replace(request, view=None)
         try:
             reply = await self._llm.complete(asked)
         except BaseException:  # an interrupted call also leaves the old recording of its case
@@ -111,7 +121,7 @@ class Recorder:
             case=self._play.name,
             step=self._step,
             state=request.state,
-            said=digest(said_in(self._play)[self._step]),
+            said=self.said(),
             prompt=prompt_of(request),
             reply=reply,
             form="object" if request.schema is None else request.schema.form,
@@ -136,29 +146,28 @@ class Recorder:
         return replace(self._old, sha256=self._sha256, entries=(*old, *new))
 
 
-class CassettePlayer:
+class CassettePlayer(_OfCase):
     """Plays a cassette back, by the prompt, or by state and message, which survives changes of
     prompts.
     """
 
     def __init__(self, cassette: Cassette, sha256: str, match: Match) -> None:
-        self.llm: LLM = self
+        super().__init__(self)
         self._cassette = cassette
         self._sha256 = sha256
         self._match = match
-        self._play: Play | None = None
         self._entries: list[CassetteEntry] = []
-        self._step = 0
         self._fault: str | None = None
 
     def begin(self, play: Play) -> None:
         """A case begins."""
-        self._play = play
+        super().begin(play)
         self._entries = self._cassette.of(play.name)
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """A step begins."""
-        self._step, self._fault = number, None
+        super().step(number, replies)
+        self._fault = None
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
         """Return the reason why the recording does not fit, or the part of it that was not used."""
@@ -185,7 +194,6 @@ class CassettePlayer:
         Raises:
             ModelError: The recording does not fit.
         """
-        assert self._play is not None
         here = [entry for entry in self._entries if entry.step == self._step]
         fault = self._unfit(request, here)
         if fault is not None:
@@ -195,14 +203,13 @@ class CassettePlayer:
         return restored(here[0].reply, said_in(self._play))
 
     def _unfit(self, request: LLMRequest, here: Sequence[CassetteEntry]) -> str | None:
-        assert self._play is not None
         if not here:
             if not self._cassette.of(self._play.name):
                 return f"{self._cassette.file} has no recording of this case"
             asked = f"the model is asked in state {request.state!r}"
             return f"{asked}, and the recording has no further reply for this step{self._since()}"
         entry = here[0]
-        if entry.said != digest(said_in(self._play)[self._step]):
+        if entry.said != self.said():
             return "the user's message is another one than when it was recorded"
         if entry.state != request.state:
             was = f"the reply was recorded in state {entry.state!r}"
@@ -215,7 +222,6 @@ class CassettePlayer:
         return None
 
     def _since(self) -> str:
-        assert self._play is not None
         own = next((entry.sha256 for entry in self._cassette.of(self._play.name)), "")
         old = (own or self._cassette.sha256)[:8]
         new = self._sha256[:8]

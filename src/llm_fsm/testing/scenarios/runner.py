@@ -5,12 +5,12 @@ stop the later ones.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import LLMFSMError
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
@@ -183,6 +183,6 @@ class CaseRunner:
         return replace(
             self.seen(self.turns[-1] if self.turns else None, None),
             text="\n\n".join(turn.text for turn in self.turns if turn.text),
-            events=[*chain.from_iterable(turn.events for turn in self.turns)],
+            events=list(events_of(self.turns)),
             calls=sum(turn.usage.calls for turn in self.turns),
         )

@@ -18,7 +18,7 @@ from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, without_undone
+from llm_fsm.session.turn_record import TurnRecord, first_of, without_undone
 from llm_fsm.testing.scenarios.redaction import disguised, secret_samples
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
@@ -83,7 +83,7 @@ class _Saver:
 
     def case(self, records: Sequence[TurnRecord]) -> JsonDict:
         first, *others = records
-        started = next((event for event in first.events if isinstance(event, ev.Started)), None)
+        started = first_of(first.events, ev.Started)
         case: JsonDict = {}
         if started is not None:
             self.clock = case["time"] = float(int(started.time))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 from llm_fsm._json import JsonDict, in_unicode
 from llm_fsm.errors import ModelError
@@ -28,10 +27,14 @@ _FAULTS: dict[str, Callable[[], ModelError]] = {
 }
 
 
-class Model(Protocol):
-    """The model of a case: `llm` answers, and the model learns of each step before it is played."""
+class Model:
+    """The model of a case: `llm` answers, and the model learns of each step before it is played.
 
-    llm: LLM
+    Any model will do: by itself this class uses no replies of the file, and allows all.
+    """
+
+    def __init__(self, llm: LLM) -> None:
+        self.llm = llm
 
     def begin(self, play: Play) -> None:
         """A case begins."""
@@ -39,13 +42,14 @@ class Model(Protocol):
     def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """A step begins; 0 is the start."""
 
-    def done(self, secrets: Collection[str]) -> str | None:
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
         """End a step, and return a fault of the model itself. `secrets`: values that must not be
         recorded.
         """
+        return None
 
 
-class Scripted:
+class Scripted(Model):
     """The replies of the file. `tasks`: states that work without a user, where a reply is plain
     text.
 
@@ -53,15 +57,12 @@ class Scripted:
     """
 
     def __init__(self, tasks: Collection[str] = ()) -> None:
-        self.llm: LLM = self
+        super().__init__(self)
         self.lacking: str | None = None
         self._tasks = tasks
         self._replies: Sequence[CaseReply] = ()
         self._used = 0
         self._calls = 0
-
-    def begin(self, play: Play) -> None:
-        """Do nothing."""
 
     def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
         """Prepare the replies of this step."""
@@ -136,23 +137,6 @@ class Scripted:
         if reply.reasoning is not None:
             document["reasoning"] = reply.reasoning
         return in_unicode(document)
-
-
-class Plain:
-    """Any model; the replies of the file are not used."""
-
-    def __init__(self, llm: LLM) -> None:
-        self.llm = llm
-
-    def begin(self, play: Play) -> None:
-        """Do nothing."""
-
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
-        """Do nothing."""
-
-    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """Check nothing, because any reply is allowed."""
-        return None
 
 
 def _user_input(request: LLMRequest) -> str:

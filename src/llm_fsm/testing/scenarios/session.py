@@ -18,6 +18,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.events import Event
+from llm_fsm.session.turn_record import events_of
 from llm_fsm.testing.coverage import Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.authors import Author, model_fault
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
@@ -28,7 +29,7 @@ from llm_fsm.testing.scenarios.player import CaseHost, Player
 from llm_fsm.testing.scenarios.problems import FileFault, SuiteError, in_order, plural
 from llm_fsm.testing.scenarios.recording import CassettePlayer, Match, Recorder
 from llm_fsm.testing.scenarios.results import Result
-from llm_fsm.testing.scenarios.scripted_model import Model, Plain, Scripted
+from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
 
 Mode = Literal["scripted", "replay", "record", "live"]
 
@@ -133,7 +134,7 @@ class CaseSession:
         llm = resolve(self._options.model, base_url=self._options.base_url, environ=os.environ)
         self._live = llm
         if self._options.mode == "live":
-            return lambda _: Plain(llm)
+            return lambda _: Model(llm)
         self._recorder = recorder = Recorder(llm, _old_cassette(self.loaded), _sha256(self.loaded))
         return lambda _: recorder
 
@@ -146,7 +147,7 @@ class CaseSession:
         self._played += runs[0].skipped is None
         if self._options.cover:
             for one in runs:
-                self._events.append([*chain.from_iterable(turn.events for turn in one.turns)])
+                self._events.append(list(events_of(one.turns)))
         if len(runs) == 1:
             return runs[0]
         return _counted(runs, self._options.threshold)
@@ -233,7 +234,7 @@ def _models(loaded: LoadedCases, options: PlayOptions) -> dict[str, Model]:
     for play, name in _naming(loaded):
         try:
             if name not in found:
-                found[name] = Plain(resolve(name, environ=os.environ))
+                found[name] = Model(resolve(name, environ=os.environ))
         except ConfigurationError as error:
             faults.append(_model_fault(loaded, play, str(error)))
     if faults:
