@@ -18,6 +18,7 @@ from llm_fsm.editor import models
 from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
 from llm_fsm.editor.talks import Talks
+from llm_fsm.editor.trouble import problem_of
 from llm_fsm.server.encoding import Json
 from llm_fsm.server.guard import RequestGuard
 from llm_fsm.server.http_rules import HttpRules
@@ -73,7 +74,7 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     app.include_router(talks.router(open_talks))
     app.include_router(figures.router(studio))
     app.include_router(pages.router(), include_in_schema=False)
-    answer_errors(app)
+    answer_errors(app, lambda _, error: problem_of(error))
     app.add_exception_handler(UnicodeEncodeError, _answer_half)
     describe(app, needs_token=True)
     _add_models(app)

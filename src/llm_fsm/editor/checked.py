@@ -78,41 +78,29 @@ def check_written(
     """
     lines = lines_of(text)
     offsets = _Offsets(text, lines)
+    file = folder.place(path)
+    checked = CheckedText(kind="other", is_json=False, findings=[], graph=Graph())
     try:
-        value = scan(text).value
+        checked.value = scan(text).value
     except SourceError:
-        found = check_edited(text, file=folder.place(path))
-        rows = [_row(one, offsets) for one in found]
-        return CheckedText(kind="other", is_json=False, findings=rows, graph=Graph())
-    kind = kind_of_value(value, path)
-    if kind in ("layout", "other"):
-        if kind == "other" and not path.endswith(".layout.json"):
-            found = check_edited(text, file=folder.place(path))
-            rows = [_row(one, offsets) for one in found]
-            return CheckedText(kind=kind, is_json=True, findings=rows, graph=Graph(), value=value)
-        return CheckedText(kind=kind, is_json=True, findings=[], graph=Graph(), value=value)
-    if kind == "tests":
-        return CheckedText(
-            kind=kind,
-            is_json=True,
-            findings=_of_tests(text, path, folder),
-            graph=Graph(),
-            value=value,
-        )
-    if kind == "workflow":
-        rows = list(_of_workflow(value, text, offsets))
-        return CheckedText(
-            kind=kind,
-            is_json=True,
-            findings=rows,
-            graph=_graph(workflow_picture(value), rows),
-            value=value,
-        )
-    found = check_edited(text, file=folder.place(path)) if findings else []
-    rows = [_row(one, offsets) for one in found]
-    offer = _offer(text, folder.place(path)) if fixes and rows else None
-    graph = definition_graph(value, path, folder, rows)
-    return CheckedText(kind=kind, is_json=True, findings=rows, fix=offer, graph=graph, value=value)
+        checked.findings = _rows(check_edited(text, file=file), offsets)
+        return checked
+    checked.is_json = True
+    checked.kind = kind_of_value(checked.value, path)
+    if checked.kind == "tests":
+        checked.findings = _of_tests(text, path, folder)
+    elif checked.kind == "workflow":
+        checked.findings = list(_of_workflow(checked.value, text, offsets))
+        checked.graph = _graph(workflow_picture(checked.value), checked.findings)
+    elif checked.kind == "definition":
+        if findings:
+            checked.findings = _rows(check_edited(text, file=file), offsets)
+        if fixes and checked.findings:
+            checked.fix = _offer(text, file)
+        checked.graph = definition_graph(checked.value, path, folder, checked.findings)
+    elif checked.kind == "other":
+        checked.findings = _rows(check_edited(text, file=file), offsets)
+    return checked
 
 
 class _Offsets:
@@ -135,20 +123,12 @@ def units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _row(found: Finding, offsets: _Offsets) -> FindingRow:
-    return FindingRow(
-        code=found.code,
-        name=found.name,
-        level=found.level,
-        message=found.message,
-        hint=found.hint,
-        line=found.line,
-        column=found.column,
-        offset=offsets.of(found.line, found.column),
-        pointer=found.pointer,
-        path=list(found.path),
-        state=_state_at(found.pointer),
-    )
+def _rows(findings: Iterable[Finding], offsets: _Offsets) -> list[FindingRow]:
+    rows = [FindingRow.model_validate(found) for found in findings]
+    for row in rows:
+        row.offset = offsets.of(row.line, row.column)
+        row.state = _state_at(row.pointer)
+    return rows
 
 
 def _state_at(pointer: str) -> str | None:
@@ -242,7 +222,7 @@ def _graph(
     origin: Callable[[str], str] = lambda pointer: pointer,
 ) -> Graph:
     """Return a picture as the canvas shows it, with the pointers of the text and worst findings."""
-    graph = Graph.model_validate(picture, from_attributes=True)
+    graph = Graph.model_validate(picture)
     worst = worst_levels(rows)
     for node in graph.nodes:
         node.initial = node.id == graph.initial and node.kind != UNKNOWN

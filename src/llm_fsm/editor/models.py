@@ -38,7 +38,7 @@ def _waiting(source: str) -> str | None:
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", from_attributes=True, use_attribute_docstrings=True)
 
 
 class FileEntry(_Shape):
@@ -397,19 +397,10 @@ class OneGesture(_Shape):
     gesture: Gesture = Field(discriminator="do")
 
 
-class TextEdit(_Shape):
-    """Replace the UTF-16 code units from `start` to `end` of the old text by `text`."""
-
-    start: int
-    end: int
-    text: str
-
-
 class Patched(_Shape):
-    """The text after all gestures. `edits` are against the old text, in order, and do not overlap."""
+    """The text after all gestures."""
 
     text: str
-    edits: list[TextEdit]
     checked: CheckedText
 
 
@@ -555,6 +546,10 @@ class TalkBody(TextBody):
     state: str | None = None
 
 
+def _known(cost: float | None) -> float | None:
+    return cost or None
+
+
 class TurnUsage(_Shape):
     """The tokens, time and cost of a turn. `cost` is in US dollars; None: nobody knows."""
 
@@ -562,7 +557,7 @@ class TurnUsage(_Shape):
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
-    cost: float | None = None
+    cost: Annotated[float | None, BeforeValidator(_known)] = None
 
 
 class ChoiceRow(_Shape):
@@ -711,7 +706,6 @@ class ReplayAnswer(_Shape):
 
     same: bool
     first: FirstDifference | None = None
-    turns: list[ReplayTurn] = []
     reason: str | None = None
 
 
@@ -722,17 +716,6 @@ class FirstDifference(_Shape):
     what: str
     before: Any = None
     after: Any = None
-
-
-class ReplayTurn(_Shape):
-    """A turn, before and after."""
-
-    number: int
-    state_before: str
-    state_after: str
-    text_before: str
-    text_after: str
-    same: bool
 
 
 class SaveTestBody(_Shape):

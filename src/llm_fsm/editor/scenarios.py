@@ -45,20 +45,20 @@ async def save_test(studio: Studio, talk: OpenTalk, body: models.SaveTestBody) -
         Problem: 422 if nothing has happened yet, or the file holds no tests.
     """
     folder = studio.folder
-    path = body.path or talk.path.removesuffix(".json") + ENDING
+    path = body.path or talk.body.path.removesuffix(".json") + ENDING
     if not path.endswith(ENDING):
         raise Problem(
             "invalid",
             f"the name of a file of tests ends with {ENDING}, which {path!r:.100} does not",
         )
-    if not folder.exists(talk.path):
+    if not folder.exists(talk.body.path):
         name = talk.program.definition.name
         raise Problem(
             "invalid",
             f"no file of this folder has the definition {name!r}, for which the test would be: add the file first",
         )
     place = os.path.dirname(folder.place(path))
-    named = os.path.relpath(folder.place(talk.path), place).replace(os.sep, "/")
+    named = os.path.relpath(folder.place(talk.body.path), place).replace(os.sep, "/")
     document = document_of(talk.program, named, await talk.records(), body.name)
     written = await asyncio.to_thread(_write_case, folder, path, document)
     passed, message = await asyncio.to_thread(_play_case, studio, path, written)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from llm_fsm._json import JsonMap
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.history import repository_of
+from llm_fsm.server.problems import Problem
 from llm_fsm.stores.base import Store
 
 
@@ -38,6 +40,20 @@ class Studio:
     def all_models(self) -> list[str]:
         """The models of the playground, the ones without a network first."""
         return ["offline", "scripted", *self.models]
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Store]:
+        """Open the store for one request. Raises Problem 404 if there is none."""
+        if self.store is None:
+            raise Problem(
+                "not-found",
+                "the studio was started without --db, so there are no stored conversations",
+            )
+        store = self.store()
+        try:
+            yield store
+        finally:
+            await store.close()
 
     @property
     def has_git(self) -> bool:

@@ -9,29 +9,23 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import asdict
-
 from llm_fsm import AsyncConversation, AsyncMachine, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonDict, JsonMap, plain
+from llm_fsm._json import JsonMap, plain
 from llm_fsm.documents.loader import load_text
 from llm_fsm.editor import models
 from llm_fsm.editor.studio import Studio
-from llm_fsm.editor.watched_model import WatchedModel
-from llm_fsm.engine.conversation import turn_of
-from llm_fsm.engine.turn_runner import TurnResult
+from llm_fsm.editor.watched_model import WatchedModel, call_of
+from llm_fsm.engine.conversation import turns_of
 from llm_fsm.llm.registry import resolve
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.server.problems import Problem
 from llm_fsm.session.messages import Paused
-from llm_fsm.session.redaction import DOTS, shown_event
-from llm_fsm.session.reducer import fold
-from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
+from llm_fsm.session.redaction import shown_event, shown_values
+from llm_fsm.session.turn_record import TurnRecord, first_of, of_kind, parse, without_undone
 from llm_fsm.stores.base import Store
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compiled import CompiledMachine
 
 MOST = 50
@@ -56,16 +50,14 @@ class OpenTalk:
 
     Attributes:
         id: Its name in `store`, too.
+        body: The text that it began on, and its model.
         program: The definitions that its turns are told by.
         live: None for the copy of a stored conversation, which is read only.
         not_forked: Why the copy of a stored conversation cannot go on; None: it can.
     """
 
     id: str
-    path: str
-    text: str
-    model: str
-    replies: Sequence[Any]
+    body: models.TalkBody
     store: Store
     program: CompiledMachine
     live: LiveTalk | None
@@ -79,15 +71,6 @@ class OpenTalk:
         """Return the records of turns that were not undone."""
         texts = await self.store.records(self.id)
         return [record for _, record in without_undone(parse(text) for text in texts)]
-
-    async def turns(self) -> list[Turn]:
-        """Return the turns that were not undone."""
-        session = Session(conversation_id=self.id)
-        found: list[Turn] = []
-        for record in await self.records():
-            session = fold(session, record.events)
-            found.append(turn_of(TurnResult(record=record, session=session)))
-        return found
 
     def keep_calls(self, turn: int) -> None:
         """Keep what the model was asked since the last time with a turn."""
@@ -127,34 +110,35 @@ class Talks:
             await self.drop(talk_id)
 
     def made(
-        self, path: str, text: str, model: str, replies: Sequence[Any] | None, store: Store | None
+        self, body: models.TalkBody, store: Store | None = None
     ) -> tuple[AsyncMachine, WatchedModel]:
-        """Return a machine on a text that need not be saved, and its model.
+        """Return a machine on a text that need not be saved, and its model. `store`: None for a
+        new one.
 
         Raises:
             Problem: 422 if the model is not one of the operator's.
             DefinitionError: The definition cannot run.
             ConfigurationError: The model or a function is missing.
         """
-        if model not in self.studio.all_models:
+        if body.model not in self.studio.all_models:
             known = ", ".join(self.studio.all_models)
             raise Problem(
-                "invalid", f"the model {model!r:.100} was not named at the start; there are {known}"
+                "invalid",
+                f"the model {body.model!r:.100} was not named at the start; there are {known}",
             )
-        place = self.studio.folder.place(path)
-        definition = load_text(text, file=place).definition
+        place = self.studio.folder.place(body.path)
+        definition = load_text(body.text, file=place).definition
         settings = dict(self.studio.equipment)
         base_url = settings.pop("base_url", None)
-        if model == "scripted":
-            llm = WatchedModel(ScriptedLLM(list(replies or [])))
+        if body.model == "scripted":
+            llm = WatchedModel(ScriptedLLM(body.replies or []))
         else:
-            llm = WatchedModel(resolve(model, base_url=base_url, environ=os.environ))
-        kept = MemoryStore() if store is None else store
+            llm = WatchedModel(resolve(body.model, base_url=base_url, environ=os.environ))
         machine = AsyncMachine(
             definition,
             file=place,
             model=llm,
-            store=kept,
+            store=MemoryStore() if store is None else store,
             on_change="migrate",
             allow_unsafe=True,  # its findings stand beside the talk
             **settings,
@@ -163,20 +147,25 @@ class Talks:
 
     async def start(self, body: models.TalkBody) -> OpenTalk:
         """Start a conversation. Raises the errors of `made`, and those of a first turn."""
-        machine, llm = self.made(body.path, body.text, body.model, body.replies, None)
+        machine, llm = self.made(body)
         chat = await machine.start(context=body.context, state=body.state)
-        talk = OpenTalk(
-            id=chat.id,
-            path=body.path,
-            text=body.text,
-            model=body.model,
-            replies=body.replies or [],
-            store=machine.store,
-            program=machine.program,
-            live=LiveTalk(machine=machine, llm=llm, chat=chat),
-        )
+        talk = await self.go_on(body, LiveTalk(machine=machine, llm=llm, chat=chat))
         talk.keep_calls(0)
-        return await self.add(talk)
+        return talk
+
+    async def go_on(self, body: models.TalkBody, live: LiveTalk, **more: Any) -> OpenTalk:
+        """Keep a conversation that goes on. `more`: further members of it."""
+        machine = live.machine
+        return await self.add(
+            OpenTalk(
+                id=live.chat.id,
+                body=body,
+                store=machine.store,
+                program=machine.program,
+                live=live,
+                **more,
+            )
+        )
 
 
 # -- as the page shows them
@@ -184,38 +173,28 @@ class Talks:
 
 async def view(talk: OpenTalk) -> models.TalkView:
     """Return a conversation as the page shows it."""
-    turns = await talk.turns()
     records = await talk.records()
+    turns = list(turns_of(talk.id, records))
     last = turns[-1] if turns else None
     live = talk.live
-    choices = [] if live is None or live.chat.ended else choice_rows(live.chat.choices)
+    choices = () if live is None or live.chat.ended else live.chat.choices
     return models.TalkView(
         id=talk.id,
-        path=talk.path,
-        model=talk.model,
+        path=talk.body.path,
+        model=talk.body.model,
         source="stored" if live is None else "playground",
         read_only=live is None,
         definition=talk.program.definition.name,
         state="" if last is None else last.state,
         ended=last is not None and last.ended,
-        context={} if last is None else shown_context(talk.program, last.context),
+        context={} if last is None else shown_values(last.context, talk.program.is_secret),
         turns=[turn_row(turn, record) for turn, record in zip(turns, records, strict=True)],
-        choices=choices,
+        choices=[models.ChoiceRow.model_validate(one) for one in choices],
         paused=None if last is None else paused_row(last.paused),
         forked_from=talk.forked_from,
         is_stale=talk.is_stale,
         not_forked=talk.not_forked,
     )
-
-
-def shown_context(program: CompiledMachine, context: JsonMap) -> JsonDict:
-    """Return a context with dots for the values of secret keys."""
-    return {key: DOTS if program.is_secret(key) else value for key, value in context.items()}
-
-
-def choice_rows(choices: Sequence[Choice]) -> list[models.ChoiceRow]:
-    """Return the choices of the user."""
-    return [models.ChoiceRow(label=one.label, value=one.value) for one in choices]
 
 
 def paused_row(paused: Paused | None) -> models.PausedRow | None:
@@ -234,8 +213,7 @@ def paused_row(paused: Paused | None) -> models.PausedRow | None:
 
 def turn_row(turn: Turn, record: TurnRecord) -> models.TurnRow:
     """Return a turn as the transcript shows it."""
-    usage = turn.usage
-    entered = [event for event in turn.events if isinstance(event, ev.StateEntered)]
+    entered = of_kind(turn.events, ev.StateEntered)
     return models.TurnRow(
         number=turn.number,
         by=_BY.get(record.kind, record.kind),  # type: ignore[arg-type]
@@ -246,13 +224,7 @@ def turn_row(turn: Turn, record: TurnRecord) -> models.TurnRow:
         moved=turn.moved,
         ended=turn.ended,
         paused=paused_row(turn.paused),
-        usage=models.TurnUsage(
-            calls=usage.calls,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            seconds=usage.seconds,
-            cost=usage.cost or None,
-        ),
+        usage=models.TurnUsage.model_validate(turn.usage),
         edges=[event.transition for event in entered if event.transition],
         states=[event.state for event in entered],
     )
@@ -262,7 +234,7 @@ def _heard(record: TurnRecord) -> str | None:
     said = record.user_message
     if said is not None:
         return said.text
-    answered = next((event for event in record.events if isinstance(event, ev.Answered)), None)
+    answered = first_of(record.events, ev.Answered)
     return None if answered is None else json.dumps(answered.value, ensure_ascii=False)
 
 
@@ -279,7 +251,8 @@ async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:
     Raises:
         Problem: 404 if there is no such turn.
     """
-    turns, records = await talk.turns(), await talk.records()
+    records = await talk.records()
+    turns = list(turns_of(talk.id, records))
     places = [place for place, turn in enumerate(turns) if turn.number == number]
     if not places:
         raise Problem("not-found", f"there is no turn {number} in this conversation")
@@ -291,10 +264,14 @@ async def inspect(talk: OpenTalk, number: int) -> models.TurnInspection:
         turn=turn_row(turn, record),
         why={} if found is None else plain(found),
         calls=_calls(talk, number, record),
-        before=shown_context(program, before),
-        after=shown_context(program, turn.context),
+        before=shown_values(before, program.is_secret),
+        after=shown_values(turn.context, program.is_secret),
         changed=_changed(program, before, turn, records),
-        tools=[_tool_run(event) for event in turn.events if isinstance(event, ev.ToolReturned)],
+        tools=[
+            models.ToolRun.model_validate(event)
+            for event in turn.events
+            if isinstance(event, ev.ToolReturned)
+        ],
         events=[shown_event(event, program.is_secret) for event in turn.events],
     )
 
@@ -303,23 +280,15 @@ def _calls(talk: OpenTalk, number: int, record: TurnRecord) -> list[models.Model
     """Return the calls of a turn as they were sent, or else as the record has them."""
     if number in talk.calls:
         return talk.calls[number]
-    replied = [event for event in record.events if isinstance(event, ev.ModelReplied)]
-    return [
-        models.ModelCall(
-            messages=None,
-            reply=event.text,
-            input_tokens=event.input_tokens,
-            output_tokens=event.output_tokens,
-            seconds=event.seconds,
-        )
-        for event in replied
-    ]
+    replied = of_kind(record.events, ev.ModelReplied)
+    return [call_of(None, event) for event in replied]
 
 
 def _changed(
     program: CompiledMachine, before: JsonMap, turn: Turn, records: Sequence[TurnRecord]
 ) -> list[models.ChangedKey]:
     after = turn.context
+    was, now = shown_values(before, program.is_secret), shown_values(after, program.is_secret)
     sources: dict[str, str] = {}
     quotes: dict[str, str] = {}
     said = {one.turn: one.user_message.text for one in records if one.user_message is not None}
@@ -328,23 +297,14 @@ def _changed(
             sources.update(dict.fromkeys((*event.values, *event.removed), event.source))
             for key, (message, start, end) in event.quotes.items():
                 quotes[key] = said.get(message, "")[start:end]
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    rows = []
-    for key in keys:
-        is_secret = program.is_secret(key)
-        row = models.ChangedKey(
+    return [
+        models.ChangedKey(
             key=key,
-            before=DOTS if is_secret and key in before else before.get(key),
-            after=DOTS if is_secret and key in after else after.get(key),
+            before=was.get(key),
+            after=now.get(key),
             source=sources.get(key, ""),
-            quote=None if is_secret else quotes.get(key),
+            quote=None if program.is_secret(key) else quotes.get(key),
         )
-        rows.append(row)
-    return rows
-
-
-def _tool_run(event: ev.ToolReturned) -> models.ToolRun:
-    row = asdict(event)
-    return models.ToolRun(
-        name=row["name"], arguments=row["arguments"], result=row["result"], error=row["error"]
-    )
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.editor.models import ModelCall
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.watched import WatchedLLM
+from llm_fsm.session.events import ModelReplied
 from llm_fsm.session.messages import LLMRequest, ModelReply
+
+
+def call_of(
+    messages: list[JsonDict] | None, reply: ModelReply | ModelReplied | ModelError
+) -> ModelCall:
+    """Return a call of a model by its reply. `messages` None: they are not on record."""
+    if isinstance(reply, ModelError):
+        return ModelCall(messages=messages, reply="", error=str(reply))
+    return ModelCall(
+        messages=messages,
+        reply=reply.text,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        seconds=reply.seconds,
+    )
 
 
 class WatchedModel(WatchedLLM):
@@ -30,14 +47,4 @@ class WatchedModel(WatchedLLM):
     def answered(self, request: LLMRequest, reply: ModelReply | ModelError) -> None:
         """Keep a call."""
         messages = [{"role": one.role, "content": one.content} for one in request.messages]
-        if isinstance(reply, ModelError):
-            call = ModelCall(messages=messages, reply="", error=str(reply))
-        else:
-            call = ModelCall(
-                messages=messages,
-                reply=reply.text,
-                input_tokens=reply.input_tokens,
-                output_tokens=reply.output_tokens,
-                seconds=reply.seconds,
-            )
-        self._calls.append(call)
+        self._calls.append(call_of(messages, reply))

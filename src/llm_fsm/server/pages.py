@@ -12,12 +12,15 @@ from starlette.responses import FileResponse, Response
 from llm_fsm.server.problems import Problem
 
 STATIC = Path(__file__).parent / "static"
-_KINDS = {
+KINDS = {
     ".js": "text/javascript",
     ".css": "text/css",
     ".html": "text/html",
     ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain",
 }
+"""The files of pages, by their endings."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -27,7 +30,7 @@ _POLICY = (
 def router() -> APIRouter:
     """Return the routes `/`, `/operator`, `/docs`, and their files below `/assets`."""
     made = APIRouter()
-    files = {path.name: path for path in STATIC.iterdir() if path.suffix in _KINDS}
+    files = {path.name: path for path in STATIC.iterdir() if path.suffix in KINDS}
 
     @made.get("/")
     async def chat() -> Response:
@@ -50,6 +53,11 @@ def router() -> APIRouter:
     return made
 
 
+def page_file(path: Path, policy: str) -> Response:
+    """Return a file of a page. `policy`: its Content-Security-Policy."""
+    headers = {"Content-Security-Policy": policy, "Cache-Control": "no-cache"}
+    return FileResponse(path, media_type=KINDS[path.suffix], headers=headers)
+
+
 def _file(path: Path) -> Response:
-    headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
-    return FileResponse(path, media_type=_KINDS[path.suffix], headers=headers)
+    return page_file(path, _POLICY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fastapi import FastAPI, Request
@@ -195,9 +195,14 @@ _INTERNAL = _Row("internal", Exception, f"this is a fault of the server; {_LOGGE
 _INVALID = _Row("invalid", ValueError)
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(error: Exception, *, in_own_words: bool = False) -> Problem:
     """Return the problem for an error, with nothing of the inside. What it leaves out goes to the
     log.
+
+    Args:
+        error: The error.
+        in_own_words: True if the caller is the operator, who may read the words of all errors but
+            faults of the server.
     """
     if isinstance(error, Problem):
         return error
@@ -207,7 +212,7 @@ def problem_of(error: Exception) -> Problem:
         return _problem_of_status(error)
     row = _row_of(error)
     wait = error.retry_after if isinstance(error, errors.ModelError) else None
-    if row.says is None:
+    if row.says is None or (in_own_words and row is not _INTERNAL):
         return Problem(row.kind, _without_prefix(str(error)), retry_after=wait)
     if row.kind != "not-found":
         report(row.kind, error, with_traceback=row is _INTERNAL)
@@ -225,11 +230,13 @@ def problem_in(scope: Scope, error: Exception) -> Problem:
     return problem
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Let an application answer every error by a problem document."""
+def answer_errors(
+    app: FastAPI, problem: Callable[[Scope, Exception], Problem] = problem_in
+) -> None:
+    """Let an application answer every error by a problem document. `problem`: makes it."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        return problem_in(request.scope, error).response(request.scope)
+        return problem(request.scope, error).response(request.scope)
 
     # the guard answers all others, with its headers
     for kind in (Problem, errors.LLMFSMError, ValueError, RequestValidationError, HTTPException):

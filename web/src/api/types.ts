@@ -461,7 +461,6 @@ export interface Overlays {
 
 export interface Patched {
   "text": string;
-  "edits": Array<TextEdit>;
   "checked": CheckedText;
 }
 
@@ -573,22 +572,12 @@ export interface RenamedName {
 export interface ReplayAnswer {
   "same": boolean;
   "first": FirstDifference | null;
-  "turns": Array<ReplayTurn>;
   "reason": string | null;
 }
 
 export interface ReplayBody {
   "path"?: string;
   "text": string;
-}
-
-export interface ReplayTurn {
-  "number": number;
-  "state_before": string;
-  "state_after": string;
-  "text_before": string;
-  "text_after": string;
-  "same": boolean;
 }
 
 export interface Repoint {
@@ -720,12 +709,6 @@ export interface Template {
 
 export interface TextBody {
   "path"?: string;
-  "text": string;
-}
-
-export interface TextEdit {
-  "start": number;
-  "end": number;
   "text": string;
 }
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-
 from fastapi import APIRouter, Query
 
 from llm_fsm._json import object_at
@@ -13,9 +10,7 @@ from llm_fsm.editor import models
 from llm_fsm.editor.scenarios import run_tests
 from llm_fsm.editor.stored import overlays, stored_page
 from llm_fsm.editor.studio import Studio
-from llm_fsm.editor.trouble import told
 from llm_fsm.server.problems import Problem
-from llm_fsm.stores.base import Store
 
 
 def router(studio: Studio) -> APIRouter:
@@ -25,8 +20,7 @@ def router(studio: Studio) -> APIRouter:
     @made.post("/tests")
     def play_tests(body: models.RunTestsBody) -> models.RanTests:
         """Play the tests of a definition, or of one file, and return what they cover."""
-        with told():
-            return run_tests(studio, body)
+        return run_tests(studio, body)
 
     @made.get("/stored")
     async def list_stored(
@@ -34,9 +28,8 @@ def router(studio: Studio) -> APIRouter:
         after: str | None = Query(default=None, max_length=300),
     ) -> models.StoredPage:
         """List stored conversations, the newest first."""
-        with told():
-            async with _opened(studio) as store:
-                return await stored_page(store, definition, after)
+        async with studio.opened() as store:
+            return await stored_page(store, definition, after)
 
     @made.post("/overlays")
     async def show_overlays(body: models.OverlayBody) -> models.Overlays:
@@ -50,22 +43,7 @@ def router(studio: Studio) -> APIRouter:
             raise Problem(
                 "invalid", "the text has no name and states, so no conversation belongs to it"
             )
-        with told():
-            async with _opened(studio) as store:
-                return await overlays(store, name, body.limit)
+        async with studio.opened() as store:
+            return await overlays(store, name, body.limit)
 
     return made
-
-
-@asynccontextmanager
-async def _opened(studio: Studio) -> AsyncGenerator[Store]:
-    """Open the store of the studio for one request. Raises Problem 404."""
-    if studio.store is None:
-        raise Problem(
-            "not-found", "the studio was started without --db, so there are no stored conversations"
-        )
-    store = studio.store()
-    try:
-        yield store
-    finally:
-        await store.close()

@@ -8,7 +8,6 @@ from llm_fsm import __version__
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents.patch import PatchError
 from llm_fsm.editor.checked import check_written, kind_of_value
-from llm_fsm.editor.edits import edits_between
 from llm_fsm.editor.folder import layout_path
 from llm_fsm.editor.followers import save
 from llm_fsm.editor.gestures import perform
@@ -104,7 +103,7 @@ def router(studio: Studio) -> APIRouter:
             except PatchError as error:
                 raise Problem("invalid", f"{one.gesture.do}: {error}") from error
         checked = check_written(text, body.path, folder, fixes=False)
-        return Patched(text=text, edits=edits_between(body.text, text), checked=checked)
+        return Patched(text=text, checked=checked)
 
     return made
 

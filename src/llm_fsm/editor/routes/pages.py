@@ -5,19 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fastapi import APIRouter
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
+from llm_fsm.server.pages import KINDS, page_file
 from llm_fsm.server.problems import Problem
 
 STATIC = Path(__file__).parent.parent / "static"
-_KINDS = {
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".html": "text/html",
-    ".svg": "image/svg+xml",
-    ".woff2": "font/woff2",
-    ".txt": "text/plain",
-}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "worker-src 'self'; img-src 'self' data: blob:; font-src 'self' data:; base-uri 'none'; "
@@ -43,8 +36,7 @@ def router() -> APIRouter:
 
 
 def _file(path: Path) -> Response:
-    if path.suffix not in _KINDS or not path.is_file():
+    if path.suffix not in KINDS or not path.is_file():
         what = "the page is not built: run `npm ci && npm run build` in web/"
         raise Problem("not-found", what if path.name == "index.html" else "there is no such file")
-    headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
-    return FileResponse(path, media_type=_KINDS[path.suffix], headers=headers)
+    return page_file(path, _POLICY)

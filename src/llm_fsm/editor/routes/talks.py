@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import uuid
 from collections.abc import AsyncGenerator
@@ -24,7 +23,7 @@ from llm_fsm.editor import models
 from llm_fsm.editor.checked import kind_of_value
 from llm_fsm.editor.scenarios import save_test
 from llm_fsm.editor.talks import LiveTalk, OpenTalk, Talks, inspect, view
-from llm_fsm.editor.trouble import problem_of, told
+from llm_fsm.editor.trouble import problem_of
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import TurnStream
 from llm_fsm.errors import LLMFSMError
@@ -32,6 +31,7 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.records.replay import recorded_tools, replay_turns
 from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.records.transfer import export, fork, import_conversation
+from llm_fsm.server.encoding import sse
 from llm_fsm.server.problems import Problem
 from llm_fsm.stores.base import Store, kept_definition
 from llm_fsm.stores.memory import MemoryStore
@@ -54,8 +54,7 @@ def router(talks: Talks) -> APIRouter:
     @made.post("/talks")
     async def start_talk(body: models.TalkBody) -> models.TalkView:
         """Start a conversation on a text, which need not be saved."""
-        with told():
-            return await view(await talks.start(body))
+        return await view(await talks.start(body))
 
     @made.get("/talks/{talk_id}")
     async def get_talk(talk_id: str) -> models.TalkView:
@@ -88,8 +87,7 @@ def router(talks: Talks) -> APIRouter:
     @made.post("/talks/{talk_id}/fork")
     async def fork_talk(talk_id: str, body: models.ForkBody) -> models.TalkView:
         """Step back to a turn in a new conversation, and go on with a message if there is one."""
-        with told():
-            return await view(await _forked(talks, talks.get(talk_id), body))
+        return await view(await _forked(talks, talks.get(talk_id), body))
 
     @made.post("/talks/{talk_id}/replay")
     async def replay_talk(talk_id: str, body: models.ReplayBody) -> models.ReplayAnswer:
@@ -99,14 +97,12 @@ def router(talks: Talks) -> APIRouter:
     @made.post("/talks/{talk_id}/test")
     async def save_as_test(talk_id: str, body: models.SaveTestBody) -> models.SavedTest:
         """Save a conversation as a conversation test beside its definition, and play it."""
-        with told():
-            return await save_test(talks.studio, talks.get(talk_id), body)
+        return await save_test(talks.studio, talks.get(talk_id), body)
 
     @made.get("/stored/{conversation_id:path}")
     async def open_stored(conversation_id: str) -> models.TalkView:
         """Open the copy of a stored conversation, read only until it is forked."""
-        with told():
-            return await view(await _stored(talks, conversation_id))
+        return await view(await _stored(talks, conversation_id))
 
     return made
 
@@ -136,7 +132,7 @@ def _streaming(talk: OpenTalk, stream: TurnStream) -> StreamingResponse:
     return StreamingResponse(_events(talk, stream), media_type="text/event-stream")
 
 
-async def _events(talk: OpenTalk, stream: TurnStream) -> AsyncGenerator[str, None]:
+async def _events(talk: OpenTalk, stream: TurnStream) -> AsyncGenerator[bytes]:
     """Yield what happens in a turn; the conversation after it comes last, or the problem."""
     async with talk.lock:
         try:
@@ -154,38 +150,31 @@ async def _events(talk: OpenTalk, stream: TurnStream) -> AsyncGenerator[str, Non
             yield _event("problem", problem_of(error).document())
 
 
-def _event(name: str, value: object) -> str:
-    return f"event: {name}\ndata: {json.dumps({name: value}, ensure_ascii=False)}\n\n"
+def _event(name: str, value: object) -> bytes:
+    return sse({name: value}, event=name)
 
 
 async def _forked(talks: Talks, talk: OpenTalk, body: models.ForkBody) -> OpenTalk:
-    path, text = talk.path, talk.text
+    wanted = talk.body
     if body.text is not None:
-        text = body.text
+        wanted = wanted.model_copy(update={"text": body.text})
     elif talk.live is None:  # its file may have come, or been mended, since it was opened
-        path, text = await asyncio.to_thread(_file_of, talks, talk.program.definition)
-        _, reason = await asyncio.to_thread(_as_file, talks, path, text, talk.program)
+        wanted = await asyncio.to_thread(_file_of, talks, talk.program.definition)
+        _, reason = await asyncio.to_thread(_as_file, talks, wanted, talk.program)
         if reason is not None:
             raise Problem("invalid", reason)
-    machine, llm = talks.made(path, text, talk.model, talk.replies, talk.store)
+    machine, llm = talks.made(wanted, talk.store)
     new_id = uuid.uuid4().hex
     await fork(machine.store, talk.id, new_id, body.turn)
     chat = await machine.resume(new_id)
-    made = OpenTalk(
-        id=new_id,
-        path=path,
-        text=text,
-        model=talk.model,
-        replies=talk.replies,
-        store=machine.store,
-        program=machine.program,
-        live=LiveTalk(machine=machine, llm=llm, chat=chat),
+    made = await talks.go_on(
+        wanted,
+        LiveTalk(machine=machine, llm=llm, chat=chat),
         forked_from=talk.id,
         calls={turn: calls for turn, calls in talk.calls.items() if turn <= body.turn},
     )
     if isinstance(llm.llm, ScriptedLLM):
         llm.llm.skip(await _used(made))
-    await talks.add(made)
     if body.message is not None:
         turn = await chat.send(body.message)
         made.keep_calls(turn.number)
@@ -203,7 +192,7 @@ async def _used(talk: OpenTalk) -> int:
 async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> models.ReplayAnswer:
     records = await talk.records()
     try:
-        machine, _ = talks.made(body.path, body.text, "scripted", [], None)
+        machine, _ = talks.made(models.TalkBody(path=body.path, text=body.text, model="scripted"))
     except LLMFSMError as error:
         return models.ReplayAnswer(same=False, reason=problem_of(error).detail)
     program = machine.program
@@ -224,29 +213,19 @@ async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
     Its turns are told by the definitions that the store keeps with it. Files are needed for a fork
     alone.
     """
-    if talks.studio.store is None:
-        raise Problem(
-            "not-found", "the studio was started without --db, so there are no stored conversations"
-        )
-    store = talks.studio.store()
-    try:
+    async with talks.studio.opened() as store:
         whole = await export(store, conversation_id, with_secrets=False)
         flows = await _pinned(store, conversation_id)
-    finally:
-        await store.close()
     copies = MemoryStore()
     copied = await import_conversation(copies, whole, uuid.uuid4().hex)
     program = compile_flows(flows, shipped_prompts(), pattern_piece)
     pinned = program.definition
-    path, text = await asyncio.to_thread(_file_of, talks, pinned)
-    present, not_forked = await asyncio.to_thread(_as_file, talks, path, text, program)
+    body = await asyncio.to_thread(_file_of, talks, pinned)
+    present, not_forked = await asyncio.to_thread(_as_file, talks, body, program)
     return await talks.add(
         OpenTalk(
             id=copied,
-            path=path,
-            text=text,
-            model="offline",
-            replies=[],
+            body=body,
             store=copies,
             program=program,
             live=None,
@@ -270,8 +249,8 @@ async def _pinned(store: Store, conversation_id: str) -> Flows:
     return read_document(text)
 
 
-def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
-    """Return path and text of the file that has a definition's name, or else its kept text."""
+def _file_of(talks: Talks, definition: Definition) -> models.TalkBody:
+    """Return the file that has a definition's name, or else its kept text, to talk to."""
     folder = talks.studio.folder
     for path in folder.listing()[0]:
         try:
@@ -280,20 +259,21 @@ def _file_of(talks: Talks, definition: Definition) -> tuple[str, str]:
         except (Problem, SourceError):
             continue
         if kind_of_value(value, path) == "definition" and value.get("name") == definition.name:
-            return path, text
-    return f"{uuid.uuid4().hex}.json", definition.canonical
+            return models.TalkBody(path=path, text=text)
+    return models.TalkBody(path=f"{uuid.uuid4().hex}.json", text=definition.canonical)
 
 
 def _as_file(
-    talks: Talks, path: str, text: str, program: CompiledMachine
+    talks: Talks, body: models.TalkBody, program: CompiledMachine
 ) -> tuple[Definition | None, str | None]:
     """Return the definition of a file with all that it calls, or why a conversation cannot go on
     with it.
     """
     folder = talks.studio.folder
+    path = body.path
     place = folder.place(path)
     try:
-        definition = load_text(text, file=place).definition
+        definition = load_text(body.text, file=place).definition
         gather(definition, file=place, registered={})
     except LLMFSMError as error:
         if folder.exists(path):

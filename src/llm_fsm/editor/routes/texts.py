@@ -19,7 +19,6 @@ from llm_fsm.editor.compared import compared
 from llm_fsm.editor.conditions import read_condition
 from llm_fsm.editor.exports import exported
 from llm_fsm.editor.studio import Studio
-from llm_fsm.editor.trouble import told
 from llm_fsm.server import workbench
 from llm_fsm.server.problems import Problem
 from llm_fsm.testing.scenarios.schema import suite_schema
@@ -65,17 +64,15 @@ def router(studio: Studio) -> APIRouter:
     @made.post("/export")
     def export_text(body: models.ExportBody) -> models.Exported:
         """Write a text in another form."""
-        with told():
-            return exported(body, folder)
+        return exported(body, folder)
 
     @made.post("/prompt")
     def show_prompt(body: models.PromptBody) -> models.PromptAnswer:
         """Return what the model would read in a state."""
-        with told():
-            place = folder.place(body.path)
-            flows = gather(load_text(body.text, file=place).definition, file=place, registered={})
-            text = document_of(flows)
-            found = workbench.prompt(text, body.state, body.context, body.message, is_kept=True)
+        place = folder.place(body.path)
+        flows = gather(load_text(body.text, file=place).definition, file=place, registered={})
+        text = document_of(flows)
+        found = workbench.prompt(text, body.state, body.context, body.message, is_kept=True)
         return models.PromptAnswer(**found)
 
     return made
