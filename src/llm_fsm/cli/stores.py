@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import secrets
 import sys
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -30,6 +31,21 @@ _AMBIGUOUS = 6
 _PAGE = 1000
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Characters of new ids; none of them is easily taken for another."""
+
+
+T = TypeVar("T")
+
+
+def on_store(store: Store, work: Coroutine[Any, Any, T]) -> T:
+    """Do what takes a store, in an event loop of its own, and close the store after it."""
+
+    async def done() -> T:
+        try:
+            return await work
+        finally:
+            await store.close()
+
+    return asyncio.run(done())
 
 
 def data_folder() -> Path | None:

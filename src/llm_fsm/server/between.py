@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from llm_fsm import Turn
+from llm_fsm.definition.models import JsonObject
 from llm_fsm.engine.validation import MAX_SPEAKER_CHARS
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
@@ -39,7 +40,7 @@ class UpdateRequest(RequestBody):
     move to.
     """
 
-    context: dict[str, JsonValue] = Field(default={})
+    context: JsonObject = Field(default={})
     state: str | None = Field(default=None, max_length=200)
 
 
@@ -57,8 +58,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
     tag: list[Any] = ["between messages"]
 
     async def told(served: Served, turn: Turn) -> Response:
-        shown = await service.shown(served)
-        return Json(shown.document(views.turn_of(served, turn)))
+        return Json(await service.document(served, views.turn_of(served, turn)))
 
     @router.get(
         "/conversations/{conversation_id}/events", tags=tag, summary="Follow a conversation",
@@ -97,7 +97,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
         response_model=CancelledView,
     )  # fmt: skip
     async def cancel_turn(
-        served: Found, _: Annotated[dict[str, JsonValue] | None, Body()] = None
+        served: Found, _: Annotated[JsonObject | None, Body()] = None
     ) -> Response:
         return Json({"cancelled": await service.cancel_turn(served)})
 

@@ -138,13 +138,11 @@ class Machines:
             if loaded is None:
                 continue
             sha = loaded.definition_sha
-            name = None if sha is None else self._by_sha.get(sha)
-            if name is None and sha is not None:
+            if sha is not None and sha not in self._by_sha:
                 text = await kept_definition(store, sha)
-                name = None if text is None else read_document(text).root.definition.name
-                if name is not None:
-                    self._by_sha[sha] = name
-            machine = None if name is None else self._machines.get(name)
+                if text is not None:
+                    self._by_sha[sha] = read_document(text).root.definition.name
+            machine = self._machines.get(self._by_sha.get(sha or "", ""))
             if machine is not None and machine.store is store:
                 return machine
         return None

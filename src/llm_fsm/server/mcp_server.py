@@ -128,11 +128,6 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     async def found(ctx: Context[Any, Any], conversation_id: str) -> Served:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
 
-    async def shown(served: Served, document: JsonDict) -> JsonDict:
-        redactor = await service.shown(served)
-        found: JsonDict = redactor.document(document)
-        return found
-
     @tool
     async def list_definitions(ctx: Context[Any, Any]) -> JsonDict:
         """List the machines, each with its description and states."""
@@ -155,7 +150,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
             conversation_id=views.checked_new_id(conversation_id),
             greet=greet,
         )
-        return await shown(begun.served, views.started_of(begun))
+        return await service.document(begun.served, views.started_of(begun))
 
     @tool
     async def send_message(
@@ -171,7 +166,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         """
         served = await found(ctx, conversation_id)
         turn = await service.send(served, text, request_id, picked=picked)
-        return await shown(served, views.turn_of(served, turn))
+        return await service.document(served, views.turn_of(served, turn))
 
     @tool
     async def answer(
@@ -184,7 +179,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         """Answer the pause of a conversation or run. `value` fits `paused.schema`."""
         served = await found(ctx, conversation_id)
         turn = await service.answer(served, value, pause, request_id)
-        return await shown(served, views.turn_of(served, turn))
+        return await service.document(served, views.turn_of(served, turn))
 
     @tool
     async def read_conversation(
@@ -200,7 +195,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         served = await found(ctx, conversation_id)
         page = views.PageRequest(after=after, limit=limit)
         history = page.of("history", await served.chat.history(), views.message_of)
-        return await shown(served, {**views.conversation_of(served), **history})
+        return await service.document(served, {**views.conversation_of(served), **history})
 
     @tool
     async def wait_for_turns(
@@ -251,7 +246,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         )
         turn = await live.result()
         served = await service.find(caller, name, fresh=True)
-        return await shown(served, views.turn_of(served, turn))
+        return await service.document(served, views.turn_of(served, turn))
 
 
 def _add_workbench(server: MCPServer[Any], service: Service) -> None:

@@ -27,6 +27,7 @@ from starlette.responses import Response
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm.definition.models import JsonObject
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
@@ -116,12 +117,9 @@ _INPUT_ITEM: Any = {
     },
 }
 ChatMessages = Annotated[
-    list[dict[str, JsonValue]],
-    WithJsonSchema({"type": "array", "minItems": 1, "items": _CHAT_MESSAGE}),
+    list[JsonObject], WithJsonSchema({"type": "array", "minItems": 1, "items": _CHAT_MESSAGE})
 ]
-InputItems = Annotated[
-    list[dict[str, JsonValue]], WithJsonSchema({"type": "array", "items": _INPUT_ITEM})
-]
+InputItems = Annotated[list[JsonObject], WithJsonSchema({"type": "array", "items": _INPUT_ITEM})]
 
 
 def _answers(whole: str, event: str) -> dict[int | str, JsonDict]:
@@ -140,7 +138,7 @@ class ChatRequest(_OpenAIBody):
     messages: ChatMessages = Field(min_length=1)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
-    metadata: dict[str, JsonValue] | None = None
+    metadata: JsonObject | None = None
     n: int | None = Field(default=1, le=1, ge=1)
 
     @property
@@ -156,8 +154,8 @@ class ResponseRequest(_OpenAIBody):
     input: str | InputItems
     stream: bool | None = False
     previous_response_id: str | None = Field(default=None, max_length=1000)
-    conversation: str | dict[str, JsonValue] | None = None
-    metadata: dict[str, JsonValue] | None = None
+    conversation: str | JsonObject | None = None
+    metadata: JsonObject | None = None
 
 
 ConversationHeader = Annotated[
@@ -250,17 +248,17 @@ class OpenAI:
         machines = self.service.machines
 
         @self.router.get("/models", summary="List the definitions as models")
-        async def list_models(request: Request) -> dict[str, JsonValue]:
+        async def list_models(request: Request) -> JsonObject:
             found: list[JsonValue] = [
                 self._model(machine) for machine in machines.all(caller_of(request))
             ]
             return {"object": "list", "data": found}
 
         @self.router.get("/models/{model}", summary="Read a definition as a model")
-        async def read_model(request: Request, model: PathText) -> dict[str, JsonValue]:
+        async def read_model(request: Request, model: PathText) -> JsonObject:
             return self._model(machines.named(caller_of(request), model))
 
-    def _model(self, machine: AsyncMachine) -> dict[str, JsonValue]:
+    def _model(self, machine: AsyncMachine) -> JsonObject:
         return {
             "id": machine.definition.name,
             "object": "model",
@@ -500,8 +498,8 @@ class OpenAI:
 
     async def _whole(self, going: Going, document: JsonDict) -> Response:
         """Return a turn as one document."""
-        redactor = await self.service.shown(going.served)
-        return Json(redactor.document(document), headers=_place(going))
+        document = await self.service.document(going.served, document)
+        return Json(document, headers=_place(going))
 
     # -- chat completions
 
@@ -577,7 +575,7 @@ class OpenAI:
         @self.router.post(
             "/conversations", summary="Make an id for a conversation of /v1/responses"
         )
-        async def create_conversation_id() -> dict[str, JsonValue]:
+        async def create_conversation_id() -> JsonObject:
             made = f"conv_{secrets.token_hex(16)}"
             return {
                 "id": made,

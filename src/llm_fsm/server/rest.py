@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm.definition.models import JsonObject
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.server import accepted, views
 from llm_fsm.server.encoding import Json, sse
@@ -61,7 +62,7 @@ class StartRequest(RequestBody):
     """
 
     definition: str = Field(max_length=MAX_NAME)
-    context: dict[str, JsonValue] = {}
+    context: JsonObject = {}
     id: NewId = None
     greet: bool = True
     state: str | None = Field(default=None, max_length=200)
@@ -111,8 +112,8 @@ class RunRequest(RequestBody):
 
     definition: str = Field(max_length=MAX_NAME)
     input: JsonValue = None
-    context: dict[str, JsonValue] = {}
-    background: dict[str, JsonValue] | None = None
+    context: JsonObject = {}
+    background: JsonObject | None = None
     id: NewId = None
 
 
@@ -304,7 +305,7 @@ class RestRoutes:
         tag: list[Any] = ["definitions"]
 
         @router.get("/definitions", tags=tag, summary="List the definitions")
-        async def list_definitions(request: Request) -> dict[str, list[dict[str, JsonValue]]]:
+        async def list_definitions(request: Request) -> dict[str, list[JsonObject]]:
             return {
                 "definitions": [
                     views.head_of(machine) for machine in machines.all(caller_of(request))
@@ -312,14 +313,14 @@ class RestRoutes:
             }
 
         @router.get("/definitions/{name}", tags=tag, summary="Read a definition")
-        async def read_definition(request: Request, name: PathText) -> dict[str, JsonValue]:
+        async def read_definition(request: Request, name: PathText) -> JsonObject:
             machine = machines.inspected(caller_of(request), name)
             return {**views.head_of(machine), "document": dict(machine.definition.document)}
 
         @router.get(
             "/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context"
         )
-        async def read_context_schema(request: Request, name: PathText) -> dict[str, JsonValue]:
+        async def read_context_schema(request: Request, name: PathText) -> JsonObject:
             schema = machines.named(caller_of(request), name).definition.context_schema or {}
             return {
                 "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -645,23 +646,18 @@ class RestRoutes:
             outcome = turns[-1].outcome if turns else ""
             view["status"] = "paused" if chat.paused is not None else outcome or "parked"
             view["output"] = turns[-1].output if turns else None
-        shown = await self.service.shown(served)
-        document: JsonDict = shown.document(view)
-        return document
+        return await self.service.document(served, view)
 
     # -- answers
 
     async def _json(self, served: Served, document: Any) -> Response:
         """Return a document of a conversation, without its secrets."""
-        shown = await self.service.shown(served)
-        return Json(shown.document(document))
+        return Json(await self.service.document(served, document))
 
     async def _started(self, request: Request, begun: Begun) -> Response:
         place = _place(request, "conversations", begun.served.id)
-        shown = await self.service.shown(begun.served)
-        return Json(
-            shown.document(views.started_of(begun)), 201 if begun.is_new else 200, headers=place
-        )
+        document = await self.service.document(begun.served, views.started_of(begun))
+        return Json(document, 201 if begun.is_new else 200, headers=place)
 
     # -- streams
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.pauses import OpenPause, open_pause
 from llm_fsm.records.transfer import fork
 from llm_fsm.server.ending import CONNECTIONS, TURNS, Ending, cut_off
@@ -129,6 +129,12 @@ class Service:
     async def shown(self, served: Served) -> Redactor:
         """Return the last step for all that leaves of a conversation; see `secrecy`."""
         return await self.secrecy.shown(served)
+
+    async def document(self, served: Served, document: JsonMap) -> JsonDict:
+        """Return a document of a conversation without its secrets."""
+        shown = await self.secrecy.shown(served)
+        found: JsonDict = shown.document(document)
+        return found
 
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Served:
         """Return a conversation. Raises ConversationNotFound, and Problem 403.

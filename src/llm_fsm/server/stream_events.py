@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.json_schema import models_json_schema
 
 from llm_fsm._json import JsonDict
+from llm_fsm.definition.models import JsonObject
 from llm_fsm.server import views
 from llm_fsm.session.turn_record import Kind
 
@@ -47,7 +48,7 @@ class StateData(BaseModel):
 class ContextData(BaseModel):
     """Values that were set, and keys that were removed."""
 
-    values: dict[str, JsonValue]
+    values: JsonObject
     removed: list[str]
 
 
@@ -93,7 +94,7 @@ class PauseData(BaseModel):
     id: str
     kind: str
     what: str
-    answer_schema: dict[str, JsonValue] = Field(alias="schema")
+    answer_schema: JsonObject = Field(alias="schema")
     may_answer: bool
     messages: str
 
@@ -187,7 +188,7 @@ class ChatCompletion(BaseModel):
     choices: list[CompletionChoice]
     usage: TokenUsage
     conversation_id: str | None = None
-    llm_fsm: dict[str, JsonValue] | None = None
+    llm_fsm: JsonObject | None = None
 
 
 class ChunkDelta(BaseModel):
@@ -216,7 +217,7 @@ class ChatCompletionChunk(BaseModel):
     choices: list[ChunkChoice]
     usage: TokenUsage | None = None
     conversation_id: str | None = None
-    llm_fsm: dict[str, JsonValue] | None = None
+    llm_fsm: JsonObject | None = None
 
 
 class OutputItem(BaseModel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from llm_fsm.cli.stores import (
     identified,
     known_id,
     latest,
+    on_store,
     open_existing,
     open_holding,
     shortest,
@@ -92,11 +92,15 @@ def list_(
     query = given or ListQuery(limit=min(limit, _PAGE), order="-updated")
     store = open_existing(db)
     if parked:
-        _show_stuck([] if store is None else asyncio.run(_stuck(store)), limit, as_json=as_json)
+        _show_stuck(
+            [] if store is None else on_store(store, stuck_turns(store, time.time())),
+            limit,
+            as_json=as_json,
+        )
         return
     listing = _NONE
     if store is not None:
-        listing = asyncio.run(_listed(store, query, limit, names=not as_json))
+        listing = on_store(store, _listed(store, query, limit, names=not as_json))
     shown, left = listing.shown, listing.left
     if as_json:
         console.json({"conversations": [_line(item) for item in shown]})
@@ -138,7 +142,7 @@ def show(
     if (conversation_id is None) is not last:
         ctx.fail("name the ID of a conversation, or give --last")
     store = open_holding(db, conversation_id, last=last)
-    conversation_id, records, definition = asyncio.run(_records(store, conversation_id))
+    conversation_id, records, definition = on_store(store, _records(store, conversation_id))
     secret = frozenset() if definition is None else secret_keys(definition)
     turns = transcript.turns(records, secret.__contains__)
     if why:
@@ -173,7 +177,7 @@ def retry(conversation_id: str, db: str | None) -> None:
     store = open_existing(db)
     if store is None:
         raise unknown(conversation_id)
-    asyncio.run(_retry(store, conversation_id))
+    on_store(store, _retry(store, conversation_id))
     console.note(f"{conversation_id}: the next worker or server that looks takes the turn up")
 
 
@@ -210,11 +214,11 @@ def delete(
         deleted = 0
         if store is not None:
             store = _forgetting(store, temporal)
-            deleted = asyncio.run(_delete_matching(store, query, yes=yes))
+            deleted = on_store(store, _delete_matching(store, query, yes=yes))
         console.note(f"deleted {escape.plural(deleted, 'conversation')}")
         return
     store = _forgetting(open_holding(db, conversation_id), temporal)
-    if not asyncio.run(_delete(store, str(conversation_id), yes=yes)):
+    if not on_store(store, _delete(store, str(conversation_id), yes=yes)):
         console.note("nothing was deleted")
 
 
@@ -228,13 +232,6 @@ def _forgetting(store: Store, temporal: str | None) -> Store:
         return store
     made: Store = temporal_module().ForgettingStore(store, temporal, console.note)
     return made
-
-
-async def _stuck(store: Store) -> Sequence[StuckTurn]:
-    try:
-        return await stuck_turns(store, time.time())
-    finally:
-        await store.close()
 
 
 def _show_stuck(stuck: Sequence[StuckTurn], limit: int, *, as_json: bool) -> None:
@@ -267,8 +264,6 @@ async def _retry(store: Store, conversation_id: str) -> None:
             await reopen(store, conversation_id, time.time())
     except ConversationConflict as error:
         raise Failure(str(error)) from error
-    finally:
-        await store.close()
 
 
 def _confirmed(what: str) -> bool:
@@ -296,19 +291,16 @@ _NONE = _Listing((), 0, (), ())
 async def _listed(store: Store, query: ListQuery, limit: int, *, names: bool) -> _Listing:
     """Read the newest conversations: a store may hold millions, and only these are read."""
     shown: list[Listed] = []
-    try:
-        async with aclosing(every_line(store, query)) as lines:
-            async for line in lines:
-                shown.append(line)
-                if len(shown) == limit:
-                    break
-        beside = [line.conversation_id for line in shown]
-        for line in shown if names else ():
-            beside += await _neighbours(store, line.conversation_id)
-        total = await store.count(query)
-        return _Listing(shown, total, sorted({*beside}), await unlisted(store))
-    finally:
-        await store.close()
+    async with aclosing(every_line(store, query)) as lines:
+        async for line in lines:
+            shown.append(line)
+            if len(shown) == limit:
+                break
+    beside = [line.conversation_id for line in shown]
+    for line in shown if names else ():
+        beside += await _neighbours(store, line.conversation_id)
+    total = await store.count(query)
+    return _Listing(shown, total, sorted({*beside}), await unlisted(store))
 
 
 async def _neighbours(store: Store, conversation_id: str) -> Sequence[str]:
@@ -322,46 +314,36 @@ async def _neighbours(store: Store, conversation_id: str) -> Sequence[str]:
 
 async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnRecord], str | None]:
     """Return an id, its records and its definition; without `given`, those of the last one."""
-    try:
-        conversation_id = await (latest(store) if given is None else identified(store, given))
-        records = [parse(text) for text in await store.records(conversation_id)]
-        loaded = await store.load(conversation_id)
-        pinned = None if loaded is None or loaded.definition_sha is None else loaded.definition_sha
-        text = None if pinned is None else await kept_definition(store, pinned)
-    finally:
-        await store.close()
+    conversation_id = await (latest(store) if given is None else identified(store, given))
+    records = [parse(text) for text in await store.records(conversation_id)]
+    loaded = await store.load(conversation_id)
+    text = None if loaded is None else await kept_definition(store, loaded.definition_sha)
     return conversation_id, records, text
 
 
 async def _delete(store: Store, given: str, *, yes: bool) -> bool:
     """Delete a conversation; return False if the user does not confirm it. Raises Failure."""
-    try:
-        conversation_id = await identified(store, given)
-        if not yes and not _confirmed(f"conversation {conversation_id}"):
-            return False
-        async with store.lock(conversation_id, 5.0):
-            if not await store.delete(conversation_id):
-                raise unknown(conversation_id)
-        console.note(f"deleted {conversation_id}")
-        return True
-    finally:
-        await store.close()
+    conversation_id = await identified(store, given)
+    if not yes and not _confirmed(f"conversation {conversation_id}"):
+        return False
+    async with store.lock(conversation_id, 5.0):
+        if not await store.delete(conversation_id):
+            raise unknown(conversation_id)
+    console.note(f"deleted {conversation_id}")
+    return True
 
 
 async def _delete_matching(store: Store, query: ListQuery, *, yes: bool) -> int:
     """Delete what matches, and return how many; 0 if the user does not confirm it."""
-    try:
-        count = await store.count(query)
-        if not count or (not yes and not _confirmed(escape.plural(count, "conversation"))):
-            return 0
-        deleted = 0
-        async with aclosing(every_line(store, query)) as lines:
-            async for line in lines:
-                async with store.lock(line.conversation_id, 5.0):
-                    deleted += await store.delete(line.conversation_id)
-        return deleted
-    finally:
-        await store.close()
+    count = await store.count(query)
+    if not count or (not yes and not _confirmed(escape.plural(count, "conversation"))):
+        return 0
+    deleted = 0
+    async with aclosing(every_line(store, query)) as lines:
+        async for line in lines:
+            async with store.lock(line.conversation_id, 5.0):
+                deleted += await store.delete(line.conversation_id)
+    return deleted
 
 
 def _line(item: Listed) -> JsonDict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import click
 
 from llm_fsm._json import JsonDict
 from llm_fsm.cli.options import command, db_option, json_option
-from llm_fsm.cli.stores import open_existing
+from llm_fsm.cli.stores import on_store, open_existing
 from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import TurnRecord, parse
@@ -142,7 +141,7 @@ def stats(
     start = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
     tally = ConversationTally()
     if store is not None:
-        asyncio.run(_count(store, definition, tally, start, time.time() - idle * _HOUR))
+        on_store(store, _count(store, definition, tally, start, time.time() - idle * _HOUR))
     if as_json:
         console.json(_document(tally))
     elif tally.conversations:
@@ -154,12 +153,9 @@ def stats(
 async def _count(
     store: Store, definition: str | None, tally: ConversationTally, since: float, before: float
 ) -> None:
-    try:
-        async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
-            records = [parse(text) for text in await store.records(line.conversation_id)]
-            tally.take(line, records, since, before)
-    finally:
-        await store.close()
+    async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
+        records = [parse(text) for text in await store.records(line.conversation_id)]
+        tally.take(line, records, since, before)
 
 
 def _line(name: str, key: Key, counts: Counts) -> JsonDict:

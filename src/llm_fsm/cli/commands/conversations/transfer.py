@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -20,12 +19,13 @@ from llm_fsm.cli.stores import (
     listed_id,
     matching,
     meant,
+    on_store,
     open_existing,
     open_store,
 )
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.errors import ConversationNotFound, UnreadableError
-from llm_fsm.records.doctor import StoreProblem, examine
+from llm_fsm.records.doctor import examine
 from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.stores.base import ListQuery, Store
 
@@ -61,7 +61,7 @@ def export_(
         raise click.UsageError("name conversations, or give --label and --before, not both")
     store = open_existing(db)
     if store is not None:
-        left = asyncio.run(_export(store, conversation_ids, query, with_secrets=with_secrets))
+        left = on_store(store, _export(store, conversation_ids, query, with_secrets=with_secrets))
         if left:
             raise Failure("what is damaged was left out", STORE)
     elif conversation_ids:
@@ -83,7 +83,8 @@ def import_(file: str, new_id: str | None, db: str | None) -> None:
             texts = first = list(islice(texts, 2))
             if len(first) != 1:
                 raise click.UsageError("--id is for a file with one conversation")
-        asyncio.run(_import(open_store(db), texts, new_id))
+        store = open_store(db)
+        on_store(store, _import(store, texts, new_id))
 
 
 @command("llm-fsm conversations fork k3f9x2mw what-if --turn 3", name="fork")
@@ -98,7 +99,7 @@ def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -
     store = open_existing(db)
     if store is None:
         raise Failure(f"there is no conversation {conversation_id!r} in this store")
-    asyncio.run(_fork(store, conversation_id, new_id, turn))
+    on_store(store, _fork(store, conversation_id, new_id, turn))
 
 
 @command("llm-fsm conversations doctor --db sqlite:///bots.db")
@@ -108,7 +109,7 @@ def doctor(db: str | None) -> None:
     wrong.
     """
     store = open_existing(db)
-    found = [] if store is None else asyncio.run(_examined(store))
+    found = [] if store is None else on_store(store, examine(store))
     for complaint in found:
         whose = complaint.conversation_id or "the store"
         console.out(f"{whose}: {complaint.what}")
@@ -124,26 +125,23 @@ async def _export(
     """Print what is named or matches, else all; return how many faults were found on the way."""
     left = 0
     whole = query is None and not names
-    try:
-        chosen = meant(store, names) if query is None else matching(store, query)
-        async with aclosing(chosen) as wanted:
-            async for name in wanted:
-                try:
-                    console.text(await export(store, listed_id(name), with_secrets=with_secrets))
-                except ConversationNotFound:
-                    # unless it was named, somebody deleted it since it was listed
-                    if names:
-                        raise
-                except UnreadableError as error:
-                    left += 1
-                    console.error(f"{name}: {error}")
-        # of some nobody can tell whose they are
-        own = getattr(store, "faults", None) if whole else None
-        for fault in () if own is None else await own():
-            left += 1
-            console.error(fault)
-    finally:
-        await store.close()
+    chosen = meant(store, names) if query is None else matching(store, query)
+    async with aclosing(chosen) as wanted:
+        async for name in wanted:
+            try:
+                console.text(await export(store, listed_id(name), with_secrets=with_secrets))
+            except ConversationNotFound:
+                # unless it was named, somebody deleted it since it was listed
+                if names:
+                    raise
+            except UnreadableError as error:
+                left += 1
+                console.error(f"{name}: {error}")
+    # of some nobody can tell whose they are
+    own = getattr(store, "faults", None) if whole else None
+    for fault in () if own is None else await own():
+        left += 1
+        console.error(fault)
     return left
 
 
@@ -173,8 +171,6 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
         if kept:
             console.note(f"kept before the error: {escape.plural(kept, 'conversation')}")
         raise
-    finally:
-        await store.close()
 
 
 async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | None) -> None:
@@ -184,12 +180,3 @@ async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | Non
         console.note(f"{new_id} is a copy of {name}")
     except ValueError as error:
         raise Failure(str(error)) from error
-    finally:
-        await store.close()
-
-
-async def _examined(store: Store) -> Sequence[StoreProblem]:
-    try:
-        return await examine(store)
-    finally:
-        await store.close()
