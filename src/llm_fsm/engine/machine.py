@@ -92,7 +92,7 @@ class Closing(NamedTuple):
     store: Store
     servers: McpServers
     llm: Any
-    dispatcher: OutboxDispatcher | None
+    dispatcher: OutboxDispatcher
     kept: KeptTurns
 
     async def close(self) -> None:
@@ -105,8 +105,7 @@ class Closing(NamedTuple):
             last.push_async_callback(self.servers.aclose)
             if self.llm is not None:
                 last.push_async_callback(self.llm.aclose)
-            if self.dispatcher is not None:
-                last.push_async_callback(self.dispatcher.close)
+            last.push_async_callback(self.dispatcher.close)
             last.push_async_callback(self.kept.finish)
 
 
@@ -180,7 +179,7 @@ class AsyncMachine:
             store=self.store,
             servers=self._toolbox.servers,
             llm=self.llm if hasattr(self.llm, "aclose") else None,
-            dispatcher=services.dispatcher if sinks else None,
+            dispatcher=services.dispatcher,
             kept=self._engine.kept,
         )
         for handler in checked_list(chosen["handlers"], "handlers"):

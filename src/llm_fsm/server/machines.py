@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from llm_fsm import AsyncConversation, AsyncMachine
 from llm_fsm.definition.subflows import read_document
+from llm_fsm.engine.outbox.sinks import Sink
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import check, is_random, is_shared
@@ -46,6 +47,7 @@ class Machines:
 
     def __init__(self, machines: Iterable[AsyncMachine]) -> None:
         self._machines: dict[str, AsyncMachine] = {}
+        self._sinks: list[Sink] = []
         self._by_sha: dict[str, str] = {}
         self._cached: OrderedDict[str, tuple[AsyncMachine, AsyncConversation]] = OrderedDict()
         for machine in machines:
@@ -74,12 +76,20 @@ class Machines:
     def replace(self, machine: AsyncMachine) -> None:
         """Replace the machine of the same name. New conversations begin with it."""
         name = machine.definition.name
+        for sink in self._sinks:
+            machine.closing.dispatcher.add(sink)
         old = self._machines.get(name)
         self._machines[name] = machine
         self._by_sha[machine.program.identity] = name
         if old is not None:
             for key in [key for key, (served, _) in self._cached.items() if served is old]:
                 del self._cached[key]
+
+    def deliver_to(self, sink: Sink) -> None:
+        """Let every machine deliver to a sink, those that replace others, too."""
+        self._sinks.append(sink)
+        for machine in self.every():
+            machine.closing.dispatcher.add(sink)
 
     def named(self, caller: Caller, name: str) -> AsyncMachine:
         """Return the machine of a definition, by its name or its SHA-256. Raises Problem 403, 404.

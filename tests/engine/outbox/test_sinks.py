@@ -552,3 +552,36 @@ def test_the_user_and_password_of_an_address_are_no_part_of_a_sinks_name() -> No
 def test_a_sink_without_time_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="timeout is a number of seconds above 0, not 0"):
         sink("https://example.org", timeout=0)
+
+
+@pytest.mark.parametrize("begins", ["", "c", "chat-1", "desk~", "z"])
+async def test_a_sink_gets_the_conversations_whose_ids_begin_as_it_says(begins: str) -> None:
+    told = Told()
+    one = Sink(name="told", deliver=told, events=frozenset({"UserSaid"}), begins=begins)
+    bot = machine(*(reply("hello", str(n)) for n in range(3)), sinks=[one])
+    names = ["chat-1", "chat-2", "desk~1"]
+    for name in names:
+        chat = await bot.start(conversation_id=name, greet=False)
+        await chat.send("Hello")
+    await settled(bot)
+    got = sorted(delivery.conversation_id for delivery in told.seen)
+    assert got == [name for name in names if name.startswith(begins)]
+    await bot.close()
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2, 3, 5])
+async def test_a_sink_that_came_later_is_hurried_until_it_takes_an_event(fails: int) -> None:
+    told = Told(fails)
+    one = Sink(name="told", deliver=told, events=frozenset({"UserSaid"}))
+    bot = machine(reply("hello", "Hi"))
+    dispatcher = bot.closing.dispatcher
+    dispatcher.add(one)
+    chat = await bot.start(conversation_id="c", greet=False)
+    await chat.send("Hello")
+    refused = 0
+    while not await dispatcher.hurry(one, "c"):
+        refused += 1
+    assert refused <= fails
+    assert await dispatcher.hurry(one, "c")
+    assert (told.calls, len(told.seen)) == (fails + 1, 1)
+    await bot.close()

@@ -61,6 +61,7 @@ def outgoing(
     number: int,
 ) -> tuple[Outgoing, ...]:
     """Make the outbox rows of record `number`, without the values of secret keys."""
+    sinks = [sink for sink in sinks if session.conversation_id.startswith(sink.begins)]
     if not sinks:
         return ()
     secrets = _secrets(program, record, session)
@@ -95,9 +96,25 @@ class OutboxDispatcher:
     """
 
     def __init__(self, store: Store, sinks: Sequence[Sink], definition: str) -> None:
-        self.sinks = tuple(sinks)
+        self._store = store
         self._definition = definition
-        self._rounds = [_Round(store, sink) for sink in self.sinks]
+        self.sinks: list[Sink] = []
+        self._rounds: list[_Round] = []
+        for sink in sinks:
+            self.add(sink)
+
+    def add(self, sink: Sink) -> None:
+        """Deliver to a further sink from now on."""
+        self.sinks.append(sink)
+        self._rounds.append(_Round(self._store, sink))
+
+    async def hurry(self, sink: Sink, conversation_id: str) -> bool:
+        """Deliver to a sink at once, even if a failure was not long ago.
+
+        Returns:
+            False if the sink did not take everything.
+        """
+        return await self._rounds[self.sinks.index(sink)].hurry(conversation_id)
 
     def deliver(self, conversation_id: str) -> None:
         """Deliver new rows of a conversation's outbox in the background."""
@@ -172,6 +189,13 @@ class _Round:
             if self._task is None or self._task.done():
                 return
             await asyncio.sleep(0.005)
+
+    async def hurry(self, name: str) -> bool:
+        self._failures.pop(name, None)
+        self.add(name)
+        while name in self._due and name not in self._failures:
+            await asyncio.sleep(0.005)
+        return name not in self._due
 
     async def stop(self) -> None:
         if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():

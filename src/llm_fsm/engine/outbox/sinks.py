@@ -75,6 +75,7 @@ class Sink:
         timeout: Seconds for one delivery.
         states: The states whose turns it wants, by the state after the turn. An event that enters a
             state counts for that state. None: all.
+        begins: The beginning of the ids of the conversations that it wants.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Sink:
     events: frozenset[str] | None = None
     timeout: float = 30.0
     states: frozenset[str] | None = None
+    begins: str = ""
 
     def wants(self, event: Event, state: str) -> bool:
         """Return true if the sink receives an event of this type and state.
