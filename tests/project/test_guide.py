@@ -282,6 +282,7 @@ def test_the_rules_of_the_table_are_rules() -> None:
 CONVERTED = re.compile(r"^\| `(.+)` \| (.+) \| `(.+)` \|$", re.MULTILINE)
 SCHEMAS = {
     "a number": {"type": "number"},
+    "a text": {"type": "string"},
     "a boolean": {"type": "boolean"},
     'an `enum` with `"too_big"`': {"type": "string", "enum": ["too_big", "too_small"]},
     'an `enum` with `"pho_thong"`': {"type": "string", "enum": ["pho_thong", "thuong_gia"]},

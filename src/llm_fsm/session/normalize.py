@@ -84,8 +84,8 @@ _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
 """A number with the Arabic decimal separator, or with a comma that cannot separate thousands."""
 _LONGEST_WORD = 4
 """A text longer than this many times the longest enum word cannot be one of the words."""
-SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
-"""Separators between several values in one text."""
+_SEVERAL = re.compile('[,;\n\u060c\u3001\uff0c]|^\\s*[\\[{"]')
+"""What a text of several values has: separators, or the beginning of JSON."""
 _MOST_CHOICES = 100
 _Path = tuple[str | int, ...]
 _OF_KIND = ("type", "enum", "const", "anyOf", "oneOf")
@@ -167,13 +167,24 @@ def normalised(schema: JsonMap, value: object, old: object) -> Iterator[Any]:
     Yields:
         Candidates. The schema decides whether one fits.
     """
-    yield _meant(schema, value)
-    if isinstance(value, str):
-        yield _said(schema, value)
-    if isinstance(value, dict) and isinstance(old, Mapping):
-        yield _meant(schema, joined(value, old))
+    for branch in branches_of(schema):
+        yield _meant(branch, value)
+        if isinstance(value, str):
+            yield _said(branch, value)
+        if isinstance(value, dict) and isinstance(old, Mapping):
+            yield _meant(branch, joined(value, old))
     if (plain := _in_plain_digits(value)) != value:
         yield from normalised(schema, plain, old)
+
+
+def branches_of(schema: JsonMap) -> list[JsonMap]:
+    """Return the schemas of `anyOf` and `oneOf`, also of nested ones; the schema itself if it has
+    none.
+    """
+    branches: list[JsonMap] = []
+    for item in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        branches += branches_of(item) if isinstance(item, Mapping) else []
+    return branches or [schema]
 
 
 def _in_plain_digits(value: Any, depth: int = 0) -> Any:
@@ -191,6 +202,9 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
+    branches = [branch for branch in branches_of(schema) if types_of(branch) != {"null"}]
+    if len(branches) == 1:
+        schema = branches[0]
     if type(value) is int and _takes_texts(schema):
         return _as_text(schema, value)
     if _has_form(schema, value):
@@ -217,7 +231,7 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     if (
         kind == "array"
         and not isinstance(found, list)
-        and not (isinstance(found, str) and SEVERAL.search(found))
+        and not (isinstance(found, str) and _SEVERAL.search(found))
     ):
         return _meant(schema, [found], depth + 1)
     return found
@@ -226,9 +240,9 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
 def _choices(items: JsonMap, text: str, depth: int) -> list[Any]:
     """Split a text into choices. It stays whole if a choice contains a separator, or if there are
     too many."""
-    enum, parts = items["enum"], SEVERAL.split(text, _MOST_CHOICES)
+    enum, parts = items["enum"], _SEVERAL.split(text, _MOST_CHOICES)
     if len(parts) > _MOST_CHOICES or any(
-        isinstance(word, str) and SEVERAL.search(word) for word in enum
+        isinstance(word, str) and _SEVERAL.search(word) for word in enum
     ):
         return [text]
     return [_meant(items, part.strip(), depth) for part in parts]

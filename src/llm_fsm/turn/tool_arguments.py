@@ -12,10 +12,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
-from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape, types_of
+from llm_fsm.definition.json_schema.validator import (
+    CompiledSchema,
+    ShapeError,
+    compile_shape,
+    types_of,
+)
 from llm_fsm.errors import ReplyError
 from llm_fsm.session.context import Keys
-from llm_fsm.session.normalize import SEVERAL, as_schema
+from llm_fsm.session.normalize import as_schema, branches_of
 from llm_fsm.session.proof import prove
 from llm_fsm.session.quotes import UserWords
 from llm_fsm.turn.reply.parser import decode, only_object
@@ -54,7 +59,7 @@ def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[s
         return {}
     if not isinstance(value, dict):
         raise ArgumentsFault('the arguments are not a JSON object such as {"name": "value"}')
-    return value if schema is None else fitted(schema, with_json_read(schema, value))
+    return value if schema is None else fitted(schema, value)
 
 
 def unsaid_argument(
@@ -85,99 +90,50 @@ def fitted(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
 
     A null for a property that may be left out and takes no null is left out. One item where only
     a list is taken is a list of one. A text is read as a number, yes or no, or a word of an enum,
-    if its schema takes no other text. Whatever else does not fit stays as it is.
+    if its schema takes no other text. JSON in a text is read where only an object or a list is
+    taken. Whatever else does not fit stays as it is.
 
     Args:
         schema: JSON Schema of the value, without references.
         value: The value.
         depth: The number of values around this one.
+
+    Raises:
+        ArgumentsFault: JSON in a text has a key twice with two values.
     """
     if depth >= _MAX_DEPTH:
         return value
     kinds = _kinds(schema)
-    if _is_lone_item(kinds, value):
+    if isinstance(value, str):
+        value = _json_in(kinds, value)
+    if isinstance(value, dict) and kinds - {"null"} == {"array"}:
         value = [value]
     if isinstance(value, dict):
         required = _only_branch(schema, "object").get("required", ())
         parts: dict[str, Any] = {}
         for name, item in value.items():
             part = _property(schema, name)
-            if item is None and name not in required and not _takes_null(part):
-                continue
-            parts[name] = fitted(part, item, depth + 1)
+            if item is not None or name in required or _shape(part).fault(None) is None:
+                parts[name] = fitted(part, item, depth + 1)
         return parts
     if isinstance(value, list):
         inner = _items(schema)
         return [fitted(inner, item, depth + 1) for item in value]
-    return _plain_value(schema, kinds, value)
+    return as_schema(_shape(schema), value)[0]
 
 
-def _takes_null(schema: Mapping[str, Any]) -> bool:
-    kinds = _kinds(schema)
-    if kinds:
-        return "null" in kinds
-    for branch in _branches(schema):
-        words = branch.get("enum")
-        if not isinstance(words, list) or None in words:
-            return True
-    return False
-
-
-def _is_lone_item(kinds: set[str], value: Any) -> bool:
-    """Return true for one item in place of a list.
-
-    A text with separators may be several items, and one that begins like JSON may be half of it.
-    """
-    if kinds - {"null"} != {"array"} or value is None or isinstance(value, list):
-        return False
-    if not isinstance(value, str):
-        return True
-    is_half_json = value.lstrip().startswith(("{", "[", '"'))
-    return not is_half_json and SEVERAL.search(value) is None
-
-
-def _plain_value(schema: Mapping[str, Any], kinds: set[str], value: Any) -> Any:
-    """Return a text or a number as the reader of replies reads it, if the schema takes one form."""
-    branches = [branch for branch in _branches(schema) if types_of(branch) != {"null"}]
-    if (
-        not isinstance(value, str | int | float)
-        or kinds & {"array", "object"}
-        or len(branches) != 1
-    ):
-        return value
+def _shape(schema: Mapping[str, Any]) -> CompiledSchema:
+    """Return a compiled schema; one that takes everything if it cannot be checked alone."""
     try:
-        return as_schema(compile_shape(branches[0]), value)[0]
+        return compile_shape(schema)
     except ShapeError:
-        return value
+        return compile_shape({})
 
 
-def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
-    """Return a value with its JSON texts read, if the schema needs an object or a list there and
-    takes no text.
-
-    Raises:
-        ArgumentsFault: Such a text has a key twice with two values.
-    """
-    if depth >= _MAX_DEPTH:
-        return value
-    if isinstance(value, str):
-        value = _json_in(schema, value)
-    if isinstance(value, dict):
-        parts: dict[str, Any] = {}
-        for name, item in value.items():
-            parts[name] = with_json_read(_property(schema, name), item, depth + 1)
-        return parts
-    if isinstance(value, list):
-        inner = _items(schema)
-        return [with_json_read(inner, item, depth + 1) for item in value]
-    return value
-
-
-def _json_in(schema: Mapping[str, Any], text: str) -> Any:
-    """Return the object or list in a text if its schema needs one; else the text. Raises
+def _json_in(kinds: set[str], text: str) -> Any:
+    """Return the object or list in a text if only such kinds are taken; else the text. Raises
     ArgumentsFault.
     """
-    kinds = _kinds(schema)
     if not kinds or "string" in kinds:
         return text
     if not text.lstrip().startswith(("{", "[")):
@@ -192,21 +148,9 @@ def _json_in(schema: Mapping[str, Any], text: str) -> Any:
     return value if kind in kinds else text
 
 
-def _branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas of `anyOf` and `oneOf`, also of nested ones; the schema itself if it has
-    none.
-    """
-    branches: list[Mapping[str, Any]] = []
-    for word in ("anyOf", "oneOf"):
-        for item in schema.get(word, ()):
-            if isinstance(item, Mapping):
-                branches += _branches(item)
-    return branches or [schema]
-
-
 def _kinds(schema: Mapping[str, Any]) -> set[str]:
     """Return the types that a schema takes; none if one of its branches names no type."""
-    kinds = [types_of(branch) for branch in _branches(schema)]
+    kinds = [types_of(branch) for branch in branches_of(schema)]
     return set().union(*kinds) if all(kinds) else set()
 
 
@@ -214,7 +158,7 @@ def _only_branch(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return the only branch that takes this type; a schema that takes everything if there are
     several.
     """
-    branches = [branch for branch in _branches(schema) if kind in types_of(branch)]
+    branches = [branch for branch in branches_of(schema) if kind in types_of(branch)]
     return branches[0] if len(branches) == 1 else {}
 
 
