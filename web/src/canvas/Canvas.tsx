@@ -5,6 +5,7 @@ import {
   type Connection,
   Controls,
   type Edge,
+  type EdgeChange,
   EdgeLabelRenderer,
   type EdgeProps,
   Handle,
@@ -19,13 +20,16 @@ import {
   type Viewport,
   useReactFlow,
   useStore,
+  useStoreApi,
 } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
+import { own } from "../forms/pointers";
 import {
   addState,
   connect,
+  edges,
   firstLayout,
   insertState,
   isEdge,
@@ -58,6 +62,7 @@ const READABLE = 0.7;
 const FIRST_ZOOM = 0.85;
 const MARGIN = 48;
 const FAR = 2500;
+const NOWHERE: Positions = new Map();
 const ARROW = {
   type: MarkerType.ArrowClosed,
   width: 18,
@@ -68,6 +73,9 @@ const ARROW = {
 };
 /** The file that is being laid out, so that no second layout begins meanwhile. */
 let isBeingLaid: string | null = null;
+
+/** The keys that add to the selection or take from it. */
+type Modifiers = Pick<MouseEvent, "shiftKey" | "ctrlKey" | "metaKey">;
 
 interface Size {
   readonly width: number;
@@ -118,7 +126,7 @@ function StateBox({ id, data, selected }: NodeProps<StateNode>) {
           </span>
         )}
         <b>{id}</b>
-        <span class="kind">{KIND_WORDS[node.kind] ?? node.kind}</span>
+        <span class="kind">{own(KIND_WORDS, node.kind) ?? node.kind}</span>
         {fault && <span class={`fault ${node.level}`}>{fault}</span>}
       </div>
       <div class="purpose">{node.purpose || node.reply || node.flow || " "}</div>
@@ -161,7 +169,7 @@ const MARK_WORDS: Record<string, string> = {
 /** Return what the picture of a state says, colours included, in words. */
 function wordsOf(node: GraphNode, marks: readonly string[]): string {
   const told = marks.map((one) => MARK_WORDS[one] ?? "").join("");
-  return `State ${node.id}, ${KIND_WORDS[node.kind] ?? node.kind}.${told} ${node.purpose}`;
+  return `State ${node.id}, ${own(KIND_WORDS, node.kind) ?? node.kind}.${told} ${node.purpose}`;
 }
 
 const labelOf = (edge: GraphEdge): string => edge.label || edge.words;
@@ -267,8 +275,8 @@ function Picture({ frame, setLaying }: PictureProps) {
   const selected = useStudio((state) => state.selected);
   const lit = useStudio((state) => state.lit);
   const [laid, setLaid] = useState<LaidOut | null>(null);
-  const [moving, setMoving] = useState<Positions>({});
-  const [sizes, setSizes] = useState<Record<string, Size>>({});
+  const [moving, setMoving] = useState<Positions>(NOWHERE);
+  const [sizes, setSizes] = useState<ReadonlyMap<string, Size>>(new Map());
   const graph = version?.checked.graph;
   const positions = version?.positions;
   const folded = version?.folded;
@@ -276,7 +284,7 @@ function Picture({ frame, setLaying }: PictureProps) {
   // States without a place get one: all of them at once if none has one, else beside a neighbour.
   useEffect(() => {
     if (!graph || !positions) return;
-    const lost = graph.nodes.filter((one) => !positions[one.id]);
+    const lost = graph.nodes.filter((one) => !positions.has(one.id));
     const isSmall = graph.nodes.length <= MANY;
     if (lost.length === 0) {
       // Places that dagre chose get dagre's lines, also when the file is opened again.
@@ -286,8 +294,8 @@ function Picture({ frame, setLaying }: PictureProps) {
     }
     const { path: asked, at } = getState();
     if (isBeingLaid === asked) return;
-    if (graph.nodes.some((one) => positions[one.id])) {
-      fill(besides(lost, graph.edges, { ...positions }));
+    if (graph.nodes.some((one) => positions.has(one.id))) {
+      fill(besides(lost, graph.edges, positions));
       return;
     }
     isBeingLaid = asked;
@@ -312,13 +320,13 @@ function Picture({ frame, setLaying }: PictureProps) {
     const open = new Set(folded);
     const states: StateNode[] = [];
     for (const node of graph.nodes) {
-      const place = moving[node.id] ?? positions[node.id];
+      const place = moving.get(node.id) ?? positions.get(node.id);
       if (!place) continue;
       const isSelected = known.has(node.id);
       const isOpen = open.has(node.id);
       const figure = lit.figures?.[node.pointer] ?? "";
       const marks = `${lit.state === node.id ? "lit" : ""} ${markOf(covered, node.pointer)}`;
-      const size = isOpen ? sizes[node.id] : undefined;
+      const size = isOpen ? sizes.get(node.id) : undefined;
       const parts = [node, place, isSelected, isOpen, figure, marks, size, path];
       const made = keptStates(node.id, parts, () => ({
         id: node.id,
@@ -337,7 +345,7 @@ function Picture({ frame, setLaying }: PictureProps) {
     const free = graph.edges.filter((one) => one.source === null);
     const isAlone = free.length === 0 && graph.patterns.length === 0;
     if (states.length === 0 || isAlone) return states;
-    const { left, top } = boundsOf(Object.values(positions));
+    const { left, top } = boundsOf([...positions.values()]);
     const height = 40 + free.length * 26 + (graph.patterns.length > 0 ? 40 : 0);
     const all: EverywhereNode = {
       id: EVERYWHERE,
@@ -369,7 +377,7 @@ function Picture({ frame, setLaying }: PictureProps) {
     for (const edge of graph?.edges ?? []) {
       const route = routes.get(edge.id);
       if (!route || edge.source === null) continue;
-      const isMoving = edge.source in moving || edge.target in moving;
+      const isMoving = moving.has(edge.source) || moving.has(edge.target);
       const isSelected = known.has(edge.id);
       const figure = lit.figures?.[edge.pointer] ?? "";
       const marks = `${taken.has(edge.pointer) ? "lit" : ""} ${markOf(covered, edge.pointer)}`;
@@ -394,7 +402,7 @@ function Picture({ frame, setLaying }: PictureProps) {
     onReveal((id) => {
       const edge = present()?.checked.graph.edges.find((one) => one.id === id);
       const state = edge ? (edge.source ?? edge.target) : id;
-      const at = present()?.positions[state];
+      const at = present()?.positions.get(state);
       if (at && !isInView(flow.flowToScreenPosition(at), flow.getZoom()))
         void flow.setCenter(at.x + WIDTH / 2, at.y + HEIGHT / 2, { zoom: 1, duration: 200 });
     });
@@ -402,27 +410,36 @@ function Picture({ frame, setLaying }: PictureProps) {
   }, []);
 
   const onNodesChange = useCallback((changes: NodeChange<Shown>[]) => {
-    const dragged: Positions = {};
-    const keyed: Positions = {};
-    const measured: Record<string, Size> = {};
+    const dragged = new Map<string, Point>();
+    const keyed = new Map<string, Point>();
+    const measured = new Map<string, Size>();
     for (const one of changes) {
-      if (one.type === "dimensions" && one.dimensions) measured[one.id] = one.dimensions;
+      // All others have one size. To take theirs would draw them anew, and that would measure them anew.
+      if (one.type === "dimensions" && one.dimensions && present()?.folded.includes(one.id))
+        measured.set(one.id, one.dimensions);
       if (one.type !== "position" || !one.position) continue;
-      if (one.dragging) dragged[one.id] = one.position;
+      if (one.dragging) dragged.set(one.id, one.position);
       // Arrow keys move without a drag; they report their places here alone.
-      else if (!dragging.current) keyed[one.id] = one.position;
+      else if (!dragging.current) keyed.set(one.id, one.position);
     }
-    if (Object.keys(measured).length > 0) setSizes((now) => ({ ...now, ...measured }));
-    if (Object.keys(dragged).length > 0) setMoving((now) => ({ ...now, ...dragged }));
-    if (Object.keys(keyed).length > 0) moved(keyed);
-    if (boxing.current) pick(changes);
+    if (measured.size > 0) setSizes((now) => withSizes(now, measured));
+    if (dragged.size > 0) setMoving((now) => new Map([...now, ...dragged]));
+    if (keyed.size > 0) moved(keyed);
+    pick(changes);
   }, []);
   const dragging = useRef(false);
   const boxing = useRef(false);
 
-  const onSelection = useCallback(({ nodes, edges }: { nodes: Node[]; edges: Edge[] }) => {
-    const ids = [...nodes.map((one) => one.id), ...edges.map((one) => one.id)];
-    select(ids.filter((id) => id !== EVERYWHERE));
+  const onEdgesChange = useCallback((changes: EdgeChange[]) => {
+    // A box chooses states. React Flow would choose all their lines with them.
+    pick(changes.filter((one) => !(boxing.current && one.type === "select" && one.selected)));
+  }, []);
+
+  // React Flow learns of a pressed key a frame later. The event itself knows it at once.
+  const flowStore = useStoreApi();
+  const takeModifiers = useCallback((event: Modifiers) => {
+    const multiSelectionActive = event.shiftKey || event.ctrlKey || event.metaKey;
+    flowStore.setState({ multiSelectionActive });
   }, []);
 
   const onConnect = useCallback((made: Connection) => void connect(made.source, made.target), []);
@@ -439,25 +456,23 @@ function Picture({ frame, setLaying }: PictureProps) {
   return (
     <ReactFlow
       key={path}
-      defaultViewport={firstView(graph?.nodes ?? [], positions ?? {}, frame)}
+      defaultViewport={firstView(graph?.nodes ?? [], positions ?? NOWHERE, frame)}
       nodes={shown}
       edges={ways}
       nodeTypes={nodeTypes}
       edgeTypes={edgeTypes}
+      onPointerDownCapture={takeModifiers}
+      onClickCapture={takeModifiers}
+      onKeyDownCapture={takeModifiers}
       onNodesChange={onNodesChange}
+      onEdgesChange={onEdgesChange}
       onNodeDragStart={() => {
         dragging.current = true;
       }}
       onNodeDragStop={(_event, _node, all) => {
         dragging.current = false;
-        moved(Object.fromEntries(all.map((one) => [one.id, one.position])));
-        setMoving({});
-      }}
-      onSelectionChange={onSelection}
-      onNodeClick={(event, node) => {
-        if (node.id === EVERYWHERE) select([]);
-        else if (isMany(event)) toggle(node.id);
-        else select([node.id]);
+        moved(new Map(all.map((one) => [one.id, one.position])));
+        setMoving(NOWHERE);
       }}
       onSelectionStart={() => {
         boxing.current = true;
@@ -466,7 +481,6 @@ function Picture({ frame, setLaying }: PictureProps) {
         boxing.current = false;
       }}
       onNodeDoubleClick={() => openPanel("details")}
-      onEdgeClick={(_event, edge) => select([edge.id])}
       onEdgeDoubleClick={(_event, edge) => void insertState(edge.id)}
       onPaneClick={() => select([])}
       onConnect={onConnect}
@@ -491,7 +505,7 @@ function Picture({ frame, setLaying }: PictureProps) {
     >
       <Background gap={24} size={1} color="var(--dots)" />
       <Controls showInteractive={false} />
-      {shown.length > FEW && <Overview places={positions ?? {}} />}
+      {shown.length > FEW && <Overview places={positions ?? NOWHERE} />}
     </ReactFlow>
   );
 }
@@ -503,7 +517,7 @@ const markOf = (covered: Set<string> | null, pointer: string): string => {
 
 /** Show a machine whole if it can be read then; else from its first state on. */
 function firstView(nodes: readonly GraphNode[], positions: Positions, frame: Size): Viewport {
-  const bounds = boundsOf(Object.values(positions));
+  const bounds = boundsOf([...positions.values()]);
   const top = bounds.top - 130;
   const wide = (frame.width - MARGIN * 2) / (bounds.right - bounds.left);
   const high = (frame.height - MARGIN * 2) / (bounds.bottom - top);
@@ -513,8 +527,8 @@ function firstView(nodes: readonly GraphNode[], positions: Positions, frame: Siz
     const x = (frame.width - (bounds.left + bounds.right) * whole) / 2;
     return { x, y: (frame.height - (top + bounds.bottom) * whole) / 2, zoom: whole };
   }
-  const first = nodes.find((one) => one.initial && positions[one.id]) ?? nodes[0];
-  const at = (first && positions[first.id]) ?? { x: bounds.left, y: bounds.top };
+  const first = nodes.find((one) => one.initial && positions.has(one.id)) ?? nodes[0];
+  const at = (first && positions.get(first.id)) ?? { x: bounds.left, y: bounds.top };
   const zoom = FIRST_ZOOM;
   const isLow = (bounds.bottom - top) * zoom <= frame.height - MARGIN * 2;
   const middle = isLow ? (top + bounds.bottom) / 2 : at.y + HEIGHT / 2;
@@ -532,55 +546,66 @@ function isInView(at: Point, zoom: number): boolean {
   return isWide && at.y >= frame.top && at.y + HEIGHT * zoom <= frame.bottom;
 }
 
-/** Clicks with these keys add to the selection or take from it. */
-const isMany = (event: { shiftKey: boolean; ctrlKey: boolean; metaKey: boolean }): boolean =>
-  event.shiftKey || event.ctrlKey || event.metaKey;
-
-function toggle(id: string): void {
-  const { selected } = getState();
-  select(selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id]);
+/** Return sizes with those that were measured; the same map if none is another one. */
+function withSizes(sizes: ReadonlyMap<string, Size>, measured: ReadonlyMap<string, Size>) {
+  const isSame = [...measured].every(([id, { width, height }]) => {
+    const before = sizes.get(id);
+    return before?.width === width && before.height === height;
+  });
+  return isSame ? sizes : new Map([...sizes, ...measured]);
 }
 
-/** Take the selection that React Flow proposes for a box. */
-function pick(changes: readonly NodeChange<Shown>[]): void {
-  const chosen = new Set(getState().selected);
-  for (const one of changes) {
-    if (one.type !== "select" || one.id === EVERYWHERE) continue;
+/**
+ * Take what React Flow proposes to select, for clicks, keys and boxes. The store alone has the selection:
+ * React Flow draws it and proposes changes, but never reports what it draws.
+ */
+function pick(changes: readonly (NodeChange<Shown> | EdgeChange)[]): void {
+  const proposed = changes.flatMap((one) =>
+    one.type === "select" && one.id !== EVERYWHERE ? [one] : [],
+  );
+  if (proposed.length === 0) return;
+  // A transition from everywhere is no line of React Flow, which so never proposes to leave it.
+  const free = new Set(edges().flatMap((one) => (one.source === null ? [one.id] : [])));
+  const chosen = new Set(getState().selected.filter((id) => !free.has(id)));
+  for (const one of proposed) {
     if (one.selected) chosen.add(one.id);
     else chosen.delete(one.id);
   }
   select([...chosen]);
 }
 
-function moved(places: Record<string, Point>): void {
-  const now = present()?.positions ?? {};
-  const changed = Object.entries(places)
+function moved(places: Positions): void {
+  const now = present()?.positions;
+  const changed = [...places]
     .filter(([id]) => id !== EVERYWHERE)
     .map(([id, at]) => [id, { x: Math.round(at.x), y: Math.round(at.y) }] as const)
-    .filter(([id, at]) => now[id]?.x !== at.x || now[id]?.y !== at.y);
+    .filter(([id, at]) => now?.get(id)?.x !== at.x || now?.get(id)?.y !== at.y);
   if (changed.length === 0) return;
   const what = changed.length === 1 ? changed[0]![0] : `${changed.length} states`;
-  place(Object.fromEntries(changed), `Move ${what}`);
+  place(new Map(changed), `Move ${what}`);
 }
 
 /** Return places for states that came without one, such as from the text: beside what leads to them. */
 function besides(
   lost: readonly GraphNode[],
   edges: readonly GraphEdge[],
-  taken: Record<string, Point>,
-): Record<string, Point> {
-  const made: Record<string, Point> = {};
+  known: Positions,
+): Positions {
+  const taken = new Map(known);
+  const made = new Map<string, Point>();
   for (const one of lost) {
-    const way = edges.find((edge) => edge.target === one.id && edge.source && taken[edge.source]);
-    const beside = way ? taken[way.source!]! : { x: -WIDTH - 160, y: 0 };
+    const way = edges.find(
+      (edge) => edge.target === one.id && edge.source && taken.has(edge.source),
+    );
+    const beside = way ? taken.get(way.source!)! : { x: -WIDTH - 160, y: 0 };
     const at = { x: beside.x + WIDTH + 160, y: beside.y };
     const isTaken = (place: Point) =>
-      Object.values(taken).some(
+      [...taken.values()].some(
         (other) => Math.abs(other.x - at.x) < WIDTH && Math.abs(other.y - place.y) < HEIGHT + 20,
       );
     while (isTaken(at)) at.y += HEIGHT + 40;
-    taken[one.id] = at;
-    made[one.id] = at;
+    taken.set(one.id, at);
+    made.set(one.id, at);
   }
   return made;
 }

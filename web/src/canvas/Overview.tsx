@@ -11,12 +11,10 @@ export function Overview({ places }: { places: Positions }) {
   const zoom = useStore((store) => store.transform[2]);
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
-  const { left, top, right, bottom } = useMemo(() => boundsOf(Object.values(places)), [places]);
+  const { left, top, right, bottom } = useMemo(() => boundsOf([...places.values()]), [places]);
   const boxes = useMemo(
     () =>
-      Object.values(places)
-        .map((at) => `M${at.x},${at.y}h${WIDTH}v${HEIGHT}h${-WIDTH}z`)
-        .join(""),
+      [...places.values()].map((at) => `M${at.x},${at.y}h${WIDTH}v${HEIGHT}h${-WIDTH}z`).join(""),
     [places],
   );
   const go = (event: PointerEvent & { currentTarget: SVGSVGElement }) => {

@@ -18,13 +18,13 @@ export function SubflowPicture({ flow }: { flow: string }) {
       .catch((error: Error) => setProblem(error.message));
   }, [flow]);
   if (!drawn) return <p class="purpose">{problem || "Opening…"}</p>;
-  const places = Object.entries(drawn.made.positions);
+  const places = [...drawn.made.positions];
   const right = Math.max(...places.map(([, at]) => at.x)) + WIDTH;
   const bottom = Math.max(...places.map(([, at]) => at.y)) + HEIGHT;
   return (
     <figure class="subflow">
       <svg viewBox={`-4 -4 ${right + 8} ${bottom + 8}`} role="img" aria-label={`States of ${flow}`}>
-        {Object.entries(drawn.made.routes).map(([id, route]) => (
+        {[...drawn.made.routes].map(([id, route]) => (
           <path key={id} d={pathOf(route.points)} />
         ))}
         {places.map(([id, at]) => (

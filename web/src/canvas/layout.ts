@@ -20,7 +20,7 @@ export interface Route {
 
 export interface LaidOut {
   readonly positions: Positions;
-  readonly routes: Readonly<Record<string, Route>>;
+  readonly routes: ReadonlyMap<string, Route>;
 }
 
 export interface LayoutRequest {
@@ -107,9 +107,9 @@ const overlaps = (a: Point, b: Point) =>
 
 /** Return a free place to the right of a state; below everything if there is no neighbour. */
 export function freePlace(neighbour: string | null): Point {
-  const positions = present()?.positions ?? {};
-  const taken = Object.values(positions);
-  const beside = neighbour === null ? undefined : positions[neighbour];
+  const positions: Positions = present()?.positions ?? new Map();
+  const taken = [...positions.values()];
+  const beside = neighbour === null ? undefined : positions.get(neighbour);
   const bottom = taken.reduce((most, one) => Math.max(most, one.y), -HEIGHT * 2);
   const start = beside
     ? { x: beside.x + WIDTH + 160, y: beside.y }

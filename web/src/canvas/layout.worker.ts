@@ -31,7 +31,7 @@ onmessage = (event: MessageEvent<LayoutRequest>) => {
   const whole = laidOut([...steps.keys()], forward);
   // The first state keeps its place, so that the picture does not jump.
   const pin = near[0]!;
-  const by = minus(early.positions[pin]!, whole.positions[pin]!);
+  const by = minus(early.positions.get(pin)!, whole.positions.get(pin)!);
   postMessage({ number, isWhole: true, ...shifted(whole, by) });
 };
 
@@ -77,25 +77,27 @@ function laidOut(nodes: readonly string[], edges: readonly Way[]): LaidOut {
     ranker: nodes.length > MANY ? "tight-tree" : "network-simplex",
   });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const id of nodes) graph.setNode(id, { width: WIDTH, height: HEIGHT });
+  // Dagre keeps its nodes in plain objects, where `__proto__` is no name.
+  const nodeOf = (id: string) => `.${id}`;
+  for (const id of nodes) graph.setNode(nodeOf(id), { width: WIDTH, height: HEIGHT });
   for (const { id, from, to, label } of edges) {
     const length = 16 + label.length * LETTER_WIDTH;
     const width = label ? Math.min(LABEL_WIDTH, length) : 24;
     const height = length > LABEL_WIDTH ? 42 : 24;
-    graph.setEdge(from, to, { width, height, labelpos: "c" }, id);
+    graph.setEdge(nodeOf(from), nodeOf(to), { width, height, labelpos: "c" }, id);
   }
   dagre.layout(graph);
   const centres = new Map<string, Point>();
-  const positions: Record<string, Point> = {};
+  const positions = new Map<string, Point>();
   for (const id of nodes) {
-    const made = graph.node(id) as Point;
+    const made = graph.node(nodeOf(id)) as Point;
     centres.set(id, made);
-    positions[id] = { x: Math.round(made.x - WIDTH / 2), y: Math.round(made.y - HEIGHT / 2) };
+    positions.set(id, { x: Math.round(made.x - WIDTH / 2), y: Math.round(made.y - HEIGHT / 2) });
   }
   const columns = [...new Set([...centres.values()].map((one) => Math.round(one.x)))];
-  const routes: Record<string, Route> = {};
+  const routes = new Map<string, Route>();
   for (const { id, from, to } of edges) {
-    const made = graph.edge({ v: from, w: to, name: id }) as {
+    const made = graph.edge({ v: nodeOf(from), w: nodeOf(to), name: id }) as {
       points: Point[];
       x?: number;
       y?: number;
@@ -104,7 +106,7 @@ function laidOut(nodes: readonly string[], edges: readonly Way[]): LaidOut {
     const label = { x: made.x ?? middle.x, y: made.y ?? middle.y };
     const ends = [centres.get(from)!, centres.get(to)!] as const;
     const points = from === to ? made.points : straightened(made.points, ends, columns);
-    routes[id] = { points, label };
+    routes.set(id, { points, label });
   }
   return { positions, routes };
 }
@@ -141,9 +143,9 @@ const minus = (a: Point, b: Point): Point => ({ x: a.x - b.x, y: a.y - b.y });
 
 function shifted(made: LaidOut, by: Point): LaidOut {
   const move = (point: Point): Point => ({ x: point.x + by.x, y: point.y + by.y });
-  const places = Object.entries(made.positions).map(([id, at]) => [id, move(at)]);
-  const routes = Object.entries(made.routes).map(([id, route]) => {
-    return [id, { points: route.points.map(move), label: move(route.label) }];
+  const places = [...made.positions].map(([id, at]) => [id, move(at)] as const);
+  const routes = [...made.routes].map(([id, route]) => {
+    return [id, { points: route.points.map(move), label: move(route.label) }] as const;
   });
-  return { positions: Object.fromEntries(places), routes: Object.fromEntries(routes) };
+  return { positions: new Map(places), routes: new Map(routes) };
 }

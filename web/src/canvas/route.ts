@@ -43,11 +43,11 @@ export function routesOf(
   dagre: LaidOut | null,
 ): Map<string, Route> {
   const made = new Map<string, Route>();
-  const boxes = Object.values(positions);
+  const boxes = [...positions.values()];
   const beside = new Map<string, number>();
   for (const edge of edges) {
-    const from = positions[edge.source];
-    const to = positions[edge.target];
+    const from = positions.get(edge.source);
+    const to = positions.get(edge.target);
     if (!from || !to) continue;
     const kept = dagre && unmoved(edge, from, to, dagre);
     if (kept) {
@@ -66,9 +66,9 @@ export function routesOf(
 }
 
 function unmoved(edge: Ends, from: Point, to: Point, dagre: LaidOut): Route | null {
-  const route = dagre.routes[edge.id];
-  const a = dagre.positions[edge.source];
-  const b = dagre.positions[edge.target];
+  const route = dagre.routes.get(edge.id);
+  const a = dagre.positions.get(edge.source);
+  const b = dagre.positions.get(edge.target);
   if (!route || !a || !b) return null;
   const dx = from.x - a.x;
   const dy = from.y - a.y;

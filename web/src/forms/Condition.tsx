@@ -4,7 +4,8 @@ import { api } from "../api/client";
 import type { ConditionAnswer } from "../api/types";
 import { getState } from "../state/studio";
 import { Draft, Faults, JsonInput } from "./SchemaForm";
-import { contextKeys, isObject } from "./values";
+import { isObject } from "./pointers";
+import { contextKeys } from "./values";
 
 interface Row {
   readonly key: string;
@@ -34,7 +35,12 @@ function rowsOf(logic: unknown): Row[] | null {
     return rows.flatMap((one) => one ?? []);
   }
   if (op === "has_context" && typeof given === "string") return [{ key: given, op, value: null }];
-  if (op === undefined || !(op in OPERATORS) || !Array.isArray(given) || given.length !== 2) {
+  if (
+    op === undefined ||
+    !Object.hasOwn(OPERATORS, op) ||
+    !Array.isArray(given) ||
+    given.length !== 2
+  ) {
     return null;
   }
   const [left, right] = given as [unknown, unknown];

@@ -4,7 +4,8 @@ import { setValue } from "../state/studio";
 import { nodes } from "../state/actions";
 import { type Schema, alternatives, enumOf, propertiesOf } from "../state/schema";
 import { ConditionField } from "./Condition";
-import { contextKeys, findingsAt, isObject, join } from "./values";
+import { isObject, join, own } from "./pointers";
+import { contextKeys, findingsAt } from "./values";
 
 interface FieldProps {
   readonly name: string;
@@ -431,13 +432,13 @@ interface FieldsProps {
 
 export function Fields({ properties, pointer, value, main, hidden = [], onCommit }: FieldsProps) {
   const names = Object.keys(properties).filter((name) => !hidden.includes(name));
-  const isShown = (name: string) => main.includes(name) || value[name] !== undefined;
+  const isShown = (name: string) => main.includes(name) || own(value, name) !== undefined;
   const shown = [
     ...main.filter((name) => names.includes(name)),
     ...names.filter((name) => !main.includes(name) && isShown(name)),
   ];
   const rest = names.filter((name) => !isShown(name));
-  const unknown = Object.keys(value).filter((name) => !(name in properties));
+  const unknown = Object.keys(value).filter((name) => !Object.hasOwn(properties, name));
   const field = (name: string) => (
     <Field
       key={name}

@@ -1,25 +1,9 @@
 // Places in the document, as JSON pointers.
 import { present } from "../state/studio";
+import { valueIn } from "./pointers";
 import type { FindingRow } from "../api/types";
 
-export const escapeStep = (name: string | number) =>
-  String(name).replace(/~/g, "~0").replace(/\//g, "~1");
-
-export const join = (pointer: string, ...names: (string | number)[]): string =>
-  [pointer, ...names.map(escapeStep)].join("/");
-
-export function valueAt(pointer: string): unknown {
-  let value: unknown = present()?.checked.value;
-  for (const part of pointer.split("/").slice(1)) {
-    const name = part.replace(/~1/g, "/").replace(/~0/g, "~");
-    if (typeof value !== "object" || value === null) return undefined;
-    value = (value as Record<string, unknown>)[name];
-  }
-  return value;
-}
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const valueAt = (pointer: string): unknown => valueIn(present()?.checked.value, pointer);
 
 export function findingsAt(pointer: string, isDeep = false): FindingRow[] {
   const all = present()?.checked.findings ?? [];

@@ -1,19 +1,9 @@
 // What a person does with states and transitions, the same from canvas, outline and keyboard.
 import type { GraphEdge, GraphNode, OneGesture } from "../api/types";
-import { freePlace, layOut, type LaidOut } from "../canvas/layout";
+import { freePlace, layOut, type LaidOut, type Point } from "../canvas/layout";
+import { stepsOf } from "../forms/pointers";
 import { askChoice, askText, askYes } from "../views/dialogs";
-import {
-  type Positions,
-  change,
-  getState,
-  gesture,
-  openPanel,
-  place,
-  present,
-  say,
-  select,
-  tell,
-} from "./studio";
+import { change, getState, gesture, openPanel, place, present, say, select, tell } from "./studio";
 
 type Gesture = OneGesture["gesture"];
 
@@ -45,7 +35,7 @@ export async function addState(after: string | null, at?: { x: number; y: number
     gestures.push({ do: "add_transition", source: after, target: name, value: {} });
   }
   const spot = at ?? freePlace(after);
-  const made = await gesture(`Add state ${name}`, gestures, { [name]: spot });
+  const made = await gesture(`Add state ${name}`, gestures, new Map([[name, spot]]));
   if (made) reveal(name);
 }
 
@@ -96,7 +86,7 @@ export async function insertState(id: string): Promise<void> {
   const value = newValue();
   const gestures: Gesture[] = [{ do: "insert_state", pointer: edge.pointer, id: name, value }];
   const spot = freePlace(edge.source);
-  const made = await gesture(`Insert state ${name}`, gestures, { [name]: spot });
+  const made = await gesture(`Insert state ${name}`, gestures, new Map([[name, spot]]));
   if (made) reveal(name);
 }
 
@@ -104,8 +94,7 @@ export async function rename(id: string, to?: string): Promise<void> {
   const wanted = to ?? (await askText("Rename the state", "New name", id, "Rename"));
   if (wanted === null || wanted === id) return;
   const gestures: Gesture[] = [{ do: "rename_state", id, to: wanted }];
-  const made = await gesture(`Rename ${id} to ${wanted}`, gestures, {}, { [id]: wanted });
-  if (made) select([wanted]);
+  await gesture(`Rename ${id} to ${wanted}`, gestures);
 }
 
 export async function remove(ids: readonly string[]): Promise<void> {
@@ -131,12 +120,12 @@ function comparePointers(a: string, b: string): number {
 
 export async function duplicate(ids: readonly string[]): Promise<void> {
   const states = ids.filter((id) => !isEdge(id));
-  const places: Positions = {};
+  const places = new Map<string, Point>();
   const taken: string[] = [];
   const gestures = states.map((id): Gesture => {
     const to = freeName(`${id.replace(/_\d+$/, "")}_2`, taken);
     taken.push(to);
-    places[to] = freePlace(id);
+    places.set(to, freePlace(id));
     return { do: "duplicate_state", id, to };
   });
   if (gestures.length === 0) return;
@@ -160,7 +149,7 @@ let copied: Copied | null = null;
 /** Copy states, for this page and for others: they go to the clipboard as JSON, too. */
 export function copy(ids: readonly string[]): void {
   const all = statesOf(present()?.checked.value);
-  const chosen = ids.filter((id) => id in all).map((id) => [id, all[id]] as const);
+  const chosen = ids.filter((id) => Object.hasOwn(all, id)).map((id) => [id, all[id]] as const);
   if (chosen.length === 0) return;
   copied = { llmFsmStates: Object.fromEntries(chosen) };
   navigator.clipboard?.writeText(JSON.stringify(copied, null, 2)).catch(() => undefined);
@@ -173,19 +162,19 @@ export async function paste(text?: string): Promise<void> {
     say("Nothing to paste: copy states first.");
     return;
   }
-  const names: Record<string, string> = {};
+  const names = new Map<string, string>();
   for (const id of Object.keys(found.llmFsmStates)) {
-    names[id] = freeName(id, Object.values(names));
+    names.set(id, freeName(id, [...names.values()]));
   }
-  const places: Positions = {};
+  const places = new Map<string, Point>();
   const gestures = Object.entries(found.llmFsmStates).map(([id, value]): Gesture => {
-    const name = names[id]!;
-    places[name] = freePlace(nodes().some((one) => one.id === id) ? id : null);
+    const name = names.get(id)!;
+    places.set(name, freePlace(nodes().some((one) => one.id === id) ? id : null));
     const body = retargeted(value, names) as Record<string, unknown>;
     delete body["id"];
     return { do: "add_state", id: name, value: body };
   });
-  if (await gesture("Paste", gestures, places)) select(Object.values(names));
+  if (await gesture("Paste", gestures, places)) select([...names.values()]);
 }
 
 function readCopied(text: string | undefined): Copied | null {
@@ -198,12 +187,12 @@ function readCopied(text: string | undefined): Copied | null {
 }
 
 /** Let the ways between copied states lead to the copies. */
-function retargeted(value: unknown, names: Record<string, string>): unknown {
+function retargeted(value: unknown, names: ReadonlyMap<string, string>): unknown {
   if (Array.isArray(value)) return value.map((one) => retargeted(one, names));
   if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value).map(([key, inner]) => {
     const isTarget = ["target_state", "on_timeout", "on_exhausted"].includes(key);
-    if (isTarget && typeof inner === "string") return [key, names[inner] ?? inner];
+    if (isTarget && typeof inner === "string") return [key, names.get(inner) ?? inner];
     return [key, retargeted(inner, names)];
   });
   return Object.fromEntries(entries);
@@ -237,12 +226,12 @@ export async function tidy(): Promise<void> {
       place(made.positions, "Tidy up");
       return;
     }
-    const old = present()?.positions ?? {};
-    const corner = cornerOf(some.map((one) => old[one.id]));
-    const shifted = Object.entries(made.positions).map(([id, at]) => {
+    const old = present()?.positions;
+    const corner = cornerOf(some.map((one) => old?.get(one.id)));
+    const shifted = [...made.positions].map(([id, at]) => {
       return [id, { x: at.x + corner.x, y: at.y + corner.y }] as const;
     });
-    place(Object.fromEntries(shifted), "Tidy up the selection");
+    place(new Map(shifted), "Tidy up the selection");
   } catch (error) {
     tell(error);
   } finally {
@@ -289,12 +278,8 @@ export function reveal(id: string): void {
 /** Open the text at a pointer. */
 export function showInText(pointer: string): void {
   const text = present()?.text ?? "";
-  const names = pointer
-    .split("/")
-    .slice(1)
-    .map((one) => one.replace(/~1/g, "/").replace(/~0/g, "~"));
   let at = 0;
-  for (const name of names) {
+  for (const name of stepsOf(pointer)) {
     if (/^\d+$/.test(name)) continue;
     const found = text.indexOf(`${JSON.stringify(name)}:`, at);
     if (found >= 0) at = found;

@@ -1,4 +1,6 @@
 // The published JSON Schema of definitions, read for forms, completion and hover.
+import { own } from "../forms/pointers";
+
 export interface Schema {
   readonly $ref?: string;
   readonly description?: string;
@@ -59,7 +61,7 @@ export function enumOf(schema: Schema | null): readonly unknown[] {
 
 export function childSchema(schema: Schema, key: string): Schema | null {
   for (const one of alternatives(schema)) {
-    const named = one.properties?.[key];
+    const named = own(one.properties ?? {}, key);
     if (named) return named;
     if (one.items && /^\d+$/.test(key)) return one.items;
     for (const [pattern, value] of Object.entries(one.patternProperties ?? {})) {

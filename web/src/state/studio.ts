@@ -2,9 +2,11 @@
 import { useSyncExternalStore } from "preact/compat";
 import { ServerProblem, api } from "../api/client";
 import type * as T from "../api/types";
+import { escapeStep } from "../forms/pointers";
 import { type KeptDraft, dropDraft, findDraft, forget, keepDraft } from "./drafts";
 
-export type Positions = Record<string, T.CanvasPoint>;
+/** Places by state. A map, because a state may be called `constructor` or `__proto__`. */
+export type Positions = ReadonlyMap<string, T.CanvasPoint>;
 export type View = "canvas" | "outline" | "text" | "diff";
 export type Panel = "details" | "talk" | "findings" | "tests";
 
@@ -135,8 +137,33 @@ function record(version: Version, merges = false): void {
   while (versions.length > 1 && (versions.length > MOST_VERSIONS || characters > MOST_CHARACTERS)) {
     characters -= versions.shift()!.text.length;
   }
-  change({ versions, at: versions.length - 1, notice: version.label });
+  const selected = chosenIn(version, present());
+  change({ versions, at: versions.length - 1, notice: version.label, selected });
   afterChange();
+}
+
+/** Return the selection as it is in a version: it follows renamings, and what is gone is in it no more. */
+function chosenIn(version: Version, before: Version | null): readonly string[] {
+  const steps = before ? renamingsBetween(before.renamings, version.renamings) : [];
+  const { nodes, edges } = version.checked.graph;
+  const known = new Set([...nodes, ...edges].map((one) => one.id));
+  const followed = state.selected.map((id) => steps.reduce(idAfter, id));
+  const kept = followed.filter((id) => known.has(id));
+  return isSame(kept, state.selected) ? state.selected : kept;
+}
+
+const isSame = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((id, n) => id === other[n]);
+
+/** Return an id after a renaming. The id of a transition is its pointer, with the name of its state in it. */
+function idAfter(id: string, { kind, name, to }: T.RenamedName): string {
+  if (kind !== "state") return id;
+  if (id === name) return to;
+  const [, top = "", own, ...rest] = id.split("/");
+  const isInside = id.startsWith("/") && own === escapeStep(name);
+  return isInside && /^(states|transitions)$/.test(top)
+    ? ["", top, escapeStep(to), ...rest].join("/")
+    : id;
 }
 
 function afterChange(): void {
@@ -151,7 +178,7 @@ export function goTo(at: number): void {
   const target = state.versions[at];
   if (!target || at === state.at) return;
   const step = at < state.at ? `Undone: ${before?.label ?? ""}` : `Redone: ${target.label}`;
-  change({ at, notice: step, problem: "" });
+  change({ at, notice: step, problem: "", selected: chosenIn(target, before) });
   afterChange();
   if (before && before.positions !== target.positions) keepLayout(target);
   if (target.checked.graph.nodes.length === 0 || target.isUnchecked || isTypingStale(target))
@@ -197,7 +224,8 @@ export async function checkNow(): Promise<void> {
       const value = checked.is_json ? checked.value : one.checked.value;
       return { ...one, checked: { ...checked, graph, value }, isUnchecked: false };
     });
-    change({ versions });
+    const now = versions[state.at] ?? version;
+    change({ versions, selected: chosenIn(now, now) });
   } catch (error) {
     tell(error);
   } finally {
@@ -223,10 +251,9 @@ let queue: Promise<unknown> = Promise.resolve();
 export function gesture(
   label: string,
   gestures: readonly T.OneGesture["gesture"][],
-  places: Positions = {},
-  renames: Readonly<Record<string, string>> = {},
+  places: Positions = new Map(),
 ): Promise<T.Patched | null> {
-  const made = queue.then(() => makeGesture(label, gestures, places, renames));
+  const made = queue.then(() => makeGesture(label, gestures, places));
   queue = made.catch(() => null);
   return made;
 }
@@ -235,7 +262,6 @@ async function makeGesture(
   label: string,
   gestures: readonly T.OneGesture["gesture"][],
   places: Positions,
-  renames: Readonly<Record<string, string>>,
 ): Promise<T.Patched | null> {
   const now = present();
   const { path } = state;
@@ -250,16 +276,17 @@ async function makeGesture(
     const patched = await api.gestures({ path, text: now.text, gestures: wrapped });
     if (state.path !== path) return null;
     // What was typed meanwhile stays: the gesture is made again, on the newer text.
-    if (present()?.text !== now.text) return await makeGesture(label, gestures, places, renames);
-    const positions = renamed({ ...now.positions, ...places }, renames);
-    const moved = Object.keys(places).length > 0 || Object.keys(renames).length > 0;
+    if (present()?.text !== now.text) return await makeGesture(label, gestures, places);
+    const renamings = renamingsOf(gestures);
+    const positions = renamed(new Map([...now.positions, ...places]), renamings);
+    const moved = places.size > 0 || renamings.length > 0;
     const graph = kept(now.checked.graph, patched.checked.graph);
     record({
       text: patched.text,
       checked: { ...patched.checked, graph },
       positions: moved ? positions : now.positions,
       folded: now.folded,
-      renamings: [...now.renamings, ...renamingsOf(gestures)],
+      renamings: [...now.renamings, ...renamings],
       label,
     });
     if (moved) keepLayout(present()!);
@@ -285,19 +312,23 @@ function renamingsOf(gestures: readonly T.OneGesture["gesture"][]): T.RenamedNam
   });
 }
 
-/** Return the renamings that lead from the saved version to another one: those undone backwards, then the new ones. */
-function unsavedRenamings(version: Version): T.RenamedName[] {
-  const saved = state.savedRenamings;
+/** Return the renamings that lead from one version to another: those undone backwards, then the new ones. */
+function renamingsBetween(
+  before: readonly T.RenamedName[],
+  after: readonly T.RenamedName[],
+): T.RenamedName[] {
   let same = 0;
-  while (same < saved.length && saved[same] === version.renamings[same]) same += 1;
-  const undone = saved.slice(same).reverse();
+  while (same < before.length && before[same] === after[same]) same += 1;
+  const undone = before.slice(same).reverse();
   const back = undone.map(({ kind, name, to }) => ({ kind, name: to, to: name }));
-  return [...back, ...version.renamings.slice(same)];
+  return [...back, ...after.slice(same)];
 }
 
-function renamed(positions: Positions, renames: Readonly<Record<string, string>>): Positions {
-  const entries = Object.entries(positions).map(([key, at]) => [renames[key] ?? key, at] as const);
-  return Object.fromEntries(entries);
+const unsavedRenamings = (version: Version): T.RenamedName[] =>
+  renamingsBetween(state.savedRenamings, version.renamings);
+
+function renamed(positions: Positions, renamings: readonly T.RenamedName[]): Positions {
+  return new Map([...positions].map(([id, at]) => [renamings.reduce(idAfter, id), at]));
 }
 
 export const setValue = (label: string, pointer: string, value: unknown) =>
@@ -309,7 +340,7 @@ export const setValue = (label: string, pointer: string, value: unknown) =>
 export function place(places: Positions, label: string): void {
   const now = present();
   if (!now) return;
-  record({ ...now, positions: { ...now.positions, ...places }, label });
+  record({ ...now, positions: new Map([...now.positions, ...places]), label });
   keepLayout(present()!);
 }
 
@@ -317,7 +348,7 @@ export function place(places: Positions, label: string): void {
 export function fill(places: Positions, replaces = false): void {
   const versions = state.versions.map((one) => ({
     ...one,
-    positions: replaces ? { ...one.positions, ...places } : { ...places, ...one.positions },
+    positions: new Map(replaces ? [...one.positions, ...places] : [...places, ...one.positions]),
   }));
   change({ versions });
 }
@@ -338,9 +369,9 @@ function keepLayout(version: Version): void {
   clearTimeout(layoutTimer);
   layoutTimer = setTimeout(() => {
     const known = new Set(version.checked.graph.nodes.map((node) => node.id));
-    const named = Object.entries(version.positions).filter(([key]) => known.has(key));
-    const rounded = named.map(([key, at]) => [key, { x: Math.round(at.x), y: Math.round(at.y) }]);
-    const positions = Object.fromEntries(rounded) as Positions;
+    const named = [...version.positions].filter(([id]) => known.has(id));
+    const rounded = named.map(([id, at]) => [id, { x: Math.round(at.x), y: Math.round(at.y) }]);
+    const positions = Object.fromEntries(rounded) as Record<string, T.CanvasPoint>;
     api.saveLayout({ path, positions, folded: [...version.folded] }).catch(tell);
   }, 400);
 }
@@ -354,7 +385,7 @@ export async function openFile(path: string, view?: View): Promise<void> {
     const version: Version = {
       text: opened.text,
       checked: opened.checked,
-      positions: opened.layout.positions ?? {},
+      positions: new Map(Object.entries(opened.layout.positions ?? {})),
       folded: opened.layout.folded ?? [],
       renamings: [],
       label: "Opened",
@@ -459,9 +490,7 @@ export async function refreshFiles(): Promise<void> {
 }
 
 export function select(ids: readonly string[]): void {
-  const same =
-    ids.length === state.selected.length && ids.every((id, n) => state.selected[n] === id);
-  if (!same) change({ selected: ids });
+  if (!isSame(ids, state.selected)) change({ selected: ids });
 }
 
 export function show(view: View): void {

@@ -1,7 +1,7 @@
 // The playground: talk to the machine, see why it said what it said, step back, fork, keep as a test.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PausedRow, TurnInspection, TurnRow } from "../api/types";
-import { isObject } from "../forms/values";
+import { isObject } from "../forms/pointers";
 import { useStudio } from "../state/studio";
 import { askText } from "../views/dialogs";
 import {

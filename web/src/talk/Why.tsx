@@ -1,5 +1,5 @@
 // Why a turn went as it did: its decisions with their candidates and conditions, and what else was noted.
-import { isObject } from "../forms/values";
+import { isObject } from "../forms/pointers";
 
 type Row = Record<string, unknown>;
 

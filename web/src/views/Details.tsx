@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { CONTEXT_KEY, WORKFLOW, WORKFLOW_STATE } from "../forms/workflow";
 import { Draft, Faults, Field, Fields } from "../forms/SchemaForm";
-import { isObject, join, valueAt } from "../forms/values";
+import { isObject, join, own } from "../forms/pointers";
+import { valueAt } from "../forms/values";
 import {
   addState,
   askRepoint,
@@ -84,7 +85,7 @@ export function StateForm({ node, edges }: { node: GraphNode; edges: readonly Gr
   }
   const isTask = isWorkflow();
   const properties = isTask ? propertiesOf(WORKFLOW_STATE) : propertiesOf(definitionOf("State"));
-  const main = isTask ? Object.keys(properties) : (MAIN[node.kind] ?? MAIN["converse"]!);
+  const main = isTask ? Object.keys(properties) : (own(MAIN, node.kind) ?? MAIN["converse"]!);
   return (
     <section aria-label={`State ${node.id}`}>
       <h2>State {node.id}</h2>

@@ -25,8 +25,8 @@ export default function Outline() {
   const matches = (node: GraphNode) =>
     words === "" || `${node.id} ${node.purpose} ${node.kind}`.toLowerCase().includes(words);
   const found = nodes.filter(matches);
-  const choose = (id: string) => {
-    select([id]);
+  const choose = (id?: string) => {
+    select(id === undefined ? [] : [id]);
     openPanel("details");
   };
   const free = bySource.get(null) ?? [];
@@ -40,7 +40,7 @@ export default function Outline() {
         <button type="button" onClick={() => void addState(null)}>
           Add state
         </button>
-        <button type="button" onClick={() => choose("")}>
+        <button type="button" onClick={() => choose()}>
           Machine
         </button>
       </div>
