@@ -4,6 +4,7 @@ can be reached.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from llm_fsm.events import Acted, Agreed, MoveRefused, ToolRefused
 from llm_fsm.records.transfer import fork
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, calls, reply
+from llm_fsm.tools.registry import make_tool
 from llm_fsm.turn.agreement import is_quoted_yes, is_yes, same
 
 KEYS: dict[str, Any] = {
@@ -98,6 +100,8 @@ class Bank:
             self.paid.append((amount, name))
             return f"paid {amount}"
 
+        self.document = document
+        self.pay = pay
         self.machine.function(pay_by_function, name="pay")
         self.machine.tool(pay)
         self.machine.tool(lambda: "rain", name="look", description="Look out")
@@ -371,6 +375,20 @@ def test_spent_the_act_is_on_record_with_its_key() -> None:
     assert (acted.act, [acted.key], acted.result["output"]) == ("pay", bank.keys, "done")
 
 
+def test_spent_in_another_version_of_the_definition_too() -> None:
+    bank = Bank(IN_TALK, TO_ADA, reply("act", "One moment."), PAY, reply("act", "Paid."))
+    bank.say("50 to Ada", "yes", "go on")
+    document = json.loads(json.dumps(bank.document).replace("amount", "sum"))
+    document["tools"]["pay"]["binds"] = {"amount": "sum"}
+    model = ScriptedLLM([PAY, reply("act", "It is paid already.")])
+    with Machine.from_dict(
+        document, model=model, store=bank.store, on_change={"keys": {"amount": "sum"}}
+    ) as machine:
+        machine.tool(bank.pay)
+        turn = machine.resume("one").send("once more")
+    assert (turn.context["sum"], bank.paid, sentences(turn)) == (50, [(50, "Ada")], ["spent"])
+
+
 # -- Bound
 
 
@@ -442,3 +460,25 @@ def test_bound_other_names_of_arguments_are_an_error_when_the_tool_is_registered
         chat.send("50 to Ada")
         turn = chat.send("yes")
     assert (turn.state, paid, sentences(turn)) == ("done", [(50, "Ada")], ["bound"])
+
+
+def test_bound_the_program_may_bind_and_free_arguments_where_it_registers_the_tool() -> None:
+    paid: list[Any] = []
+
+    def settle(euros: float, to: str, note: str = "") -> str:
+        """Pay somebody."""
+        paid.append((euros, to, note))
+        return "done"
+
+    document = {**Bank(BY_TOOL).document, "tools": {"pay": {"registered": "settle"}}}
+    bound = make_tool(settle, acts=True, binds={"euros": "amount", "to": "name"}, free=["note"])
+    script = [TO_ADA, reply("act", "")]
+    for call in ({"euros": 500, "to": "Ada"}, {"euros": 50, "to": "Ada", "note": "rent"}):
+        script += [calls(("pay", call))]
+    with Machine.from_dict(
+        document, model=ScriptedLLM([*script, "Paid."]), tools=[bound]
+    ) as machine:
+        chat = machine.start(greet=False)
+        chat.send("50 to Ada")
+        turn = chat.send("yes")
+    assert (turn.state, paid, sentences(turn)) == ("done", [(50, "Ada", "rent")], ["bound"])

@@ -198,9 +198,9 @@ class ToolRef(_Model):
     """States in which it may be called."""
     acts: bool | None = None
     """It changes the world outside. A call must keep to what the user agreed to."""
-    binds: dict[str, str] = {}
+    binds: dict[str, str] | None = None
     """Argument to the context key that the user agrees to, where the names differ."""
-    free: list[str] = []
+    free: list[str] | None = None
     """Arguments that nobody agrees to, such as a note."""
 
 

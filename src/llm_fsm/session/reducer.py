@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
@@ -255,6 +257,8 @@ def _agreed(session: Session, event: ev.Agreed) -> Session:
     keys = set(event.keys)
     earlier = tuple(one for one in session.agreed if not keys.issuperset(one.keys))
     number = session.yeses + 1
+    place = [session.origin or session.conversation_id, number, session.flow]
+    named = json.dumps([*place, event.values], sort_keys=True)
     agreement = Agreement(
         keys=event.keys,
         values=event.values,
@@ -262,7 +266,7 @@ def _agreed(session: Session, event: ev.Agreed) -> Session:
         flow=session.flow,
         by=event.by,
         words=event.words,
-        number=number,
+        id=hashlib.sha256(named.encode()).hexdigest(),
     )
     agreed = (*earlier, agreement)[-_KEPT_AGREEMENTS:]
     return replace(session, agreed=agreed, yeses=number)

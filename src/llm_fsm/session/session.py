@@ -106,7 +106,7 @@ class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             started.
         by: user, or host if the program said yes.
         words: The user's words of the yes.
-        number: The number of the yes in the conversation, from 1.
+        id: What the keys of its acts are made of: the conversation and what was read back.
     """
 
     keys: tuple[str, ...]
@@ -115,7 +115,7 @@ class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     flow: str = ""
     by: str = "user"
     words: str = ""
-    number: int = 0
+    id: str = ""
 
 
 class Saved(TypedDict, total=False):

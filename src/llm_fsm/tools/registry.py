@@ -80,6 +80,8 @@ def make_tool(
     at_most_once: bool = False,
     scope: Collection[str] | None = None,
     acts: bool = False,
+    binds: Mapping[str, str] | None = None,
+    free: Collection[str] = (),
 ) -> Tool:
     """Make a tool of a function.
 
@@ -95,6 +97,8 @@ def make_tool(
         scope: States in which it may be called; None: all.
         acts: True says that it changes the world outside. A call must keep to what the user agreed
             to.
+        binds: Argument to the key that the user agrees to; None: each has the name of its key.
+        free: Arguments that nobody agrees to.
 
     Returns:
         The tool.
@@ -127,6 +131,8 @@ def make_tool(
         timeout=timeout,
         scope=None if scope is None else tuple(scope),
         acts=acts,
+        binds=binds or {},
+        free=tuple(free),
         fits=parameters.fault,
     )
     return Tool(function=function, parameters=parameters, policy=policy)
@@ -173,21 +179,7 @@ class ToolRegistry:
     def register(self, function: F, /) -> F: ...
 
     @overload
-    def register(
-        self,
-        function: None = None,
-        /,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        timeout: float | None = None,
-        parallel: bool = False,
-        breaking: bool = False,
-        approval: bool = False,
-        at_most_once: bool = False,
-        scope: Collection[str] | None = None,
-        acts: bool = False,
-    ) -> Callable[[F], F]: ...
+    def register(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
 
     @overload
     def register(self, function: F, /, **options: Any) -> F: ...

