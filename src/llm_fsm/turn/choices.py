@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.languages import language_of
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.localized import label_of, text_of
 from llm_fsm.turn.next_step import lacking
-from llm_fsm.turn.recognize import folded
+from llm_fsm.turn.recognize import place_of
 
 STOP = "_stop"
 """The question whether to stop, in place of a key."""
@@ -106,18 +105,8 @@ def pick(choices: Iterable[Choice], said: str) -> Choice | None:
         Choice(label='large', value='l')
     """
     known = list(choices)
-    word = folded(said)
-    same = [choice for choice in known if folded(choice.label) == word]
-    if len(same) == 1:
-        return same[0]
-    if same:  # labels that differ in their letters' case alone
-        return next((choice for choice in same if choice.label == said.strip()), None)
-    number = plain_digits(word).rstrip(".)")
-    is_number = number.isascii() and number.isdecimal()
-    if not is_number or any(folded(choice.label).isdecimal() for choice in known):
-        return None
-    place = int(number[:9])  # no list is longer, and int() of a long text is slow
-    return known[place - 1] if 0 < place <= len(known) else None
+    place = place_of([choice.label for choice in known], said, numbered=True)
+    return None if place is None else known[place]
 
 
 def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llm_fsm._json import JsonMap
+from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.languages import language_of
 
 FORMATS = frozenset(
@@ -90,22 +91,35 @@ def _of_words(by_words: JsonMap) -> Recogniser:
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
     labels = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
-    by_words = dict(zip(map(folded, labels), choices, strict=True))
-    if len(by_words) != len(choices) or None in choices or "" in by_words:
+    words = {folded(label) for label in labels}
+    if len(words) != len(choices) or None in choices or "" in words:
         return None
-    # If a choice is a number itself, "2" could mean that choice or the second one.
-    has_numbers = any(word.isdecimal() for word in by_words)
-    by_number = {} if has_numbers else dict(enumerate(choices, 1))
 
     def choice(message: str, asked: str) -> Any:
-        word = folded(message)
-        number = word.rstrip(".)")
-        is_number = number.isascii() and number.isdecimal()
-        if is_number and by_number and _numbers(asked, labels):
-            return by_number.get(int(number[:_MOST_DIGITS]))
-        return by_words.get(word)
+        place = place_of(labels, message, numbered=_numbers(asked, labels))
+        return None if place is None else choices[place]
 
     return choice
+
+
+def place_of(labels: Sequence[str], said: str, *, numbered: bool) -> int | None:
+    """Return the place of the label that a text is: in any letters, or by its number from 1.
+
+    Args:
+        labels: The labels. If one of them is a number itself, a number is only a label.
+        said: The text.
+        numbered: True if the labels were shown with numbers.
+    """
+    word = folded(said)
+    same = [place for place, label in enumerate(labels) if folded(label) == word]
+    if len(same) > 1:  # labels that differ in their letters' case alone
+        same = [place for place in same if labels[place] == said.strip()]
+    number = plain_digits(word).rstrip(".)")
+    if same or not numbered or not (number.isascii() and number.isdecimal()):
+        return next(iter(same), None)
+    place = int(number[:_MOST_DIGITS]) - 1
+    is_place = 0 <= place < len(labels) and not any(folded(one).isdecimal() for one in labels)
+    return place if is_place else None
 
 
 def _numbers(asked: str, labels: list[str]) -> bool:
