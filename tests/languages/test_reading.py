@@ -81,6 +81,8 @@ def test_a_day_that_was_not_named_is_not_read(text: str, day: str) -> None:
         ("en", "7pm", "19:00"),
         ("en", "tomorrow evening at seven please", "19:00"),
         ("en", "noon", "12:00"),
+        ("en", "8:15 in the evening", "20:15"),
+        ("en", "in the evening at a quarter past eight", "20:15"),
         ("en", "quarter to eight", "07:45"),
         ("en", "12 am", "00:00"),
         ("en", "three in the afternoon", "15:00"),
@@ -105,7 +107,12 @@ def test_a_time_is_read_in_words(tag: str, text: str, time: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "time"),
-    [("a table for 4 people please", "16:00"), ("at 7pm tonight", "07:00"), ("25:00", "01:00")],
+    [
+        ("a table for 4 people please", "16:00"),
+        ("8:15 in the evening", "08:15"),
+        ("at 7pm tonight", "07:00"),
+        ("25:00", "01:00"),
+    ],
 )
 def test_a_time_that_was_not_named_is_not_read(text: str, time: str) -> None:
     assert time not in read_times(text)

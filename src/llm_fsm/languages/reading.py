@@ -24,8 +24,9 @@ Senses: TypeAlias = Mapping[str, float]
 `number` its value; `digit` a digit in a row of digits; `month` 1 to 12; `weekday` 1 to 7; `day`
 days from today; `span` its days; `date` month * 100 + day; `clock` and `part` minutes; `half` the
 first hour of this half of a day. Words without a value: `before` and `after` an hour, `at` and
-`oclock` beside one, `link` and `ordinal` beside a day, `join` between numbers, `minus`, `point`, `yes`, `not`, and
-`vague` words of a date that name none. `written`: the piece stands in digits.
+`oclock` beside one, `link` and `ordinal` beside a day, `join` between numbers, `minus`, `point`, `yes`, `not`,
+`vague` words of a date that name none, and `doubt` about a number: 0 anywhere in its clause, 1 right
+beside it. `count`: the first number word of its value. `written`: the piece stands in digits.
 """
 
 _DIGITS = r"\d{1,3}(?: \d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,:/'’٬٫-]\d+)*"
@@ -120,16 +121,28 @@ def _words(text: str) -> list[tuple[str, int, int]]:
 _Lexicon: TypeAlias = Mapping[tuple[str, ...], dict[str, float]]
 
 
+def _counts(words: Mapping[str, float]) -> dict[str, float]:
+    """Return the first number word of each value. Later ones are ordinals and articles, too."""
+    first: dict[float, str] = {}
+    for word, value in words.items():
+        first.setdefault(value, word)
+    return {word: value for value, word in first.items()}
+
+
 @cache
-def _lexicon(tag: str) -> _Lexicon:
+def _lexicon(tag: str, *, near: bool) -> _Lexicon:
     """Return the senses of the words of all languages; those of the own language win."""
     own = language_of(tag)
+    known = (own, language_of("en"))
     everyday: set[str] = set()
     for language in every_language():
         everyday |= {_alike(letters(word)[0]) for word in language.everyday}
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for language in (*every_language(), own):
-        for kind, words in language.senses.items():
+        senses = {**language.senses, "count": _counts(language.senses.get("number", {}))}
+        for kind, words in senses.items():
+            if near and kind != "doubt" and language not in known:
+                continue
             for word, value in words.items():
                 expression = tuple(part for part, _, _ in _words(word))
                 is_common = language is not own and expression[0] in everyday
@@ -138,14 +151,15 @@ def _lexicon(tag: str) -> _Lexicon:
     return found
 
 
-def pieces(text: str, tag: str = "") -> list[Piece]:
+def pieces(text: str, tag: str = "", *, near: bool = False) -> list[Piece]:
     """Return the words and expressions of a text.
 
     Args:
         text: The text.
         tag: BCP 47 tag of the definition; English if empty.
+        near: True to read only words of this language and of English, and doubts of every one.
     """
-    words, lexicon = _words(text), _lexicon(tag)
+    words, lexicon = _words(text), _lexicon(tag, near=near)
     found: list[Piece] = []
     at = last = 0
     while at < len(words):
@@ -364,6 +378,8 @@ _TIMES = (
 )
 """Times of day in words, and whether their minutes count on or back from the hour."""
 _CLOCK = re.compile(r"(\d\d?)[:.](\d\d)")
+_BETWEEN = frozenset(("at", "link"))
+"""Kinds of words between a time and the half of its day."""
 _FEW = 3
 """Pieces of an answer whose number is a time without further words."""
 
@@ -388,7 +404,12 @@ def times(found: Sequence[Piece]) -> list[Meaning]:
 
 def _moments(minutes: float, found: Sequence[Piece], first: int, last: int) -> list[Meaning]:
     """Return the times in the half of the day that stands beside, or in both."""
-    beside = found[max(first - 1, 0) : last + 2]
+    begin, end = first - 1, last + 1
+    while begin > 0 and not _BETWEEN.isdisjoint(found[begin].senses):
+        begin -= 1
+    while end < len(found) - 1 and "link" in found[end].senses:
+        end += 1
+    beside = found[max(begin, 0) : end + 1]
     halves = {one.senses["half"] * 60 for one in beside if "half" in one.senses}
     if minutes >= 13 * 60 or any(one.text.startswith("0") for one in beside):
         halves = {minutes // _HALF_DAY * _HALF_DAY}

@@ -107,7 +107,7 @@ def text_of(value: Any) -> str:
 
 
 @cache
-def _locale(language: str) -> Any:
+def locale_of(language: str) -> Any:
     """Return the locale of a language tag, else that of its language; None if neither is known."""
     from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - few definitions need it
 
@@ -123,7 +123,7 @@ def _in_language(form: str, text: str, language: str, timezone: str) -> str | No
     """Return a date or a time in a language; None for other texts, and for an unknown language."""
     if form not in _TIMES:
         return None
-    locale = _locale(language)
+    locale = locale_of(language)
     if locale is None:
         return None
     from babel.dates import format_date, format_time  # noqa: PLC0415 - as above

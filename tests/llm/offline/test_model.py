@@ -69,7 +69,19 @@ def update(
         ("-3", NUMBER, -3),
         ("3.5", NUMBER, None),
         ("3.5 kg", {"type": "number"}, 3.5),
-        ("200, no, 20", {"type": "integer", "maximum": 99}, 20),
+        ("200, no, 20", {"type": "integer", "maximum": 99}, None),
+        ("minus 8", NUMBER, None),
+        ("8 to 12", NUMBER, None),
+        ("three or more", NUMBER, None),
+        ("at 8:15 in the evening", HOUR, "20:15"),
+        ("in the evening, at about 8:15", HOUR, "20:15"),
+        ("8:15, this evening or tomorrow", HOUR, None),
+        ("maybe 8:15", HOUR, None),
+        ("in 100 weeks", DATE, None),
+        ("ja", BOOLEAN, True),
+        ("24/12/2026", DATE, "2026-12-24"),
+        ("+49 421 555987", {"type": "string", "pattern": "^[0-9]{6,}$"}, None),
+        ("+49 421 555987", {"type": "string", "pattern": r"^\+[0-9]{8,15}$"}, "+49421555987"),
         ("how about 20?", NUMBER, None),
         ("Yes.", BOOLEAN, True),
         ("no thanks", BOOLEAN, False),
@@ -134,6 +146,31 @@ def test_a_number_counts_as_it_was_shown(user, value):
 )
 def test_the_whole_message_is_the_free_text_that_is_asked_for(key, user, value):
     assert update(user, {key: TEXT}) == {key: value}
+
+
+@pytest.mark.parametrize(
+    ("user", "value"),
+    [
+        ("+49 421 555987", "+49 421 555987"),
+        ("my number is 040 7654321", "040 7654321"),
+        ("it's (040) 765-4321, thanks", "(040) 765-4321"),
+        ("0421/555-987", "0421/555-987"),
+        ("my phone is 040 7654321", "040 7654321"),
+        ("my number is 040 7654321 and my order is 815", None),
+        ("040 7654321 or 040 7654322", None),
+        ("I have none", None),
+        ("call me after 5", None),
+    ],
+)
+@pytest.mark.parametrize("title", ["phone", "telephone number", "Handynummer"])
+def test_a_telephone_number_is_never_a_sentence(title: str, user: str, value: str | None) -> None:
+    found = update(user, {"number": {"type": "string", "title": title}})
+    assert found == ({} if value is None else {"number": value})
+
+
+def test_numbers_of_a_definition_are_in_its_language():
+    spoken = view(user="siebzehn", wanted={"n": NUMBER}, writable={"n": NUMBER}, language="de")
+    assert read_update(spoken) == {"n": 17}
 
 
 def test_several_typed_values_are_taken_from_one_message_and_a_name_that_is_all_the_rest():

@@ -7,16 +7,19 @@ an enum. A value must fit the schema of its key. Nothing is read from a question
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
-from llm_fsm.languages.reading import dates, pieces, times
+from llm_fsm.languages.reading import dates, numbers, pieces, times
+from llm_fsm.llm.offline.amounts import EMAIL, Found, Message, amounts, is_doubtful
 from llm_fsm.session.messages import PlainTurn
+from llm_fsm.session.normalize import as_schema
 from llm_fsm.turn.localized import label_of
 
 Schema: TypeAlias = JsonMap
@@ -43,42 +46,14 @@ NO = frozenset(("no", "nope", "n", "nothing", "no thanks", "no thank you", "skip
 LEAVING = frozenset(("stop", "cancel", "quit", "exit", "abort", "bye", "goodbye"))
 _TALK = YES | NO | LEAVING | {"hello", "hi", "hey", "thanks", "thank you", "help", "back"}
 """Messages that are no free text."""
-_COUNTS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
-_PLACES = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = rf"({'|'.join(_MONTHS)})[a-z]*\.?"
-_EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
-_NO_DAY = date(2, 1, 1)
+_NO_DAY = date(5, 1, 1)
 """A day from which no day is counted: only days with a year are certain."""
-_PHONE = re.compile(r"\+?\(?\d[\d ()/-]{4,23}\d")
+_PHONE = re.compile(r"(?<![\w.-])\+?\(?\d[\d ()/-]{3,22}\d\d(?![ ()/-]*\d|\w)")
+_PHONES = re.compile(
+    r"phone|mobile|fax|telef|téléph|handy|rufnummer|celular|cellulare|هاتف|電話", re.IGNORECASE
+)
+"""Titles of telephone numbers."""
 _DIGITS = re.compile(r"[^\s,;!?()\"<>]*\d(?:[^\s;!?()\"<>]*[^\s,.;:!?()\"<>])?")
-_NUMBER = re.compile(r"[-−]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,15})?")
-_SPOKEN = re.compile(rf"\b(?:{'|'.join(_COUNTS[2:])})\b", re.IGNORECASE)
 _NAMED = re.compile(r"(?:i'm|i am|my name is|it's|it is|this is|call me)\s+(.+)", re.IGNORECASE)
 _CAPITALS = re.compile(r"(?:[^\W\d_a-z][^\W\d_]*(?:['’-][^\W\d_]+)*\.?\s*){1,4}")
 
@@ -119,37 +94,6 @@ _UNSURE = re.compile(
     re.IGNORECASE,
 )
 """Messages that give no value."""
-_NO_COUNTS = (
-    re.compile(rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}(?: \d{{4}})?", re.IGNORECASE),
-    re.compile(rf"\b{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?", re.IGNORECASE),
-    re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b|\b\d{1,2}\.\d{1,2}\.(?:\d{2,4})?"),
-    re.compile(r"\b\d{1,2}[:.h]\d{2}\b(?=\s*(?:h|uhr|o'clock))|\b\d{1,2}:\d{2}", re.IGNORECASE),
-    re.compile(r"\b\w+\s*(?:o['’]clock|uhr|h)\b", re.IGNORECASE),
-    re.compile(
-        r"\b(?:at|by|until|till|before|after|around|past|to)\s+(?:about )?"
-        rf"(?:\d{{1,2}}|{'|'.join(_COUNTS[1:])})\b(?!\s*[\w%€$£])(?!:)",
-        re.IGNORECASE,
-    ),
-    re.compile(r"\b(?:in|since|of|year) (?:19|20)\d\d\b", re.IGNORECASE),
-    re.compile(r"\+\(?\d[\d ()/.-]{4,23}\d|\(?\b0\d{1,5}\)?[ /-]?\d[\d ()/-]{3,20}\d"),
-    re.compile(r"\b\d{2,5}[ /-]\d{2,8}(?:[ /-]\d{2,8})+\b|\b\d{2,5}[/-]\d{2,8}\b"),
-    re.compile(r"\b[A-Z]{1,5}[ -]\d{2,}\b"),
-    re.compile(
-        r"\b(?:code|pin|order|ticket|booking|reference|ref|invoice|flight|room|zip|postcode|phone"
-        r"|tel|telephone|mobile|account|customer|id|no|nr)\.?(?: number| no\.?| nr\.?)?"
-        r"(?: is)?[ :#]+\d+\b",
-        re.IGNORECASE,
-    ),
-)
-"""Digits that are no count: of days, years, times, telephone numbers and codes."""
-
-
-class Found(NamedTuple):
-    """A value in a message, and its place."""
-
-    value: Any
-    start: int
-    end: int
 
 
 def folded(text: str) -> str:
@@ -166,36 +110,48 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> JsonDict:
             is asked for.
     """
     text = (view.user or "")[:MAX_CHARS].strip()
+    said = Message(text, view.language)
     if not text or text.endswith("?") or _UNSURE.fullmatch(folded(text)):
         return {}
     asked = view.wanted or {key: view.writable[key] for key in closed}
-    values = {key: _whole(schema, text, view.own_words) for key, schema in asked.items()}
+    values = {key: _whole(schema, said, view.own_words) for key, schema in asked.items()}
     fitting = [key for key, value in values.items() if value is not None]
     if fitting and (view.wanted or len(fitting) == 1):
         return {fitting[0]: values[fitting[0]]}
-    found, rest = _in_sentence(view, asked, text)
+    found, rest = _in_sentence(view, asked, said)
     if view.wanted and folded(text) not in _TALK:
         key = next((key for key in view.wanted if key not in found), "")
-        value = _remaining(key, view.wanted[key], text, rest, alone=not found) if key else None
+        value = _remaining(key, view.wanted[key], said, rest, alone=not found) if key else None
         if value and accepts(view.wanted[key], value):
             found[key] = value
     return {key: value for key, value in found.items() if view.context.get(key) != value}
 
 
-def _remaining(key: str, schema: Schema, text: str, rest: str, *, alone: bool) -> Any:
+def _remaining(key: str, schema: Schema, said: Message, rest: str, *, alone: bool) -> Any:
     """Return the value that is all the rest of a message, for a key that takes any words.
 
-    A name is never a whole sentence, and a message that names the key says its value behind it.
+    A name or a telephone number is never a whole sentence, and a message that names the key says
+    its value behind it.
     """
     if is_free(schema):
         if is_name(key, schema):
-            return _name(text if alone else rest)
-        if not alone or _titles(key, schema, text):
+            return _name(said.text if alone else rest)
+        if _PHONES.search(label(key, schema)):
+            return _phone(rest)
+        if not alone or _titles(key, schema, said.text):
             return None
-        return text
+        return said.text
     if alone and type_of(schema) == "array":
-        return _items(schema, text)
+        return _items(schema, said)
     return None
+
+
+def _phone(text: str) -> str:
+    """Return the only telephone number of a text; "" if there is none, or a digit beside it."""
+    found = _PHONE.search(text)
+    if found is None or re.search(r"\d", text[: found.start()] + text[found.end() :]):
+        return ""
+    return found.group()
 
 
 def is_free(schema: Schema) -> bool:
@@ -205,6 +161,17 @@ def is_free(schema: Schema) -> bool:
         and not options_of(schema)
         and accepts(schema, "some words")
     )
+
+
+def _fitting(schema: Schema, values: Iterable[Any]) -> Any:
+    """Return the first value that a schema takes, as values are read; None if it takes none."""
+    with suppress(ShapeError):
+        shape = compile_shape(schema)
+        for value in values:
+            read, reason = as_schema(shape, value)
+            if reason is None:
+                return read
+    return None
 
 
 def accepts(schema: Schema, value: Any) -> bool:
@@ -228,8 +195,9 @@ def options_of(schema: Schema) -> list[Any]:
     return [item for item in listed if item is not None] if isinstance(listed, list) else []
 
 
-def _whole(schema: Schema, text: str, shown: str) -> Any:
+def _whole(schema: Schema, message: Message, shown: str) -> Any:
     """Return the whole message as a typed value; None if it is none."""
+    text = message.text
     said, kind, options = folded(text), type_of(schema), options_of(schema)
     labels = labels_of(schema)
     if options or labels:
@@ -240,35 +208,26 @@ def _whole(schema: Schema, text: str, shown: str) -> Any:
         exact = named.get(text.strip(), named.get(said))
         if exact is not None or options:
             return exact if exact is not None else _numbered(said, schema, folded(shown))
-    if kind == "boolean":
-        if said in YES:
-            return True
-        return False if said in NO else None
+    if kind == "boolean" and said in YES | NO:
+        return said in YES
+    plain = text.rstrip(".!,;")
+    values: list[Any] = [text, plain, plain.upper()]
     if kind in ("integer", "number"):
-        values: list[Any] = (
-            [_COUNTS.index(said)] if said in _COUNTS else _numbers_of(text.rstrip(".!"))
-        )
-    else:
-        plain = text.rstrip(".!,;")
-        values = (
-            []
-            if kind not in ("", "string") or is_free(schema) or said in _TALK
-            else [text, plain, plain.upper()]
-        )
-    return next((value for value in values if accepts(schema, value)), None)
+        found = amounts(message)
+        values = [one.value for one in found if re.search(r"\w", _without(text, one)) is None]
+    elif kind not in ("", "string", "boolean") or is_free(schema) or said in _TALK:
+        return None
+    return _fitting(schema, values)
 
 
 def _numbered(said: str, schema: Schema, shown: str) -> Any:
     """Return the choice whose shown number is the whole message."""
-    counts = "|".join((*_COUNTS, *_PLACES))
-    match = re.fullmatch(rf"(?:the |number |option )*(\d+|{counts})(?: one)?", said)
-    if match is None:
+    match = re.fullmatch(r"(?:the |number |option )*([^\W_]+)(?: one)?", said)
+    number = next(iter(numbers(pieces(match[1]))), None) if match else None
+    if number is None:
         return None
-    word = match[1]
-    counted = _COUNTS if word in _COUNTS else ("", *_PLACES)
-    number = int(word[:9]) if word.isdecimal() else counted.index(word)
     for words, option in named_options(schema):
-        if re.search(rf"(?<!\w){number}[.):]\s+{re.escape(folded(words))}(?!\w)", shown):
+        if re.search(rf"(?<!\w){number.value:.0f}[.):]\s+{re.escape(folded(words))}(?!\w)", shown):
             return option
     return None
 
@@ -292,7 +251,9 @@ def named_options(schema: Schema) -> list[tuple[str, Any]]:
     return [*written, *labels_of(schema).items()]
 
 
-def _in_sentence(view: PlainTurn, asked: Mapping[str, Schema], text: str) -> tuple[JsonDict, str]:
+def _in_sentence(
+    view: PlainTurn, asked: Mapping[str, Schema], said: Message
+) -> tuple[JsonDict, str]:
     """Read typed words: first those of keys that the message names, then those that fit only one
     asked key.
 
@@ -300,9 +261,10 @@ def _in_sentence(view: PlainTurn, asked: Mapping[str, Schema], text: str) -> tup
     """
     update: JsonDict = {}
     schemas = {**view.writable, **view.wanted}
-    named = _named_keys(schemas, text)
-    rest = text
-    for key, found in _titled(schemas, named, text).items():
+    rest = said.text
+    named = _named_keys(schemas, rest)
+    said = said._replace(titles=tuple(chain.from_iterable(named.values())))
+    for key, found in _titled(schemas, named, said).items():
         update[key] = found.value
         rest = _without(rest, found)
     # A key that is named without one certain value is asked for: another value is not its own.
@@ -310,7 +272,8 @@ def _in_sentence(view: PlainTurn, asked: Mapping[str, Schema], text: str) -> tup
     unnamed = {
         key: schema for key, schema in open_keys.items() if key not in named or len(asked) == 1
     }
-    fitting = {key: _typed(schema, rest) for key, schema in unnamed.items()}
+    said = said._replace(text=rest)
+    fitting = {key: _typed(schema, said) for key, schema in unnamed.items()}
     for key, listed in fitting.items():
         others: set[int] = set()
         for other, those in fitting.items():
@@ -338,7 +301,7 @@ def _is_within(span: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def _titled(
-    schemas: Mapping[str, Schema], named: Mapping[str, list[tuple[int, int]]], text: str
+    schemas: Mapping[str, Schema], named: Mapping[str, list[tuple[int, int]]], said: Message
 ) -> dict[str, Found]:
     """Return the values that belong to the titles of keys.
 
@@ -346,7 +309,7 @@ def _titled(
     before their titles, if the first one does ("2 adults and 3 children").
     """
     starts = sorted(start for start, _ in chain.from_iterable(named.values()))
-    counted = {key: _counted_before(schemas[key], spans, text) for key, spans in named.items()}
+    counted = {key: _counted_before(schemas[key], spans, said) for key, spans in named.items()}
     first = min(named, key=lambda key: named[key][0], default=None)
     before = first is not None and counted[first] is not None
     found: dict[str, Found] = {}
@@ -358,29 +321,32 @@ def _titled(
             continue
         values: list[Found] = []
         for _, end in spans:
-            border = next((start for start in starts if start >= end), len(text))
-            values += _behind_title(key, schemas[key], text[:border], end)
+            border = next((start for start in starts if start >= end), len(said.text))
+            up_to = said._replace(text=said.text[:border])
+            values += _behind_title(key, schemas[key], up_to, end)
         if len(values) == 1:
             found[key] = values[0]
     return found
 
 
-def _counted_before(schema: Schema, spans: Sequence[tuple[int, int]], text: str) -> Found | None:
+def _counted_before(
+    schema: Schema, spans: Sequence[tuple[int, int]], said: Message
+) -> Found | None:
     """Return the count directly before a title; None if there is none, or more than one."""
     if type_of(schema) not in ("integer", "number") or options_of(schema):
         return None
     found: list[Found] = []
     for start, _ in spans:
-        gap = text[:start].rstrip()
-        found += [one for one in _typed(schema, text) if one.end == len(gap)]
+        gap = said.text[:start].rstrip()
+        found += [one for one in _typed(schema, said) if one.end == len(gap)]
     return found[0] if len(found) == 1 else None
 
 
-def _behind_title(key: str, schema: Schema, text: str, end: int) -> list[Found]:
+def _behind_title(key: str, schema: Schema, said: Message, end: int) -> list[Found]:
     """Return the values of a key in a text behind its title, which ends at a place."""
     if is_free(schema):
-        return _stated(key, schema, text, end)
-    return [one for one in _typed(schema, text) if one.start >= end]
+        return _stated(key, schema, said.text, end)
+    return [one for one in _typed(schema, said) if one.start >= end]
 
 
 def _without(text: str, found: Found) -> str:
@@ -417,41 +383,34 @@ def _stated(key: str, schema: Schema, text: str, end: int) -> list[Found]:
     if named:
         leading = _CAPITALS.match(value)
         value = leading.group().strip() if leading else _name(value)
+    elif _PHONES.search(label(key, schema)):
+        value = _phone(value)
     if not value or not accepts(schema, value):
         return []
     return [Found(value, match.start(1), match.start(1) + len(value))]
 
 
-def _typed(schema: Schema, text: str) -> list[Found]:
+def _typed(schema: Schema, said: Message) -> list[Found]:
     """Return the typed values in a message that a schema accepts, in their order, without overlaps.
 
     Values that the message denies do not count, and neither do digits that belong to something
     else.
     """
-    kind = type_of(schema)
+    kind, text = type_of(schema), said.text
     if options_of(schema):
         return _options(schema, text)
-    if kind == "boolean" or kind not in ("", "string", "integer", "number") or is_free(schema):
+    if kind not in ("", "string", "integer", "number") or is_free(schema):
         return []
-    is_text = kind in ("", "string")
-    taken: list[tuple[int, int]] = []
-    if not is_text:
-        for pattern in _NO_COUNTS:
-            taken += [match.span() for match in pattern.finditer(text)]
     found: list[Found] = []
-    for start, end, forms in _tokens(text):
-        if not all(end <= first or last <= start for first, last in taken):
-            continue
-        fitting = [
-            form for form in forms if isinstance(form, str) == is_text and accepts(schema, form)
-        ]
-        if fitting:
-            found.append(Found(fitting[0], start, end))
-        # Digits of a day, a time or a telephone number are no count, but digits alone may be one.
-        is_other = all(isinstance(form, str) for form in forms) and not text[start:end].isdigit()
-        if fitting or (is_other and not is_text):
-            taken.append((start, end))
-    return [one for one in found if not is_denied(text, one.start, one.end)]
+    taken: list[Found] = []
+    for one in amounts(said) if kind in ("integer", "number") else _tokens(said):
+        if all(one.end <= other.start or other.end <= one.start for other in taken):
+            taken.append(one)
+            forms = one.value if isinstance(one.value, tuple) else (one.value,)
+            value = _fitting(schema, forms)
+            if value is not None and not is_denied(text, one.start, one.end):
+                found.append(one._replace(value=value))
+    return found
 
 
 def is_denied(text: str, start: int, end: int) -> bool:
@@ -488,33 +447,25 @@ def _is_chosen(name: str, text: str, start: int, end: int) -> bool:
     return not is_denied(text, start, end)
 
 
-def _tokens(text: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-    """Yield the typed words of a message as (start, end, possible values), the most certain kinds
-    first.
-    """
-    for match in _EMAIL.finditer(text):
-        yield *match.span(), (match.group(),)
+def _tokens(said: Message) -> Iterator[Found]:
+    """Yield the typed words of a message with their possible values, the most certain kinds first."""
+    text = said.text
     moments: dict[tuple[int, int], set[str]] = {}
-    found = pieces(text)
+    found = pieces(text, said.tag)
     for one in (*dates(found, _NO_DAY), *times(found)):
         moments.setdefault((one.start, one.end), set()).add(one.value)
+    # "7:30" is a time of a clock of 24 hours, unless some word speaks of an afternoon.
+    is_late = any(one.senses.get("half") == _AFTERNOON for one in found)
+    for match in EMAIL.finditer(text):
+        yield Found((match.group(),), *match.span())
     for (start, end), values in moments.items():
-        first = min(values)
-        if not first.startswith("000") and (len(values) == 1 or ":" in text[start:end]):
-            yield start, end, (first, f"{first}:00", f"{first}:00Z")
-    for match in _PHONE.finditer(text):
-        yield *match.span(), (match.group(),)
-    for match in _SPOKEN.finditer(text):
-        yield *match.span(), (_COUNTS.index(match.group().lower()),)
-    for match in _DIGITS.finditer(text):
-        yield *match.span(), (match.group(), match.group().upper(), *_numbers_of(match.group()))
-
-
-def _numbers_of(text: str) -> list[Any]:
-    if _NUMBER.fullmatch(text) is None:
-        return []
-    number = float(text.replace(",", "").replace("−", "-"))
-    return [int(number) if number.is_integer() else number]
+        first, written = min(values), text[start:end]
+        if not first.startswith("000") and (len(values) == 1 or ":" in written):
+            is_unclear = is_doubtful(found) or (is_late and len(values) > 1)
+            forms = () if is_unclear else (first, f"{first}:00", f"{first}:00Z", written)
+            yield Found(forms, start, end)
+    for match in (*_PHONE.finditer(text), *_DIGITS.finditer(text)):
+        yield Found((match.group(), match.group().upper()), *match.span())
 
 
 def is_name(key: str, schema: Schema) -> bool:
@@ -541,19 +492,26 @@ def _name(text: str) -> str:
     return ""
 
 
+_AFTERNOON = 12
 _LONGEST_NAME = 5
 """The most words of a name."""
 
 
-def _items(schema: Schema, text: str) -> list[Any]:
+def _items(schema: Schema, said: Message) -> list[Any]:
     """Return the items of a list: "eggs, milk and bread"."""
     inner = schema.get("items")
     item: Schema = inner if isinstance(inner, dict) else {}
     if options_of(item):
-        return [one.value for one in sorted(_options(item, text), key=lambda one: one.start)]
-    parts = [part for part in re.split(r"\s*(?:,|;|\n|\band\b|&)\s*", text.rstrip(".")) if part]
+        return [one.value for one in sorted(_options(item, said.text), key=lambda one: one.start)]
+    parts = [
+        part for part in re.split(r"\s*(?:,|;|\n|\band\b|&)\s*", said.text.rstrip(".")) if part
+    ]
     return (
         parts
         if is_free(item)
-        else [value for part in parts if (value := _whole(item, part, "")) is not None]
+        else [
+            value
+            for part in parts
+            if (value := _whole(item, Message(part, said.tag), "")) is not None
+        ]
     )
