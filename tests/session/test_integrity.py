@@ -52,7 +52,6 @@ WHOLE = Session(
     origins={"a": (1, "model")},
     window=((None, "hello"), ("hi \ud800", "ho")),
     time=5,
-    notes=(("a", "why"),),
     settled=("p", "answered"),
     misses=(1, 2),
     silence=Silence(reminders=(1.0, 2), closes=None),

@@ -134,7 +134,6 @@ def test_a_session_is_read_as_it_was_written() -> None:
         },
         origins={"name": (1, "model")},
         window=((None, "Hi"), ("a\ud800", "b")),
-        notes=(("age", "too old"),),
         time=1763767000.123456,
         skipped=("age",),
         path=(("a", "/states/a/transitions/0"),),

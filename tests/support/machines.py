@@ -118,9 +118,10 @@ def play(
     host: Worker | None = None,
 ) -> Played:
     """Perform a turn's effects from a list of replies, all of them used unless `spare`, and one
-    handler.
+    handler. A model whose only reply is refused says the same again.
     """
-    answers = iter(replies)
+    given = list(replies)
+    answers = iter(given)
     events = list(step.events)
     requests: list[LLMRequest] = []
     handled: list[RunHandlers] = []
@@ -128,7 +129,8 @@ def play(
         if isinstance(step.effect, AskModel):
             requests.append(step.effect.request)
             step.effect.view()
-            answer = next(answers)
+            insists = step.turn.retried and len(given) == 1
+            answer = given[0] if insists else next(answers)
             step = advance(
                 step, answer if isinstance(answer, ModelReply) else ModelReply(text=answer)
             )

@@ -434,15 +434,18 @@ class _Update:
         reason = self.keys.fault(key, whole) or reason
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
+        is_refused = False
         begins = (
             isinstance(whole, dict) and key not in self.context and not self.keys.is_secret(key)
         )
         if begins and shape is not None:
             begun, why = shape.begun(whole)
+            is_refused = why is not None
             reason = why or reason
             if reserved_fault(self.keys.reserved, key, begun) is not None:
                 begun = {}
-        self.refuse(key, reason, told=True, begun=begun or None)
+        # A part that is only missing is no refusal: <information_to_collect> names it.
+        self.refuse(key, reason, told=is_refused or not begun, begun=begun or None)
 
     def completed(self, key: str, value: Any, unmentioned: Iterable[Path]) -> Any:
         """Add the object's known parts if a part is missing that the definition names, or that was
@@ -670,13 +673,17 @@ def _taken_back(
     listed = [names] if isinstance(names, str) else names[:MAX_KEYS]
     if words is None:
         return listed
-    this_message = words.messages[-1:]
-    for quote in quotes_of(CLEAR, update.get(QUOTES)):
-        if find_quote(quote, this_message) is not None:
-            return listed
+    if is_said_back(update, words):
+        return listed
     for name in listed:
-        sorted_.refuse(str(name), NOT_TAKEN_BACK)
+        sorted_.refuse(str(name), NOT_TAKEN_BACK, told=has(sorted_.context, str(name)))
     return []
+
+
+def is_said_back(update: Mapping[str, Any], words: UserWords) -> bool:
+    """Return true if a reply has the user's words, from this message, that take something back."""
+    quotes = quotes_of(CLEAR, update.get(QUOTES))
+    return any(find_quote(quote, words.messages[-1:]) is not None for quote in quotes)
 
 
 NOT_TAKEN_BACK = f"{NOT_SAID}: quote the words of this message that take it back"

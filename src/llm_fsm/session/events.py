@@ -155,7 +155,7 @@ class ContextSet(Event, frozen=True, kw_only=True):
 class ContextRefused(Event, frozen=True, kw_only=True):
     """A value was not stored under its key. `kept_in` names the place where it was stored instead.
 
-    If `told`, the next prompt tells the model. `begun` holds the accepted parts of an incomplete
+    If `told`, the model is told in a second call. `begun` holds the accepted parts of an incomplete
     object.
     """
 
@@ -619,10 +619,14 @@ class AnswersChanged(Event, frozen=True, kw_only=True):
 
 
 class Repaired(Event, frozen=True, kw_only=True):
-    """A repair pattern was applied. `how` says which variant, if it has several."""
+    """A repair pattern was applied. `how` says which variant, if it has several.
+
+    Where `how` is "asked", the user is asked before `keys` are lost, or without keys the whole.
+    """
 
     pattern: str
     how: str = ""
+    keys: tuple[str, ...] = ()
 
 
 class KeysSkipped(Event, frozen=True, kw_only=True):

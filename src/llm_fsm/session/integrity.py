@@ -23,7 +23,7 @@ from llm_fsm.session.turn_record import TurnRecord, without_undone
 _OF_ALL_VERSIONS = frozenset(
     (
         *("conversation_id", "definition", "state", "previous_state", "turn", "turns_in_state"),
-        *("context", "origins", "window", "user_input", "time", "notes", "outcome", "input"),
+        *("context", "origins", "window", "user_input", "time", "outcome", "input"),
         *("memory", "shared", "summary", "work", "pause", "reminders", "settled", "spent"),
         *("flow", "stack", "skipped", "path", "taken", "misses", "silence", "begun"),
         *("secrets", "metadata", "agreed"),

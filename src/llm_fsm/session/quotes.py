@@ -16,7 +16,6 @@ from typing import Any
 from llm_fsm.languages import QUESTION_MARKS
 from llm_fsm.languages.reading import letters
 from llm_fsm.session.list_items import key_of
-from llm_fsm.session.redaction import texts_in
 
 QUOTES = "_quotes"
 YES = "_yes"
@@ -88,11 +87,6 @@ def digits_of(text: str) -> str:
     return "".join(
         str(unicodedata.digit(one)) for one in text if unicodedata.digit(one, None) is not None
     )
-
-
-def speaks_of(message: str, values: Sequence[Any]) -> bool:
-    """Return true if a message has one of the values, as a text or by its digits."""
-    return any(find_quote(text, [(0, message)]) is not None for text in texts_in(values))
 
 
 def only_asks(message: str) -> bool:

@@ -110,24 +110,17 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
 
 
 def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
-    """Drop earlier refusals, and count the message as one that brought nothing until something
-    comes of it."""
+    """Count the message as one that brought nothing until something comes of it."""
     if event.asked_for != "turn" or session.user_input is None:
         return session
     count, turn = session.fruitless or (0, -1)
     counted = session.fruitless if turn == session.turn else (count + 1, session.turn)
-    return replace(session, notes=(), fruitless=counted)
+    return replace(session, fruitless=counted)
 
 
 def _fruitful(session: Session) -> Session:
     """Return the session after something came of a message."""
     return replace(session, fruitless=(0, session.turn)) if session.fruitless else session
-
-
-def _recognised(session: Session, event: ev.Recognised) -> Session:
-    """Drop earlier refusals of this key."""
-    notes = tuple(note for note in session.notes if note[0] != event.key)
-    return session if notes == session.notes else replace(session, notes=notes)
 
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
@@ -163,11 +156,7 @@ def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
             session = replace(
                 session, refusals={**session.refusals, event.key: (count + 1, session.turn)}
             )
-    return (
-        replace(session, notes=(*session.notes, (event.key, event.reason)))
-        if event.told
-        else session
-    )
+    return session
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
@@ -477,7 +466,6 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         context=dict(event.context),
         origins={key: (session.turn, source) for key, source in event.sources.items()},
         window=session.window if event.history else (),
-        notes=(),
         summary="",
         begun={},
         made={},
@@ -555,8 +543,8 @@ def _repaired(session: Session, event: ev.Repaired) -> Session:
     nothing."""
     if event.pattern == "digress":
         session = replace(session, asides=session.asides + 1)
-    if event.pattern == "cancel" and event.how == "asked":
-        session = replace(session, stopping=session.turn)
+    if event.how == "asked":
+        session = replace(session, losing=(session.turn, event.keys))
     return session if event.pattern == "cannot_handle" else _fruitful(session)
 
 
@@ -608,7 +596,6 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.UserSaid: _user_said,
     ev.Updated: _updated,
     ev.ModelReplied: _model_replied,
-    ev.Recognised: _recognised,
     ev.ContextSet: _context_set,
     ev.ContextRefused: _context_refused,
     ev.StateEntered: _state_entered,

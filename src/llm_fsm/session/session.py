@@ -43,7 +43,6 @@ OF_FLOW = (
     "context",
     "origins",
     "window",
-    "notes",
     "summary",
     "skipped",
     "path",
@@ -68,7 +67,6 @@ _ALWAYS: JsonMap = {
     "window": (),
     "user_input": None,
     "time": 0.0,
-    "notes": (),
     "ended": False,
     "outcome": None,
 }
@@ -129,7 +127,6 @@ class Saved(TypedDict, total=False):
     context: JsonMap
     origins: Mapping[str, tuple[int, str]]
     window: tuple[Exchange, ...]
-    notes: tuple[tuple[str, str], ...]
     summary: str
     skipped: tuple[str, ...]
     path: tuple[tuple[str, str], ...]
@@ -224,8 +221,6 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_input: str | None = None
     time: float = 0.0
     """Seconds since the epoch, of the last message or answer."""
-    notes: tuple[tuple[str, str], ...] = ()
-    """(key, reason) of refused values. The next prompt tells the model."""
     outcome: str | None = None
     """The way in which it ended; None while it goes on."""
     input: Any = None
@@ -277,8 +272,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The conversation's time zone as an IANA name; "" is UTC. It is settled when it starts."""
     secrets: tuple[str, ...] = ()
     """Values that were given for secret keys, and that no key holds now. Nothing shows them."""
-    stopping: int | None = None
-    """The turn that asked the user whether to stop; None if none did."""
+    losing: tuple[int, tuple[str, ...]] | None = None
+    """The turn that asked before a loss, and the keys; without keys the whole conversation."""
     unsaid: int | None = None
     """The turn in which the fixed reply of the state could not be said; None if the state has
     spoken since.
@@ -317,9 +312,13 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """True when the conversation is over."""
         return self.outcome is not None
 
-    def may_stop(self) -> bool:
-        """Return true if the message of this turn may answer whether to stop."""
-        return self.stopping is not None and self.stopping == self.turn - 1
+    def at_stake(self, turns: int = 1) -> tuple[str, ...] | None:
+        """Return what was asked about some turns ago, before a loss; None if nothing was.
+
+        It is the keys that would be lost; () stands for the whole conversation.
+        """
+        asked, keys = self.losing or (None, ())
+        return keys if asked == self.turn - turns else None
 
     def fields(self, names: Iterable[str]) -> Saved:
         """Return these fields, to be restored later."""

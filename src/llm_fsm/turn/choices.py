@@ -18,8 +18,8 @@ from llm_fsm.turn.localized import label_of, text_of
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.recognize import place_of
 
-STOP = "_stop"
-"""The question whether to stop, in place of a key."""
+LOSS = "_loss"
+"""The question before a loss, in place of a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
     own = _of_state(state)
     key = "" if own else asked_key(session, state)
     offered = own or _of_key(machine, key)
-    if session.stopping == session.turn:
-        key, offered = STOP, _yes_or_no(machine, {})
+    if session.at_stake(turns=0) is not None:
+        key, offered = LOSS, _yes_or_no(machine, {})
     by_label = {choice.label: choice for choice in offered if choice.label.strip()}
     question = f"{session.flow}/{state.id}/{key}"
     return tuple(replace(choice, question=question) for choice in by_label.values())

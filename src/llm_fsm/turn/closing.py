@@ -235,18 +235,13 @@ def _words_in(turn: TurnState, reply: ModelReply) -> ReplyWords:
         return ReplyWords("")
 
 
-def last_resort(turn: TurnState) -> None:
-    """Say what was kept, and why a value was refused; else apologise. Then ask the state's own
-    question.
-    """
+def last_resort(turn: TurnState, *, sorry: bool = True) -> None:
+    """Ask the state's own question where no reply could be taken. `sorry`: after an apology."""
     turn.fallback = True
-    before = len(turn.words)
-    response.acknowledge(turn)
-    response.complain(turn)
-    if len(turn.words) == before:
-        sorry = response.own(turn, "not_understood")
-        turn.say("notice", turn.state.model.on_failure or sorry)
+    if sorry:
+        words = response.own(turn, "not_understood")
+        turn.say("notice", turn.state.model.on_failure or words)
     if turn.state.fixed is not None:
-        response.say_fixed(turn)
+        response.say_here(turn)
     else:
         ask(turn, "question", response.asks_itself(turn) or response.plain_question(turn))

@@ -15,15 +15,15 @@ from llm_fsm._json import JsonMap
 from llm_fsm.languages import language_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply, uphold
-from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
-from llm_fsm.turn.agreement import said
+from llm_fsm.turn import assignments, handlers, model, response, tool_loop
+from llm_fsm.turn.agreement import is_yes, said
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
 from llm_fsm.turn.named import named_by, possible_move
-from llm_fsm.turn.outcome import Refused, Taken, Unreadable, make_move, take_reply
+from llm_fsm.turn.outcome import Refused, Taken, Unreadable, forget, give_up, make_move, take_reply
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
@@ -58,34 +58,35 @@ def ask(
     loop = Loop("turn", request, available, heard)
     if waiting is not None:
         loop.take_up(waiting)
+    last: Unreadable | Refused | None = None
     while loop.tries < 2:
+        turn.retried = loop.tries > 0
         reply = yield from tool_loop.run(turn, loop, _renew)
         if reply is None:
             break
         outcome = yield from take_reply(turn, reply, loop.look)
         if isinstance(outcome, Taken):
             return outcome.stop
-        _ask_once_more(turn, loop, reply.text, outcome)
+        last = outcome
+        _ask_once_more(turn, loop, reply.text, last)
     if turn.paused:
         return None
-    if turn.has("cannot_handle"):
-        return (yield from verbs.miss(turn, fallback=True))
-    closing.last_resort(turn)
-    return None
+    return (yield from give_up(turn, last))
 
 
 def _ask_once_more(turn: TurnState, loop: Loop, text: str, outcome: Unreadable | Refused) -> None:
-    """Put the reason against a reply into the loop, with one way out: small models take the first
-    of several.
-    """
+    """Put the reason against a reply into the loop, with what the next one may do."""
     loop.tries += 1
     loop.refused = (*loop.refused, outcome.reason)
-    refused = isinstance(outcome, Refused)
-    unknown = isinstance(outcome, Refused) and not outcome.named.moves
-    listed = unknown and len(loop.look.valid) > 1
-    stay = turn.state.id if refused and not listed else ""
+    again, stay = "", ""
+    if isinstance(outcome, Refused):
+        named = outcome.named
+        is_unknown = not (named.moves or named.here or named.pattern)
+        stay = "" if is_unknown and len(loop.look.valid) > 1 else outcome.onward or turn.state.id
+        again = "" if outcome.onward or is_unknown else named.target
+    is_listed = isinstance(outcome, Refused) and not stay
     loop.request = model.second_try(
-        turn, loop.request, text, outcome.reason, stay=stay, listed=listed
+        turn, loop.request, text, outcome.reason, again=again, stay=stay, listed=is_listed
     )
 
 
@@ -102,8 +103,9 @@ def _without_model(
     """Do what a message says for certain; None if the model is to be asked. `asks`: no call has
     been made for it.
     """
-    if asks and turn.session.may_stop():
-        return (yield from _answer_whether_to_stop(turn))
+    at_stake = turn.session.at_stake() if asks else None
+    if at_stake is not None:
+        return (yield from _answer_before_loss(turn, at_stake))
     if picked is not None:
         arrival = yield from _take_choice(turn, picked)
         if arrival is not None:
@@ -123,14 +125,21 @@ def _without_model(
     return (yield from _take_value(turn, key, accepted))
 
 
-def _answer_whether_to_stop(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
-    """Stop at a plain yes, and go on at a plain no; None if the model is to read the message."""
-    words = language_of(turn.machine.definition.language)
-    said = folded(turn.session.user_input or "")
-    if said in map(folded, words.yes):
+def _answer_before_loss(
+    turn: TurnState, keys: tuple[str, ...]
+) -> Generator[Effect, Result, Arrival | None]:
+    """Lose what was asked about at a plain yes, and go on at a plain no; None if the model is to
+    read the message.
+
+    `keys`: what would be lost; without a key, the user was asked whether to stop.
+    """
+    language, message = turn.machine.definition.language, turn.session.user_input or ""
+    if is_yes(language, message):
         turn.emit(ev.Recognised(key=""))
+        if keys:
+            return (yield from forget(turn, keys))
         return Arrival(stop=(yield from verbs.stop(turn)))
-    if said in map(folded, words.no):
+    if folded(message) in map(folded, language_of(language).no):
         turn.emit(ev.Recognised(key=""))
         yield from verbs.go_on(turn)
         return Arrival()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -82,18 +82,12 @@ def no_moves(turn: TurnState) -> AvailableMoves:
 
 
 def second_try(
-    turn: TurnState,
-    request: LLMRequest,
-    text: str,
-    reason: str,
-    *,
-    stay: str = "",
-    listed: bool = False,
+    turn: TurnState, request: LLMRequest, text: str, reason: str, **advice: Any
 ) -> LLMRequest:
-    """The same question with the refused reply and a line that says why. `stay`, `listed`: as in
-    `render`.
+    """The same question with the refused reply and a line that says why. `advice`: as of
+    `render.second_try`.
     """
-    further = render.second_try(turn.machine.prompts, text, reason, stay=stay, listed=listed)
+    further = render.second_try(turn.machine.prompts, text, reason, **advice)
     messages = turn.redacted((*request.messages, *further))
     more = sum(estimate(message.content) for message in messages[len(request.messages) :])
     return replace(
@@ -218,6 +212,7 @@ def turn_view(
     machine = root.of(session)
     plan = machine.states[session.state]
     schemas = machine.keys.offered
+    rules = dict.fromkeys(rule.description for rule in machine.keys.rules)
 
     def wanted(state: CompiledState) -> dict[str, JsonMap]:
         return {key: schemas.get(key, {}) for key in lacking(session, state)}
@@ -260,17 +255,11 @@ def turn_view(
         writable=schemas,
         choices=choices,
         refused=refused,
-        broken=_broken_rules(machine, session) if refused else (),
+        broken=tuple(rule for rule in rules if any(rule in reason for reason in refused)),
         task=task,
         patterns=machine.named_patterns,
         language=machine.definition.language,
     )
-
-
-def _broken_rules(machine: CompiledMachine, session: Session) -> tuple[str, ...]:
-    """Return the rules of `x-valid` that refused a value, in the order of the refusals."""
-    rules = [reason for _, reason in session.notes if machine.keys.is_rule(reason)]
-    return tuple(dict.fromkeys(rules))
 
 
 def _left_open(target: CompiledState) -> TransitionView:

@@ -15,30 +15,31 @@ from llm_fsm._json import JsonMap
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import CLEAR, NOT_TAKEN_BACK, has
-from llm_fsm.session.list_items import key_of
+from llm_fsm.session.context import CLEAR, NOT_TAKEN_BACK, has, is_said_back
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.session.quotes import NOT_SAID, QUOTES, YES, speaks_of
+from llm_fsm.session.quotes import NOT_SAID, QUOTES, YES
 from llm_fsm.turn import assignments, breakdown, closing, handlers, model, response, transitions
-from llm_fsm.turn.agreement import blanks, is_yes, said, touched
+from llm_fsm.turn.agreement import UNQUOTED, blanks, is_yes, said, touched
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
 from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, reads
 from llm_fsm.turn.named import Named, is_end, named_by, possible_move
+from llm_fsm.turn.prompt.render import is_whole
 from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
-from llm_fsm.turn.request import refusals
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.rest import opened_way, rest
 from llm_fsm.turn.turn_state import (
+    ORDINARY,
     Arrival,
     Message,
     Offer,
     Run,
     StillArrivingError,
     Stop,
+    StoppableRun,
     TurnState,
 )
 
@@ -49,6 +50,8 @@ _AHEAD = (Point.CONTEXT_UPDATE, Point.PRE_TRANSITION)
 
 _THROWS_AWAY = ("skip", "cancel", "restart")
 """Patterns that give way to values that open a way."""
+_MANY = 2
+"""Keys that a reply may take back without a question before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,15 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The move to what the reply named is not possible.
+    """A value was refused, or what the reply names is not possible.
 
-    `reason` is for the model. `is_asked`: false if the question that the move answers could not be
-    said, so that another reply would help no more.
+    `reason` is for the model. `onward`: the state to name instead; "" where the same name is
+    possible as soon as the reply has what it lacks.
     """
 
     reason: str
     named: Named
-    is_asked: bool = True
+    onward: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +141,18 @@ def apply_reply(
     """
     named = named_by(turn.machine, turn.session, reply.target, available)
     turn.emit(ev.MovePicked(target=cut(named.target, 200), reasoning=reply.reasoning))
-    theirs = yield from _keep_values(turn, reply, named)
+    update, names = _before_a_loss(turn, _without_harm(turn, reply.update, named))
+    before = len(turn.events)
+    theirs = yield from _keep_values(turn, reply._replace(update=update), named)
     if breakdown.tool_has_failed(turn):
         yield from _keep(turn, theirs)
         return Taken((yield from closing.after_failure(turn)))
-    if named.here or named.target == "correct":
-        lost = _not_taken_back(turn)
-        if lost:
-            return Refused(f"{', '.join(lost)} stays: {NOT_TAKEN_BACK}", named)
+    reason = _refused_values(turn, named, before)
+    if reason:
+        return Refused(reason, named)
+    if names:
+        verbs.ask_first(turn, message, names)
+        return Taken()
     arrivals = available.arrivals.get(named.target, frozenset())
     foreseen = frozenset((named.target,)) if named.behind else arrivals
     place = "" if named.pattern else named.target
@@ -159,85 +166,118 @@ def apply_reply(
     yield from assignments.remake(turn)  # tools may have changed what values are made of
     auto = yield from _onward(turn)
     if auto is not None:
-        return (yield from _move(turn, auto, "auto", _for_another(turn, auto, reading)))
-    refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
+        return (yield from _move_elsewhere(turn, auto, "auto", reading))
     found = _said_move(turn, named, reply)
-    onward = _go_where_it_leads(turn, reading, found, available, change_refused=refused)
-    return (yield from onward)
+    return (yield from _go_where_it_leads(turn, reading, found, available))
 
 
 def _go_where_it_leads(
-    turn: TurnState,
-    reading: Reading,
-    found: Move | Refusal,
-    available: AvailableMoves,
-    *,
-    change_refused: bool,
+    turn: TurnState, reading: Reading, found: Move | Refusal, available: AvailableMoves
 ) -> Generator[Effect, Result, Outcome]:
-    """Make the move that the values opened or the reply names, do its pattern, or stay.
-
-    `change_refused`: see `_is_unsaid` and `_change_was_refused`.
-    """
+    """Make the move that the values opened or the reply names, do its pattern, or stay."""
     named, message, theirs = reading.named, reading.message, reading.theirs
     way = yield from _opened_way(turn, named, found)
-    if way is not None and change_refused:
-        return (yield from _move_after_refusal(turn, way))
     if way is not None:
-        return (yield from _move(turn, way, "known", _for_another(turn, way, reading)))
+        return (yield from _move_elsewhere(turn, way, "known", reading))
     if named.pattern:
         yield from _keep(turn, theirs)
         return Taken((yield from verbs.repair(turn, named.target, message, available)))
     if named.here:
         yield from _keep(turn, theirs)
-        yield from _stay_after_refusal(turn) if change_refused else _stay(turn, message)
+        yield from _stay(turn, message)
         return Taken()
-    if _wants_another_read_back(turn, named, found):
+    held = _held(turn, named, found)
+    if held is not None:
+        _note_refusal(turn, named, held)
+        if _may_be_better(turn, held, message):
+            onward = "" if held.reason == UNQUOTED else turn.state.id
+            return _refusal(turn, named, held.reason, onward=onward)
         yield from _keep(turn, theirs)
-        yield from _stay_after_refusal(turn)
+        response.complain(turn)
+        yield from _stay(turn, "", written="no_call")
         return Taken()
     move = yield from _checked(turn, named, found)
     if isinstance(move, Refused):
-        return move if move.is_asked else (yield from _ask_again(turn, theirs))
-    if change_refused and move.is_own:
-        return (yield from _move_after_refusal(turn, move))
+        return move
     return (yield from _move(turn, move, "model", reading))
 
 
-def _not_taken_back(turn: TurnState) -> tuple[str, ...]:
-    """Return the known keys that the reply wanted to take back without words of the user.
+def _refused_values(turn: TurnState, named: Named, since: int) -> str:
+    """Return what was refused of a reply, and why, in words for the model; "" if nothing was.
 
-    Its message may announce that, so another one is asked for.
+    What nobody said is no value. It counts only where it would replace one, or where the author
+    asks for proof. A `correct` that changes nothing is refused, too. `since`: the number of events
+    before the reply.
     """
-    lost: list[str] = []
-    for event in turn.events:
-        if isinstance(event, ev.ModelReplied):
-            lost.clear()
-        elif isinstance(event, ev.ContextRefused) and event.reason == NOT_TAKEN_BACK:
-            lost.append(event.key)
-    return tuple(name for name in lost if has(turn.session.context, name))
+    before, now = turn.initial_session, turn.session
+    every = response.refused_values(turn, since)
+    harmless = () if named.here or named.target == "correct" else (NOT_TAKEN_BACK,)
+    counted: dict[str, str] = {}
+    for key, why in every.items():
+        is_value = key in turn.machine.keys.said or has(before.context, key)
+        if (is_value or not why.startswith(NOT_SAID)) and why not in harmless:
+            counted[key] = why
+    is_same = (now.context, now.begun, now.stack) == (before.context, before.begun, before.stack)
+    if named.pattern and named.target == "correct" and is_same:
+        counted = {**every, "correct": "nothing is changed"}
+    return _reasons(turn, counted)
 
 
-def _wants_another_read_back(turn: TurnState, named: Named, found: Move | Refusal) -> bool:
-    """Return true, and note it, if values must be read back anew before anything else happens.
+def _reasons(turn: TurnState, refused: Mapping[str, str]) -> str:
+    """Return refused values with the reasons, in words for the model."""
+    told: list[str] = []
+    for key, why in refused.items():
+        rest = ""
+        if key in turn.session.begun:
+            rest = "; its other parts are kept"
+        elif is_whole(turn.machine.keys.schema(key)):
+            rest = "; nothing of it was kept"
+        told.append(f"{key}: {why}{rest}")
+    return "; ".join(told)
 
-    So it is if this message changed, took back, or was refused one of them. A way of the whole
-    machine and a digression hold beside that, and the state that collects the value may ask for it.
-    The message of the reply is not said, because it announces what nobody agreed to.
+
+def _held(turn: TurnState, named: Named, found: Move | Refusal) -> Refusal | None:
+    """Return why the question of the state is said anew before anything else happens; None if
+    nothing stands against what the reply names.
+
+    So it is if this message changed, took back, or was refused a value that was read back. A way of
+    the whole machine and a digression hold beside that, and the state that collects the value may
+    ask for it.
     """
-    reason, sentence = "", "unchanged"
-    if isinstance(found, Refusal) and found.by == "agrees":
-        reason, sentence = found.reason, found.sentence
+    if isinstance(found, Refusal) and (found.by == "agrees" or found.reason == NOT_ASKED):
+        return found
     keys = touched(turn) & turn.state.reads_back
     leads_elsewhere = any(
         not move.is_own or not keys.isdisjoint(turn.machine.states[move.target].collects)
         for move in named.moves
     )
-    if not reason and keys and not leads_elsewhere:
-        reason = f"{', '.join(sorted(keys))} must be read back anew, and the user must agree"
-    if reason:
-        target = cut(named.target, 200)
-        turn.emit(ev.MoveRefused(target=target, reason=reason, by="agrees", sentence=sentence))
-    return reason != ""
+    if not keys or leads_elsewhere:
+        return None
+    reason = f"{', '.join(sorted(keys))} must be read back anew, and the user must agree"
+    return Refusal(by="agrees", reason=reason, sentence="unchanged")
+
+
+def _may_be_better(turn: TurnState, held: Refusal, message: Message) -> bool:
+    """Return true if another reply may be: it quotes the yes, or its words announce nothing."""
+    if held.reason == NOT_ASKED:
+        return False
+    return (held.reason == UNQUOTED and not turn.retried) or _has_lost_words(turn, message)
+
+
+def _has_lost_words(turn: TurnState, message: Message) -> bool:
+    """Return true if words that may not be said can still be replaced by those of another reply."""
+    if message is None:
+        raise StillArrivingError
+    return message != "" and not turn.retried
+
+
+def _note_refusal(turn: TurnState, named: Named, refusal: Refusal) -> None:
+    target = cut(named.target, 200)
+    turn.emit(
+        ev.MoveRefused(
+            target=target, reason=refusal.reason, by=refusal.by, sentence=refusal.sentence
+        )
+    )
 
 
 def _said_move(turn: TurnState, named: Named, reply: Reply) -> Move | Refusal:
@@ -264,16 +304,15 @@ def _opened_way(
         return None
     if named.pattern and named.target not in _THROWS_AWAY:
         return None
+    return (yield from _way_of_values(turn))
+
+
+def _way_of_values(turn: TurnState) -> Generator[Effect, Result, Move | None]:
+    """Return the way that the values of this message opened, if none of them was refused."""
     way = opened_way(turn.root, turn.initial_session, turn.session)
-    if way is None or reads(way, _refused_keys(turn)):
+    if way is None or reads(way, response.refused_values(turn)):
         return None
     return way if (yield from handlers.vetoed(turn, way)) is None else None
-
-
-def _refused_keys(turn: TurnState) -> set[str]:
-    """Return the keys of which this turn refused a value, and was given no better one since."""
-    session = turn.session
-    return {key for key, (_, number) in session.refusals.items() if number == session.turn}
 
 
 def _refused_answers(turn: TurnState) -> tuple[str, ...]:
@@ -281,21 +320,26 @@ def _refused_answers(turn: TurnState) -> tuple[str, ...]:
 
     The old answer that is kept opens nothing while a new one was refused.
     """
-    keys, refused = turn.machine.keys, _refused_keys(turn).intersection(turn.state.collects)
-    ruled: dict[str, None] = {}
-    for event in turn.events if refused else ():
-        if isinstance(event, ev.ContextRefused) and keys.is_rule(event.reason):
-            ruled[event.key] = None
-    return tuple(key for key in ruled if key in refused)
+    keys, collected = turn.machine.keys, turn.state.collects
+    refused = response.refused_values(turn).items()
+    return tuple(key for key, why in refused if key in collected and keys.is_rule(why))
 
 
-def _for_another(turn: TurnState, move: Move, reading: Reading) -> Reading:
-    """Return a reading whose words announce nothing but the move that the machine makes."""
+def _move_elsewhere(
+    turn: TurnState, move: Move, by: str, reading: Reading
+) -> Generator[Effect, Result, Outcome]:
+    """Make a move that the machine makes by itself.
+
+    Words of an end that is not reached, or of a pattern that is not done, are never said.
+    """
     named = reading.named
     missed_end = is_end(turn.machine, named) and named.target != move.target
     if missed_end or (named.pattern and named.target in _THROWS_AWAY):
-        return replace(reading, message="")  # it says that what was not done is done
-    return reading
+        if _has_lost_words(turn, reading.message):
+            reason = f"the values of this message lead to {move.target}"
+            return _refusal(turn, named, reason, onward=move.target)
+        reading = replace(reading, message="")
+    return (yield from _move(turn, move, by, reading))
 
 
 def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:
@@ -311,24 +355,31 @@ def _checked(
     turn: TurnState, named: Named, move: Move | Refusal
 ) -> Generator[Effect, Result, Move | Refused]:
     """Return the move to what a reply named, or why it is not possible."""
+    onward = ""
+    if isinstance(move, Move) and (objection := _objection(turn, move)) is not None:
+        move, onward = objection, turn.state.id
     if isinstance(move, Refusal):
-        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
-        refused = _refusal(turn, named, move.reason)
-        return replace(refused, is_asked=move.reason != NOT_ASKED)
-    unanswered = _refused_answers(turn)
-    if move.is_own and reads(move, unanswered):
-        reason = f"the new value of {', '.join(unanswered)} was refused"
-        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="closed"))
-        return _refusal(turn, named, reason)
-    changed = _changed_answers(turn, move) if move.is_own else ()
-    if changed and rest(turn.root, turn.session, move).kind == "final":
-        reason = f"this message changed {', '.join(changed)}; stay, and say what changed"
-        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="closed"))
-        return _refusal(turn, named, reason)
+        _note_refusal(turn, named, move)
+        return _refusal(turn, named, move.reason, onward=onward)
     veto = yield from handlers.vetoed(turn, move)
     if veto is not None:
         return _refusal(turn, named, veto)
     return move
+
+
+def _objection(turn: TurnState, move: Move) -> Refusal | None:
+    """Return what of this message stands against a move that its values allow; None for nothing."""
+    if not move.is_own:
+        return None
+    unanswered = _refused_answers(turn)
+    if reads(move, unanswered):
+        reason = f"the new value of {', '.join(unanswered)} was refused"
+        return Refusal(by="closed", reason=reason)
+    changed = _changed_answers(turn, move)
+    if changed and rest(turn.root, turn.session, move).kind == "final":
+        reason = f"this message changed {', '.join(changed)}; stay, and say what changed"
+        return Refusal(by="closed", reason=reason)
+    return None
 
 
 def _changed_answers(turn: TurnState, move: Move) -> tuple[str, ...]:
@@ -400,7 +451,6 @@ def _keep_values(turn: TurnState, reply: Reply, named: Named) -> Generator[Effec
     theirs: JsonMap = {}
     if named.aside is not None:
         mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
-    mine = _without_harm(turn, mine, named)
     if mine:
         if turn.session.flow:
             mine = corrections.change_answers(turn, mine)
@@ -413,18 +463,11 @@ def _without_harm(turn: TurnState, update: JsonMap, named: Named) -> JsonMap:
 
     Small models empty a form with the "yes" that sends it.
     """
-    names = update.get(CLEAR)
-    message = turn.session.user_input or ""
-    if (
-        not isinstance(names, list)
-        or named.here
-        or not is_yes(turn.machine.definition.language, message)
-    ):
+    message, quotes = turn.session.user_input or "", update.get(QUOTES)
+    leads_on = not named.here and is_yes(turn.machine.definition.language, message)
+    if not leads_on or not isinstance(quotes, Mapping):
         return update
-    for name in names:
-        reason = "the user says yes, and takes nothing back"
-        turn.emit(ev.ContextRefused(key=cut(str(name), 200), reason=reason, source="model"))
-    return {**update, CLEAR: []}
+    return {**update, QUOTES: {key: words for key, words in quotes.items() if key != CLEAR}}
 
 
 def _keep(turn: TurnState, theirs: JsonMap) -> Run:
@@ -433,94 +476,91 @@ def _keep(turn: TurnState, theirs: JsonMap) -> Run:
         yield from transitions.apply_update(turn, theirs)
 
 
-def _change_was_refused(turn: TurnState, message: Message) -> bool:
-    """Return true if a value was refused that the message may speak of as known. Then the message
-    is not said.
+def _before_a_loss(turn: TurnState, update: JsonMap) -> tuple[JsonMap, tuple[str, ...]]:
+    """Part an update from what it takes back, if the user is asked first because it is much."""
+    given = update.get(CLEAR)
+    listed = given if isinstance(given, list) else []
+    names = tuple(
+        name
+        for name in dict.fromkeys(map(str, listed))
+        if has(turn.session.context, name) and name not in update
+    )
+    asks = len(names) > _MANY and is_said_back(update, turn.session.user_words())
+    if not asks or not verbs.question_before(turn, names):
+        return update, ()
+    return {**update, CLEAR: []}, names
 
-    That is a new value for an earlier answer where corrections are switched on, and any value that
-    breaks a rule of `x-valid`: the user reads the rule's description instead.
+
+def forget(turn: TurnState, names: tuple[str, ...]) -> Generator[Effect, Result, Arrival]:
+    """Clear keys, because the user has said yes to that, and ask what is open then."""
+    said = turn.session.user_input or ""
+    yield from transitions.apply_update(turn, {CLEAR: list(names), QUOTES: {CLEAR: said}})
+    here = Named(target=turn.state.id, here=True)
+    turned_back = (yield from corrections.correct(turn, here, "")) if turn.has("correct") else None
+    if turned_back is not None:
+        return turned_back
+    yield from _stay(turn, "", written="nothing")
+    return ORDINARY
+
+
+def _stay(turn: TurnState, message: Message, *, written: closing.Written = "here") -> Run:
+    """Say a message, and the question of the state. While its read-back lacks a value, go where
+    that is collected.
     """
-    session = turn.session
-    if response.is_untold(turn, message):
-        return True
-    earlier = [
-        key
-        for key, _ in session.notes
-        if session.origins.get(key, (session.turn, ""))[0] < session.turn
-    ]
-    return bool(earlier) and turn.has("correct")
-
-
-def _is_unsaid(turn: TurnState, reply: Reply, message: Message) -> bool:
-    """Return true if a value was refused that the user never said, and the reply cannot be done
-    without it.
-
-    So it is for a new value of an earlier answer, and for a message that speaks of the value as
-    known.
-    """
-    unsaid = [key for key, reason in turn.session.notes if reason.startswith(NOT_SAID)]
-    if any(key in turn.session.context for key in unsaid):
-        return True
-    values = [
-        value for name, value in reply.update.items() if key_of(name).partition(".")[0] in unsaid
-    ]
-    return bool(values) and speaks_of(response.read(message), values)
-
-
-def _stay(turn: TurnState, message: Message) -> Run:
-    """Say the message of a reply that stays."""
     turn.say("model", message)
-    if turn.state.fixed is not None:
-        response.complain(turn)
+    arrival = ORDINARY
     if blanks(turn.machine, turn.session):
-        yield from _collect_again(turn)
-        return
-    response.say_fixed(turn)
-    yield from closing.close(turn, written="here")
+        arrival = yield from transitions.settle(turn, asked=frozenset({turn.here}))
+        written = "no_call"
+    else:
+        response.say_fixed(turn)
+    yield from closing.close(turn, arrival, written=written)
 
 
-def _ask_again(turn: TurnState, theirs: JsonMap) -> Generator[Effect, Result, Taken]:
-    """Say a question once more that could not be said before. No model can answer it."""
-    yield from _keep(turn, theirs)
-    yield from _stay_after_refusal(turn)
-    return Taken()
+def give_up(turn: TurnState, last: Unreadable | Refused | None) -> StoppableRun:
+    """Do what can be done without the words of a reply, because none could be taken.
 
+    The user reads what was kept, and why a value was refused. The machine goes the way that the
+    kept values opened, else it asks the question of the state.
 
-def _stay_after_refusal(turn: TurnState) -> Run:
-    """Say which change was refused, and why, before the question that is open.
-
-    A state that confirms reads its values back anew.
+    Args:
+        turn: The turn, with the values that were kept.
+        last: What was wrong with the last reply; None if no reply came.
     """
-    response.complain(turn)
-    if blanks(turn.machine, turn.session):
-        yield from _collect_again(turn)
-        return
-    response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call")
+    turn.offer = None
+    is_told = response.account(turn)
+    way = yield from _way_without_words(turn, last)
+    if way is not None:
+        turn.fallback = True
+        arrival = yield from transitions.follow(turn, way, "known")
+        yield from closing.close(turn, arrival, written="no_call")
+        return arrival.stop
+    if turn.has("cannot_handle") and not is_told:
+        return (yield from verbs.miss(turn, fallback=True))
+    closing.last_resort(turn, sorry=not is_told)
+    return None
 
 
-def _collect_again(turn: TurnState) -> Run:
-    """Go where a value is collected that the read-back of this state lacks."""
-    arrival = yield from transitions.settle(turn, asked=frozenset({turn.here}))
-    yield from closing.close(turn, arrival, written="no_call")
-
-
-def _move_after_refusal(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:
-    """Move although a change was refused. The old answer ends nothing, begins no work and enters no
-    other flow.
+def _way_without_words(
+    turn: TurnState, last: Unreadable | Refused | None
+) -> Generator[Effect, Result, Move | None]:
+    """Return the way that the values opened, else the one that the reply names, if no value that
+    was refused bears on it.
     """
-    session = turn.session
-    there = rest(turn.root, session, move)
-    if not there.talks or there.flow != session.flow:
-        reasons = "; ".join(f"{key}: {why}" for key, why in session.notes)
-        reason = f"a changed answer was refused: {reasons}"
-        turn.emit(ev.MoveRefused(target=move.target, reason=reason, by="closed"))
-        yield from _stay_after_refusal(turn)
-        return Taken()
-    response.complain(turn)
-    arrival = yield from transitions.follow(turn, move, "model")
-    yield from closing.close(turn, arrival, written="no_call")
-    return Taken(arrival.stop)
+    auto = yield from _onward(turn)
+    if auto is not None or touched(turn) & turn.state.reads_back:
+        return auto
+    way = yield from _way_of_values(turn)
+    refused = response.refused_values(turn)
+    if way is not None or not refused or not isinstance(last, Refused):
+        return way
+    found = possible_move(turn.machine, turn.session, last.named)
+    bears = {*turn.state.collects, *turn.initial_session.context}
+    if isinstance(found, Refusal) or found.agrees or reads(found, refused) or bears & {*refused}:
+        return None
+    there = rest(turn.root, turn.session, found)
+    is_near = there.talks and there.flow == turn.session.flow
+    return (yield from handlers.first_allowed(turn, [found])) if is_near else None
 
 
 def _move(
@@ -582,14 +622,14 @@ def _state_of(turn: TurnState, move: Move, flow: str) -> CompiledState:
     return turn.root.named(flow).states[move.target]
 
 
-def _refusal(turn: TurnState, named: Named, reason: str) -> Refused:
+def _refusal(turn: TurnState, named: Named, reason: str, *, onward: str = "") -> Refused:
     """Return why a move is refused, in words for the model, with the values that were refused
     besides.
     """
     shown = json.dumps(cut(named.target, 100))
     text = f"the move to {shown} is not possible: {reason}"
-    values = "; ".join(f"{key}: {why}" for key, why in refusals(turn))
-    return Refused(f"{text}. Refused values: {values}" if values else text, named)
+    values = _reasons(turn, response.refused_values(turn))
+    return Refused(f"{text}. Refused values: {values}" if values else text, named, onward)
 
 
 def make_move(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:

@@ -20,14 +20,7 @@ from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import takes
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt.options import option_lines
-from llm_fsm.turn.prompt.render import (
-    history_text,
-    is_whole,
-    moment,
-    section,
-    turn_prompt,
-    with_day,
-)
+from llm_fsm.turn.prompt.render import history_text, moment, section, turn_prompt, with_day
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import TurnState
@@ -126,7 +119,6 @@ def _sections(
         if turn.state.definition.memory
         else "",
         "tool_results": section(_tool_results(turn)) if session.tool_results else "",
-        "refused": section(redacted(secrets, _refused(turn))),
         "transitions": "" if words_only else option_lines(turn.state, available, session.data()),
         "user_input": "" if user is None else escaped(user),
         "said": section(redacted(secrets, "\n\n".join(turn.words))) if words_only else "",
@@ -180,25 +172,6 @@ def _heard(turn: TurnState, user: str | None, *, words_only: bool) -> str | None
         turn.secrets() if words_only else sorted(turn.left_secrets, key=len, reverse=True), user
     )
     return shown
-
-
-def _refused(turn: TurnState) -> list[JsonMap]:
-    """Return what a prompt tells of refused values."""
-    return [{"key": key, "reason": why} for key, why in refusals(turn)]
-
-
-def refusals(turn: TurnState) -> list[tuple[str, str]]:
-    """Return the refused values with the reasons.
-
-    Refused lists and objects are dropped, except begun objects.
-    """
-    keys, begun = turn.machine.keys, turn.session.begun
-    notes = {key: why for key, why in turn.session.notes if key in begun}
-    return [
-        (key, f"{why}; nothing of it was kept" if is_whole(keys.schema(key)) else why)
-        for key, why in turn.session.notes
-        if key not in begun
-    ] + [(key, f"{why}; its other parts are kept") for key, why in notes.items()]
 
 
 def _outcome(turn: TurnState) -> str:

@@ -19,7 +19,7 @@ from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, s
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.read_back import shown_values, whole_text
 from llm_fsm.turn.repair.patterns import words_of
-from llm_fsm.turn.turn_state import Message, Part, StillArrivingError, TurnState
+from llm_fsm.turn.turn_state import Part, TurnState
 
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
 """Parts of reasons that no user understands: regular expressions, types of JSON."""
@@ -219,32 +219,47 @@ def missing_question(turn: TurnState) -> str:
     return _question(turn, turn.state.definition.purpose)
 
 
-def read(message: Message) -> str:
-    """Return a message to be looked into. Raises StillArrivingError in a rehearsal, before it has
-    arrived.
+def account(turn: TurnState) -> bool:
+    """Say what was kept, and why values were refused, where no model's words will.
+
+    Returns:
+        True if anything was kept or refused, so that the message was understood.
     """
-    if message is None:
-        raise StillArrivingError
-    return message
+    kept = _kept(turn)
+    schemas = turn.machine.keys.offered
+    names = [label(key, schemas.get(key, {})) for key in kept]
+    if names:
+        turn.say("notice", own(turn, "noted", ", ".join(names)))
+    complain(turn)
+    return bool(names) or bool(refused_values(turn).keys() - {UPDATE})
 
 
-def is_untold(turn: TurnState, message: Message) -> bool:
-    """Return true if a value of the reply broke a rule of `x-valid`, and its message does not say
-    so.
+def _kept(turn: TurnState) -> tuple[str, ...]:
+    """Return the keys of which replies of this turn gave the value."""
+    kept: dict[str, None] = {}
+    for event in turn.events:
+        if isinstance(event, ev.ContextSet) and event.source == "model":
+            kept |= dict.fromkeys(key for key in event.values if not key.startswith("_"))
+    return tuple(key for key in kept if key in turn.session.context)
 
-    A message says so in the rule's own words. One that was written after the refusal may use
-    others.
+
+def refused_values(turn: TurnState, since: int = 0) -> dict[str, str]:
+    """Return the keys of which this turn refused a value and kept none since, with the reasons.
+
+    `since`: the number of events before those that count.
     """
-    broken = [reason for _, reason in turn.session.notes if turn.machine.keys.is_rule(reason)]
-    if not broken:
-        return False
-    text = read(message).casefold()
-    return any(reason.casefold().rstrip(".") not in text for reason in broken)
+    refused: dict[str, str] = {}
+    for event in turn.events[since:]:
+        if isinstance(event, ev.ContextRefused) and event.told:
+            refused[event.key] = event.reason
+        elif isinstance(event, ev.ContextSet):
+            refused = {key: why for key, why in refused.items() if key not in event.values}
+    return refused
 
 
 def complain(turn: TurnState) -> None:
     """Say which values were refused, and why, where no model's words will."""
-    for key, reason in dict.fromkeys(turn.session.notes):
+    for key, reason in refused_values(turn).items():
         if key == UPDATE or reason.startswith(NOT_SAID):
             continue
         schema = turn.machine.keys.offered.get(key, {})
@@ -266,15 +281,3 @@ def complain(turn: TurnState) -> None:
         else:
             words = words or (reason if english else "")
             turn.say("notice", sentence(f"{begin}: {words}" if words else begin))
-
-
-def acknowledge(turn: TurnState) -> None:
-    """Say which values this turn has kept, where no model's words will."""
-    kept: dict[str, None] = {}
-    for event in turn.events:
-        if isinstance(event, ev.ContextSet) and event.source == "model":
-            kept |= dict.fromkeys(key for key in event.values if not key.startswith("_"))
-    schemas = turn.machine.keys.offered
-    names = [label(key, schemas.get(key, {})) for key in kept if key in turn.session.context]
-    if names:
-        turn.say("notice", own(turn, "noted", ", ".join(names)))

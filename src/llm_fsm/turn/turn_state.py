@@ -195,6 +195,8 @@ class TurnState:
     removed.
     """
     fallback: bool = False
+    retried: bool = False
+    """True if a reply of this turn was refused, so that the next one is the last."""
     picked: bool = False
     """True if the message is a choice that the user picked: a button, its number or its label."""
     yes: str = ""

@@ -332,14 +332,20 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
 
 
 def second_try(
-    prompts: Prompts, text: str, reason: str, *, stay: str = "", listed: bool = False
+    prompts: Prompts,
+    text: str,
+    reason: str,
+    *,
+    again: str = "",
+    stay: str = "",
+    listed: bool = False,
 ) -> tuple[LLMMessage, LLMMessage]:
-    """Return a refused reply and the line that follows it. The line names one way out.
+    """Return a refused reply and the line that follows it, with what the next reply may do.
 
-    `stay`: the current state, if the move that the reply named is refused.
+    `again`: the name to repeat if the user said what is missing. `stay`: the name for all else.
     `listed`: True if the reply named no state that the prompt lists.
     """
-    line = prompts.retry.render(reason=escaped(reason), stay=stay, listed=listed)
+    line = prompts.retry.render(reason=escaped(reason), again=again, stay=stay, listed=listed)
     said = cut(text, _QUOTED_CHARS) if text.strip() else _NOTHING
     return LLMMessage("assistant", said), LLMMessage("user", line)
 

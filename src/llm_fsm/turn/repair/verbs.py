@@ -7,11 +7,12 @@ unless it comes back into another definition. The model has not seen the questio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm._text import TRUNCATED
+from llm_fsm.definition.names import label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
@@ -98,10 +99,7 @@ def _ask_again(turn: TurnState, it: Repair) -> StoppableRun:
     if move is not None and (yield from handlers.vetoed(turn, move)) is None:
         return (yield from _go_on(turn, it, move))
     turn.emit(ev.Repaired(pattern=it.name, how=_how(turn, it)))
-    if _claims_too_much(turn, it.name):
-        response.complain(turn)
-    else:
-        _say(turn, it, it.message)
+    _say(turn, it, it.message)
     response.say_fixed(turn)
     yield from closing.close(turn, written="no_call")
     return None
@@ -111,12 +109,8 @@ def _go_on(turn: TurnState, it: Repair, move: Move) -> StoppableRun:
     """Make the move that the message has opened, and say its words for the pattern first."""
     turn.emit(ev.Repaired(pattern=it.name, how="moved"))
     flow, earlier = turn.session.flow, turn.said
-    untrue = _claims_too_much(turn, it.name)
-    if untrue:
-        response.complain(turn)
     arrival = yield from transitions.arrive(turn, move, it.name, asked=frozenset({turn.here}))
-    if not untrue:
-        corrections.say_first(turn, earlier, it.name, it.message)
+    corrections.say_first(turn, earlier, it.name, it.message)
     yield from _close(turn, arrival, flow)
     return arrival.stop
 
@@ -129,12 +123,6 @@ def _close(turn: TurnState, arrival: Arrival, flow: str) -> Run:
         yield from closing.close(turn, arrival, written="no_call")
     else:
         yield from closing.close(turn, arrival, written="nothing")
-
-
-def _claims_too_much(turn: TurnState, name: str) -> bool:
-    """Return true where the words of a correction would announce a change that was refused."""
-    corrected = any(isinstance(event, ev.Corrected) for event in turn.events)
-    return name == "correct" and bool(turn.session.notes) and not corrected
 
 
 def _refuse(turn: TurnState, it: Repair) -> StoppableRun:
@@ -190,11 +178,9 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
     """End what is going on: a digression, a subflow, or the conversation. Ask first if that loses
     answers.
     """
-    question = response.own(turn, "stop")
-    if question and _would_lose(turn) and not turn.session.may_stop():
-        # the message of the reply says that what was not done is done
-        turn.emit(ev.Repaired(pattern="cancel", how="asked"))
-        turn.say("pattern", question)
+    may_stop = turn.session.at_stake() == ()
+    if _would_lose(turn) and not may_stop and question_before(turn):
+        ask_first(turn, it.message)
         return None
     turn.emit(
         ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else "")
@@ -223,6 +209,26 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
     )
     yield from closing.close(turn, arrival, written="here")
     return arrival.stop
+
+
+def question_before(turn: TurnState, names: Sequence[str] = ()) -> str:
+    """Return the question before something is lost: these keys, or without a key all.
+
+    It is "" where the language has no such sentence. Then nobody is asked.
+    """
+    if not names:
+        return response.own(turn, "stop")
+    schemas = turn.machine.keys.offered
+    *others, last = [label(name, schemas.get(name, {})) for name in names]
+    return response.own(turn, "forget", ", ".join(others), last)
+
+
+def ask_first(turn: TurnState, message: Message, names: tuple[str, ...] = ()) -> None:
+    """Say a message, and ask whether to lose something. The next message answers it."""
+    pattern = "correct" if names else "cancel"
+    turn.emit(ev.Repaired(pattern=pattern, how="asked", keys=names))
+    turn.say("model", message)
+    turn.say("pattern", question_before(turn, names))
 
 
 def _would_lose(turn: TurnState) -> bool:
