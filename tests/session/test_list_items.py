@@ -122,8 +122,9 @@ def test_items_are_added_replaced_and_removed(
 def test_a_change_of_items_that_cannot_be_made_is_told(update: dict[str, Any], reason: str) -> None:
     done = talk(PARTY, "m", reply("a", **update), context={"guests": [ANN, JAN]})
     assert done.session.context == {"guests": [ANN, JAN]}
-    [refused] = done.of(ev.ContextRefused)
+    [refused, again] = done.of(ev.ContextRefused)
     assert reason in refused.reason
+    assert refused == again
 
 
 ITEMS = st.lists(st.sampled_from(["a", "B", "b", "c d"]), max_size=4)

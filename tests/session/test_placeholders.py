@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.session.events import ContextRefused
 from llm_fsm.session.placeholders import is_dots, placeholder_in
 from llm_fsm.turn.key_results import output_of
 from machines import machine, reply, talk
@@ -67,10 +68,9 @@ def test_a_made_up_value_is_refused_as_not_said_and_asked_for() -> None:
         made, "hi", reply("ask", "Hello! What is your name?", name="John Doe", phone="123-456-7890")
     )
     assert done.session.context == {}
-    assert [reason.partition(":")[0] for _, reason in done.session.notes] == [
-        "not said",
-        "not said",
-    ]
+    refused = done.of(ContextRefused)
+    assert [event.reason.partition(":")[0] for event in refused] == ["not said", "not said"]
+    assert done.usage.calls == 1
     assert (done.session.state, done.text) == ("ask", "Hello! What is your name?")
 
 

@@ -114,7 +114,6 @@ def test_a_new_session_is_written_with_the_fields_that_each_one_has() -> None:
         "window",
         "user_input",
         "time",
-        "notes",
         "ended",
         "outcome",
     ]

@@ -121,8 +121,10 @@ def test_the_user_reads_the_description_in_place_of_a_message_that_says_otherwis
     made = machine(STATES, context_schema=SCHEMA)
     otherwise = talk(made, "three", reply("ask", "Three, great!", n=3))
     assert otherwise.text == "That does not fit (n): The number is even.\n\nWhich number?"
-    told = talk(made, "three", reply("ask", "The number is even, please: which one?", n=3))
-    assert told.text == "The number is even, please: which one?"
+    told = talk(
+        made, "three", reply("ask", "Three!", n=3), reply("ask", "It must be even: which one?")
+    )
+    assert told.text == "It must be even: which one?"
 
 
 def test_the_model_reads_the_description_in_its_next_request() -> None:

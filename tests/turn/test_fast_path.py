@@ -373,24 +373,3 @@ def test_yes_to_a_reminder_is_for_the_model() -> None:
     ).session
     assert say(made, reminded, "yes", reply("ask", "Yes what?")).usage.calls == 1
     assert say(made, session, "yes").session.state == "done"
-
-
-def test_a_refusal_is_forgotten_when_the_value_is_recognised() -> None:
-    made = form(
-        to("more", "c"),
-        keys={"c": COLOUR, "n": COUNT},
-        wanted=["c"],
-        states={
-            "more": {
-                "purpose": "Ask",
-                "reply": "Red or help?",
-                "transitions": [{"target_state": "done"}],
-            }
-        },
-        reply="Red or help?",
-    )
-    refused = say(
-        made, start(made, greet=True).session, "pink", reply("ask", "", c="pink", n="x")
-    ).session
-    assert [key for key, _ in refused.notes] == ["c", "n"]
-    assert [key for key, _ in say(made, refused, "red").session.notes] == ["n"]

@@ -63,12 +63,12 @@ DELETES = (
 def test_a_secret_stands_in_no_later_prompt_whatever_became_of_it(
     given: dict[str, Any], told: str, handlers: list[Any]
 ) -> None:
-    model = ScriptedLLM([reply("ask", "Hm.", **given), reply("ask", "Yes?")])
+    model = ScriptedLLM([reply("ask", "Hm.", **given), *[reply("ask", "Yes?")] * 2])
     with Machine.from_dict(DESK, model=model, handlers=handlers) as machine:
         chat = machine.start(greet=False)
         chat.send(f"it is {told}")
         chat.send("hello?")
-    assert told not in model.requests[1].messages[1].content
+    assert told not in model.requests[-1].messages[1].content
 
 
 def test_a_secret_that_is_replaced_or_taken_back_stands_in_no_later_prompt() -> None:
@@ -143,7 +143,10 @@ def test_a_secret_stands_in_no_later_prompt_or_reply_whatever_else_holds_it(
         )
     ]
     replies = [*(first if before else []), reply("help", "Thank you.", **update)]
-    model = ScriptedLLM([*replies, reply("help", "Yes?"), reply("end", "")])
+    again = (
+        [replies[-1]] if isinstance(update.get("card"), str) or update.get("pin") == 4711 else []
+    )
+    model = ScriptedLLM([*replies, *again, reply("help", "Yes?"), reply("end", "")])
     with Machine.from_dict(PARCEL, model=model) as machine:
         chat = machine.start(greet=False)
         given = update.get("card", {}).get("number") or update["pin"]
@@ -161,10 +164,11 @@ def test_a_secret_that_no_key_holds_any_more_stands_in_no_later_prompt_or_reply(
     document = json.loads(json.dumps(PARCEL))
     document["context_schema"]["properties"]["pin"]["pattern"] = "^[0-9]{4}$"
     first = "47110" if way == "refused" else "4711"
+    calls = 2 if way == "refused" else 1
     further = {"replaced": {"pin": "1290"}, "removed": {"pin": None}}.get(way, {})
     model = ScriptedLLM(
         [
-            reply("help", "Thank you.", pin=first, note=f"PIN {first}"),
+            *[reply("help", "Thank you.", pin=first, note=f"PIN {first}")] * calls,
             reply("help", "Yes?", **further),
             reply("help", "Yes?"),
             reply("help", "Yes?"),

@@ -62,16 +62,12 @@ def test_a_refused_list_or_object_is_said_to_be_refused_as_a_whole() -> None:
     }
     made = program(GREETER, context_schema=schema)
     first = talk(made, "two", reply("hello", items=[{"n": 1}, {"n": 10}], age=10))
-    prompt = say(made, first.session, "m", reply("hello")).prompt
-    assert (
-        '{"key":"items","reason":"at /1/n: 10 is greater than the maximum of 9; nothing of it was kept"}'
-        in prompt
-    )
-    assert '{"key":"age","reason":"10 is greater than the maximum of 9"}' in prompt
+    told = _told(first)
+    assert "items: at /1/n: 10 is greater than the maximum of 9; nothing of it was kept" in told
+    assert "age: 10 is greater than the maximum of 9" in told
     again = talk(made, "two", reply("bye", items=[{"n": 10}]), reply("hello"))
-    assert (
-        "Refused values: items: at /0/n: 10 is greater than the maximum of 9; nothing of it was kept"
-        in _told(again)
+    assert "items: at /0/n: 10 is greater than the maximum of 9; nothing of it was kept" in _told(
+        again
     )
 
 
@@ -144,7 +140,7 @@ def test_no_part_of_a_secret_object_waits() -> None:
     first = talk(made, "Main 5", reply("hello", door={"street": "Main 5"}))
     assert not first.session.begun
     refused = [event for event in first.events if isinstance(event, ev.ContextRefused)]
-    assert [(event.key, event.begun) for event in refused] == [("door", None)]
+    assert {(event.key, event.begun) for event in refused} == {("door", None)}
 
 
 def test_a_part_of_a_known_object_is_refused_for_what_is_wrong_with_it() -> None:
@@ -152,11 +148,8 @@ def test_a_part_of_a_known_object_is_refused_for_what_is_wrong_with_it() -> None
     known = talk(made, "m", reply("hello", place={"street": "Main 5", "zip": "12345"})).session
     refused = say(made, known, "9", reply("hello", place={"zip": "9"}))
     assert refused.session.context == {"place": {"street": "Main 5", "zip": "12345"}}
-    reason = 'at /zip: \\"9\\" does not match \\"^[0-9]{5}$\\"; nothing of it was kept'
-    assert (
-        f'[{{"key":"place","reason":"{reason}"}}]'
-        in say(made, refused.session, "m", reply("hello")).prompt
-    )
+    assert "place: at /zip: " in _told(refused)
+    assert "nothing of it was kept" in _told(refused)
 
 
 def test_good_reply_stays_in_one_call() -> None:
@@ -170,17 +163,15 @@ def test_good_reply_stays_in_one_call() -> None:
     assert not done.of(ev.StateEntered)
 
 
-def test_refused_value_alone_costs_no_call_and_the_next_prompt_tells() -> None:
-    first = talk(TYPED, "Ada, minus one", reply("hello", "And?", name="Ada", age=-1))
-    assert first.session.context == {"name": "Ada"}
-    assert (first.text, first.usage.calls) == ("And?", 1)
-    second = say(TYPED, first.session, "ok", reply("hello"))
-    assert (
-        '<refused>\n[{"key":"age","reason":"-1 is less than the minimum of 0"}]\n</refused>'
-        in second.prompt
+def test_refused_value_alone_is_a_second_call_and_no_later_prompt_tells() -> None:
+    first = talk(
+        TYPED, "Ada, minus one", reply("hello", "And?", name="Ada", age=-1), reply("hello", "What?")
     )
-    third = say(TYPED, second.session, "ok", reply("hello"))
-    assert "<refused>" not in third.prompt
+    assert first.session.context == {"name": "Ada"}
+    assert (first.text, first.usage.calls) == ("What?", 2)
+    assert "age: -1 is less than the minimum of 0" in _told(first)
+    second = say(TYPED, first.session, "ok", reply("hello"))
+    assert "minimum of 0" not in second.prompt
 
 
 def test_pick_stands_without_the_refused_value_unless_it_needs_it() -> None:
@@ -241,7 +232,7 @@ def test_closed_pick_names_what_is_missing() -> None:
     assert "Bye!" not in done.text
 
 
-STAY = ' Name "hello" as target_state now, and ask for what is missing. Answer'
+STAY = 'name "bye" again; else name "hello" as target_state, and ask for what is missing. Answer'
 
 
 def test_a_second_try_is_told_one_way_out_of_a_closed_pick_and_may_add_what_it_left_out() -> None:
@@ -341,23 +332,17 @@ def test_update_that_is_no_object_counts_as_empty(update: object) -> None:
         {"transition": {"target_state": "hello", "context_update": update}, "message": "m"}
     )
     done = talk(GREET, "hi", text)
-    assert (done.text, done.usage.calls, dict(done.session.context)) == ("m", 1, {})
+    assert (done.usage.calls, dict(done.session.context)) == (2, {})
     assert done.of(ev.ContextRefused)
 
 
-@pytest.mark.parametrize(
-    ("target", "calls", "said"),
-    [("a", 1, "m\n\nName?"), ("nowhere", 2, "Sorry, I did not get that.\n\nName?")],
-)
-def test_fault_of_a_whole_update_is_told_to_the_model_and_to_no_user(
-    target: str, calls: int, said: str
-) -> None:
+@pytest.mark.parametrize("target", ["a", "nowhere"])
+def test_fault_of_a_whole_update_is_told_to_the_model_and_to_no_user(target: str) -> None:
     made = machine({"a": {"reply": "Name?", "transitions": [{"target_state": "b"}]}, "b": {}})
     text = json.dumps({"transition": {"target_state": target, "context_update": 5}, "message": "m"})
-    done = talk(made, "hi", *[text] * calls)
-    assert (done.text, done.usage.calls) == (said, calls)
-    again = say(made, done.session, "ok", reply("b"))
-    assert "context_update must be an object" in again.prompt
+    done = talk(made, "hi", text)
+    assert (done.text, done.usage.calls) == ("Sorry, I did not get that.\n\nName?", 2)
+    assert "context_update must be an object" in _told(done)
 
 
 # -- who decides
@@ -816,7 +801,7 @@ def test_values_that_no_context_can_hold_are_refused_alone(raw: str) -> None:
         "RAW", raw
     )
     done = talk(GREET, "m", text)
-    assert (dict(done.session.context), done.text, done.usage.calls) == ({"good": 1}, "m", 1)
+    assert (dict(done.session.context), done.usage.calls) == ({"good": 1}, 2)
 
 
 def test_secrets_stay_out_of_prompts_and_reasons() -> None:
@@ -825,7 +810,7 @@ def test_secrets_stay_out_of_prompts_and_reasons() -> None:
     third = say(TYPED, second.session, "m", reply("hello"))
     text = json.dumps([m.content for r in (*second.requests, *third.requests) for m in r.messages])
     assert "SECRET-1" not in text
-    assert '"reason":"its schema refuses the value"' in third.prompt
+    assert "its schema refuses the value" in _told(second)
 
 
 def test_a_key_with_a_dot_may_be_secret() -> None:

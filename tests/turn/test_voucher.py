@@ -190,7 +190,7 @@ def test_unchanged_a_yes_that_changes_the_value_acts_on_nothing(act: dict[str, A
 
 
 def test_unchanged_a_refused_value_makes_the_yes_void() -> None:
-    bank = Bank(BY_FUNCTION, TO_ADA, reply("act", "Paid!", amount="lots"))
+    bank = Bank(BY_FUNCTION, TO_ADA, *[reply("act", "Paid!", amount="lots")] * 2)
     turn = bank.say("50 to Ada", "yes, but lots")
     assert (turn.state, bank.paid) == ("confirm", [])
 

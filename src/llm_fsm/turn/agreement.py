@@ -30,8 +30,6 @@ from llm_fsm.turn.read_back import shown_values, shows, words_in
 from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.turn.turn_state import TurnState
 
-UNQUOTED = 'quote the user\'s own words of a clear yes: "_quotes": {"_yes": words}'
-"""Why a yes is not good that another reply may still prove."""
 _SENTENCE = re.compile(r"[.!;:…。！।۔\n]+")
 
 
@@ -126,7 +124,7 @@ def said(turn: TurnState, move: Move, quote: object) -> Unmet | None:
     elif not is_yes(turn.machine.definition.language, message):
         turn.yes = quote if isinstance(quote, str) else ""
         if not is_quoted_yes(turn.machine.definition.language, message, turn.yes):
-            reason = UNQUOTED
+            reason = 'quote the user\'s own words of a clear yes: "_quotes": {"_yes": words}'
     return Unmet("said", reason) if reason else None
 
 

@@ -244,4 +244,5 @@ def last_resort(turn: TurnState, *, sorry: bool = True) -> None:
     if turn.state.fixed is not None:
         response.say_here(turn)
     else:
-        ask(turn, "question", response.asks_itself(turn) or response.plain_question(turn))
+        known = response.asks_itself(turn) or response.asked_before(turn)
+        ask(turn, "question", known or response.plain_question(turn))

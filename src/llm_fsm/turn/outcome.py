@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm._json import JsonMap
@@ -19,13 +19,13 @@ from llm_fsm.session.context import CLEAR, NOT_TAKEN_BACK, has, is_said_back
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.quotes import NOT_SAID, QUOTES, YES
 from llm_fsm.turn import assignments, breakdown, closing, handlers, model, response, transitions
-from llm_fsm.turn.agreement import UNQUOTED, blanks, is_yes, said, touched
+from llm_fsm.turn.agreement import blanks, is_yes, said, touched
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
 from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, reads
-from llm_fsm.turn.named import Named, is_end, named_by, possible_move
+from llm_fsm.turn.named import Named, named_by, possible_move
 from llm_fsm.turn.prompt.render import is_whole
 from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
@@ -166,7 +166,7 @@ def apply_reply(
     yield from assignments.remake(turn)  # tools may have changed what values are made of
     auto = yield from _onward(turn)
     if auto is not None:
-        return (yield from _move_elsewhere(turn, auto, "auto", reading))
+        return (yield from _move(turn, auto, "auto", reading))
     found = _said_move(turn, named, reply)
     return (yield from _go_where_it_leads(turn, reading, found, available))
 
@@ -178,7 +178,7 @@ def _go_where_it_leads(
     named, message, theirs = reading.named, reading.message, reading.theirs
     way = yield from _opened_way(turn, named, found)
     if way is not None:
-        return (yield from _move_elsewhere(turn, way, "known", reading))
+        return (yield from _move(turn, way, "known", reading))
     if named.pattern:
         yield from _keep(turn, theirs)
         return Taken((yield from verbs.repair(turn, named.target, message, available)))
@@ -189,9 +189,6 @@ def _go_where_it_leads(
     held = _held(turn, named, found)
     if held is not None:
         _note_refusal(turn, named, held)
-        if _may_be_better(turn, held, message):
-            onward = "" if held.reason == UNQUOTED else turn.state.id
-            return _refusal(turn, named, held.reason, onward=onward)
         yield from _keep(turn, theirs)
         response.complain(turn)
         yield from _stay(turn, "", written="no_call")
@@ -257,20 +254,6 @@ def _held(turn: TurnState, named: Named, found: Move | Refusal) -> Refusal | Non
     return Refusal(by="agrees", reason=reason, sentence="unchanged")
 
 
-def _may_be_better(turn: TurnState, held: Refusal, message: Message) -> bool:
-    """Return true if another reply may be: it quotes the yes, or its words announce nothing."""
-    if held.reason == NOT_ASKED:
-        return False
-    return (held.reason == UNQUOTED and not turn.retried) or _has_lost_words(turn, message)
-
-
-def _has_lost_words(turn: TurnState, message: Message) -> bool:
-    """Return true if words that may not be said can still be replaced by those of another reply."""
-    if message is None:
-        raise StillArrivingError
-    return message != "" and not turn.retried
-
-
 def _note_refusal(turn: TurnState, named: Named, refusal: Refusal) -> None:
     target = cut(named.target, 200)
     turn.emit(
@@ -323,23 +306,6 @@ def _refused_answers(turn: TurnState) -> tuple[str, ...]:
     keys, collected = turn.machine.keys, turn.state.collects
     refused = response.refused_values(turn).items()
     return tuple(key for key, why in refused if key in collected and keys.is_rule(why))
-
-
-def _move_elsewhere(
-    turn: TurnState, move: Move, by: str, reading: Reading
-) -> Generator[Effect, Result, Outcome]:
-    """Make a move that the machine makes by itself.
-
-    Words of an end that is not reached, or of a pattern that is not done, are never said.
-    """
-    named = reading.named
-    missed_end = is_end(turn.machine, named) and named.target != move.target
-    if missed_end or (named.pattern and named.target in _THROWS_AWAY):
-        if _has_lost_words(turn, reading.message):
-            reason = f"the values of this message lead to {move.target}"
-            return _refusal(turn, named, reason, onward=move.target)
-        reading = replace(reading, message="")
-    return (yield from _move(turn, move, by, reading))
 
 
 def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:

@@ -15,7 +15,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
-from llm_fsm.turn import tool_loop
+from llm_fsm.turn import response, tool_loop
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import takes
 from llm_fsm.turn.next_step import lacking
@@ -119,6 +119,7 @@ def _sections(
         if turn.state.definition.memory
         else "",
         "tool_results": section(_tool_results(turn)) if session.tool_results else "",
+        "refused": section(redacted(secrets, response.refused_values(turn))),
         "transitions": "" if words_only else option_lines(turn.state, available, session.data()),
         "user_input": "" if user is None else escaped(user),
         "said": section(redacted(secrets, "\n\n".join(turn.words))) if words_only else "",
