@@ -12,8 +12,6 @@ import msgspec
 from llm_fsm.errors import UnreadableError
 
 T = TypeVar("T")
-JsonMapping = Mapping[str, Any]
-"""An object of a JSON document that is only read."""
 JsonMap = Mapping[str, Any]
 """A JSON object that is only read."""
 JsonDict = dict[str, Any]

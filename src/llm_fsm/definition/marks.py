@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Union, get_args, get_or
 
 from pydantic import BaseModel, JsonValue
 
-from llm_fsm._json import JsonMapping, step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.definition.naming import NamePlace, Naming, named_in
 
 NamedState = Annotated[str, Naming.STATE]
@@ -49,7 +49,7 @@ def places_in(model: type[MarkedModel], value: Any, pointer: str = "") -> Iterat
         Each place.
     """
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
-    members: JsonMapping = {}
+    members: JsonMap = {}
     whole = model.short
     if isinstance(value, dict):
         members = value

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
@@ -452,7 +452,7 @@ class Definition(_Model):
         return is_english(self.language)
 
     @property
-    def document(self) -> JsonMapping:
+    def document(self) -> JsonMap:
         """Its JSON in the written order, without `ui` and `x-lint`."""
         ignored = {"ui", "x_lint"}
         return self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
@@ -470,7 +470,7 @@ class Definition(_Model):
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @cached_property
-    def key_schemas(self) -> Mapping[str, JsonMapping]:
+    def key_schemas(self) -> Mapping[str, JsonMap]:
         """Context key to its JSON Schema, as declared; empty without a `context_schema`."""
         properties = (self.context_schema or {}).get("properties")
         if not isinstance(properties, dict):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from llm_fsm._json import JsonMap
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
@@ -69,7 +71,7 @@ def declared_key(name: str, keys: Container[str]) -> str | None:
     return None
 
 
-def label(key: str, schema: Mapping[str, Any]) -> str:
+def label(key: str, schema: JsonMap) -> str:
     """Return the text that people read in place of the name of a key, or of a part of one."""
     return str(schema.get("title") or key.replace("_", " ").replace(".", " "))
 

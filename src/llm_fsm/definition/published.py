@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.names import ALIASES
 
 ROOT = "Definition"
@@ -59,10 +59,10 @@ class ObjectForm(NamedTuple):
 
 
 @cache
-def published_schema() -> JsonMapping:
+def published_schema() -> JsonMap:
     """Return the JSON Schema of a definition file."""
     text = Path(__file__).with_name("definition.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    schema: JsonDict = json.loads(text)
     return schema
 
 
@@ -80,7 +80,7 @@ def shape_of(name: str) -> ObjectForm:
     return ObjectForm(keys, frozenset(written.get("required", ())))
 
 
-def _part(schema: JsonMapping) -> ValueForm:
+def _part(schema: JsonMap) -> ValueForm:
     """Return a schema as a part, without null, because optional keys that are null are removed
     before.
     """
@@ -111,7 +111,7 @@ def _part(schema: JsonMapping) -> ValueForm:
     )
 
 
-def _map(schema: JsonMapping) -> ValueForm:
+def _map(schema: JsonMap) -> ValueForm:
     size = schema.get("minProperties", 0)
     for pattern, inner in schema.get("patternProperties", {}).items():
         return ValueForm("map", _part(inner), size=size, pattern=pattern)

@@ -32,6 +32,8 @@ from jinja2 import (
 from jinja2.filters import do_capitalize, do_default, do_int, do_lower, do_title, do_trim, do_upper
 from jinja2.runtime import Context, LoopContext, Undefined
 
+from llm_fsm._json import JsonMap
+
 MAX_CHARS = 100_000
 MAX_ITEMS = 10_000
 _COUNT = " items"
@@ -465,15 +467,15 @@ class FixedReply:
     _template: Template | None
     names: frozenset[str] = frozenset()
 
-    def render(self, data: Mapping[str, Any]) -> str:
+    def render(self, data: JsonMap) -> str:
         """Return the text for a conversation. Raises WordingError."""
         return _BLANK.sub("", self._rendered(data)).strip()
 
-    def blanks(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+    def blanks(self, data: JsonMap) -> tuple[str, ...]:
         """Return the names without a value for which the text has a blank. Raises WordingError."""
         return tuple(dict.fromkeys(_BLANK.findall(self._rendered(data))))
 
-    def _rendered(self, data: Mapping[str, Any]) -> str:
+    def _rendered(self, data: JsonMap) -> str:
         if self._template is None:
             return self.source
         pieces: list[str] = []

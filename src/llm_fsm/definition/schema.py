@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.models import Definition, _Model
 from llm_fsm.definition.names import ALIASES
@@ -75,7 +75,7 @@ _TYPE = {"enum": ["string", "integer", "number", "boolean", "array", "object", "
 _TYPES = {"anyOf": [_TYPE, {"type": "array", "items": _TYPE, "minItems": 1, "uniqueItems": True}]}
 _NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
 
-_CONTEXT_KEY: JsonMapping = {
+_CONTEXT_KEY: JsonMap = {
     "description": "JSON Schema of a context key, with settings of its own.",
     "type": ["object", "boolean"],
     "properties": {
@@ -160,7 +160,7 @@ _CONTEXT_KEY: JsonMapping = {
 }
 
 
-def definition_schema() -> dict[str, Any]:
+def definition_schema() -> JsonDict:
     """Return the JSON Schema of a definition file. It allows unknown keys, because the loader only
     warns about them.
     """
@@ -206,11 +206,11 @@ def _first_line(text: str | None) -> str:
     return " ".join(inspect.cleandoc(text or "").split())
 
 
-def _dress(shape: dict[str, Any], model: type[_Model]) -> None:
+def _dress(shape: JsonDict, model: type[_Model]) -> None:
     """Add descriptions, examples, second names and null for optional keys, in place."""
     texts = docstrings(model)
     required = shape.get("required", ())
-    properties: dict[str, Any] = {}
+    properties: JsonDict = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
         inner = {k: v for k, v in shape["properties"][key].items() if k not in ("title", "default")}
@@ -227,7 +227,7 @@ def _dress(shape: dict[str, Any], model: type[_Model]) -> None:
     shape["patternProperties"] = {"^x-": {}}
 
 
-def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
+def _nullable(shape: JsonDict) -> JsonDict:
     """Return the shape that also accepts null, which means that the key is absent."""
     if not shape:
         return shape

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
 
 MAX_DEPTH = 8
@@ -47,7 +46,7 @@ def document_of(flows: Flows) -> str:
     )
 
 
-def _plain(flow: Flow) -> dict[str, Any]:
+def _plain(flow: Flow) -> JsonDict:
     return {"definition": json.loads(flow.definition.canonical), "calls": dict(flow.calls)}
 
 
@@ -71,6 +70,6 @@ def secret_keys(text: str) -> frozenset[str]:
     return frozenset(secret)
 
 
-def _read(document: JsonMapping) -> Flow:
+def _read(document: JsonMap) -> Flow:
     text = json.dumps(document["definition"])
     return Flow(definition=Definition.model_validate_json(text), calls=document["calls"])

@@ -8,8 +8,10 @@ it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from llm_fsm._json import JsonMap
 
 FILTERS = (
     *("default", "upper", "lower", "title", "capitalize", "trim", "replace", "format"),
@@ -48,7 +50,7 @@ class Rendering(NamedTuple):
     why: str = ""
 
 
-def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Rendering]:
+def renderings(text: str, contexts: Iterable[JsonMap]) -> Iterator[Rendering]:
     """Yield the rendering of a fixed reply in each of these contexts; `text` must be a template."""
     from llm_fsm.definition import reply_template  # noqa: PLC0415 - it loads the template engine
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping, places_of, step
+from llm_fsm._json import JsonDict, JsonMap, places_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm._zones import NO_ZONES, zone_fault
 from llm_fsm.conditions.coercion import is_number
@@ -113,15 +113,15 @@ class Form(NamedTuple):
     others.
     """
 
-    document: JsonMapping
+    document: JsonMap
     sound: bool
     findings: tuple[Finding, ...]
-    meant: JsonMapping
+    meant: JsonMap
     renamed: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
 
 
-def examine(document: JsonMapping) -> Form:
+def examine(document: JsonMap) -> Form:
     """Check a document against the schema: every key and every type, all faults at once."""
     walk = _Walk([], {}, {}, set())
     known = walk.known(ROOT, document, "")
@@ -184,7 +184,7 @@ class _Walk(NamedTuple):
         if not isinstance(value, dict):
             return value
         keys, required = shape_of(shape)
-        kept: dict[str, Any] = {}
+        kept: JsonDict = {}
         for name, item in value.items():
             part = keys.get(name)
             if part is None:
@@ -208,7 +208,7 @@ class _Walk(NamedTuple):
             return self.known(part.model, item, pointer)
         return item
 
-    def note(self, shape: str, present: JsonMapping, name: str, pointer: str) -> None:
+    def note(self, shape: str, present: JsonMap, name: str, pointer: str) -> None:
         shown = describe(name).removeprefix("the text ")
         meant = self.meant(shape, present, name)
         hint = 'it is ignored; keys of your own may begin with "x-"'
@@ -226,7 +226,7 @@ class _Walk(NamedTuple):
             finding("unknown-key", message, pointer=pointer + step(name), hint=hint)
         )
 
-    def meant(self, shape: str, present: JsonMapping, name: str) -> str | None:
+    def meant(self, shape: str, present: JsonMap, name: str) -> str | None:
         """Return the most similar known key, preferably one that is missing."""
         keys = shape_of(shape).keys
         aliases = ALIASES.get(shape, {})
@@ -251,7 +251,7 @@ class _Look(NamedTuple):
     not fit.
     """
 
-    document: JsonMapping
+    document: JsonMap
     misspelt: _Misspelt
 
     def at(self, part: ValueForm, value: Any, loc: Loc) -> Iterator[Finding]:
@@ -281,7 +281,7 @@ class _Look(NamedTuple):
             if fault is not None:
                 yield _misfit("bad-value", loc, fault)
 
-    def in_object(self, part: ValueForm, value: JsonMapping, loc: Loc) -> Iterator[Finding]:
+    def in_object(self, part: ValueForm, value: JsonMap, loc: Loc) -> Iterator[Finding]:
         keys, required = shape_of(part.shape)
         for name, inner in keys.items():
             if name in value:
@@ -289,7 +289,7 @@ class _Look(NamedTuple):
             elif name in required:
                 yield self.missing(loc, name, _NOUNS[part.shape])
 
-    def in_map(self, part: ValueForm, value: JsonMapping, loc: Loc) -> Iterator[Finding]:
+    def in_map(self, part: ValueForm, value: JsonMap, loc: Loc) -> Iterator[Finding]:
         assert part.inner is not None
         for name, item in value.items():
             if part.pattern is not None and re.fullmatch(part.pattern, name) is None:

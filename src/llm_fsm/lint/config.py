@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from llm_fsm._json import JsonDict, JsonMapping
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import suggestion
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.registry import matches, names_a_rule, near_rule
@@ -160,7 +160,7 @@ def _patterns(name: str, value: object) -> Mapping[str, tuple[str, ...]]:
     return {pattern: _rules(name, rules) for pattern, rules in value.items()}
 
 
-_READERS: JsonMapping = {
+_READERS: JsonMap = {
     "select": _rules,
     "ignore": _rules,
     "fail-on": _level,

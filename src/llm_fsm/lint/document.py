@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMapping, object_at, step, steps
+from llm_fsm._json import JsonMap, object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
@@ -35,7 +35,7 @@ class Called(NamedTuple):
     """A file that a subflow names, with its document, or the reason why it has none."""
 
     file: str
-    document: JsonMapping | None
+    document: JsonMap | None
     why: str = ""
 
 
@@ -49,7 +49,7 @@ class Placed(NamedTuple):
     """An object of the document and its JSON pointer."""
 
     pointer: str
-    value: JsonMapping
+    value: JsonMap
 
     @property
     def name(self) -> str:
@@ -153,7 +153,7 @@ class Document:
         return {placed.name: placed for placed in self.root.members("states")}
 
     @cached_property
-    def ids(self) -> JsonMapping:
+    def ids(self) -> JsonMap:
         """Every key under `states`, in order of the file, with any value."""
         return object_at(self.root.value, "states")
 
@@ -166,7 +166,7 @@ class Document:
         return None
 
     @cached_property
-    def keys(self) -> Mapping[str, JsonMapping] | None:
+    def keys(self) -> Mapping[str, JsonMap] | None:
         """Declared context keys with their schemas; None without a `context_schema`.
 
         If "properties" is missing or misspelt, which is reported, these are the intended keys.
@@ -225,7 +225,7 @@ def looks_like_key(name: str, schema: object) -> bool:
     )
 
 
-def declared_in(schema: JsonMapping) -> JsonMapping:
+def declared_in(schema: JsonMap) -> JsonMap:
     """Return the schemas of keys in a `context_schema`, also under a misspelt `properties` or
     beside it.
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.graph import path_in, reachable, search_tree
 from llm_fsm.lint.document import Computed, Document, Placed, once
 
@@ -82,7 +82,7 @@ def _kinds(document: Document) -> Mapping[str, str]:
     return {name: _kind(placed.value) for name, placed in document.states.items()}
 
 
-def _kind(state: JsonMapping) -> str:
+def _kind(state: JsonMap) -> str:
     kind = state.get("kind") or "converse"
     if kind == "converse" and not state.get("transitions"):
         return "final"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMapping, places_of, step
+from llm_fsm._json import JsonMap, places_of, step
 from llm_fsm.definition.codes import finding
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.facts.suggestions import near_hint, quoted
@@ -98,7 +98,7 @@ def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
     return None
 
 
-def read_suppressions(document: JsonMapping) -> Suppressions:
+def read_suppressions(document: JsonMap) -> Suppressions:
     """Read the entries of a document, whatever their form."""
     settings = document.get("x-lint")
     if not isinstance(settings, dict):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.languages.reading import (
     Meaning,
     Piece,
@@ -63,7 +64,7 @@ class Claim:
     key: str
     kind: str
     value: Any
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: JsonMap = field(default_factory=dict)
     old: Any = None
     quotes: Sequence[str] | None = None
     tag: str = ""
@@ -132,7 +133,7 @@ def changes(claim: Claim) -> Iterator[Claim]:
         yield claim
 
 
-def _part(schema: object, name: str) -> Mapping[str, Any]:
+def _part(schema: object, name: str) -> JsonMap:
     if not isinstance(schema, Mapping):
         return {}
     part = schema.get(name)

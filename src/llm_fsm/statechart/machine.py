@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from llm_fsm._async import is_async, played
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import suggestion
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
@@ -72,8 +73,8 @@ class _Asked:
     given: Any
     raw: bool
     id: str
-    resumes: Mapping[str, Any] | None = None
-    edits: dict[str, Any] = field(default_factory=dict)
+    resumes: JsonMap | None = None
+    edits: JsonDict = field(default_factory=dict)
     returned: Any = None
     done: bool = False
     """True when the body has returned."""
@@ -82,7 +83,7 @@ class _Asked:
 class _Live(TaskMemory):
     """The memory of a machine, in the form that a run works on."""
 
-    def __init__(self, memory: PersistentMemory, document: Mapping[str, Any]) -> None:
+    def __init__(self, memory: PersistentMemory, document: JsonMap) -> None:
         self._of = memory
         super().__init__(document)
 
@@ -94,17 +95,17 @@ class _Live(TaskMemory):
     def _memory(self, buckets: Memory) -> None:
         self._of.working_memory.buckets = buckets
 
-    def load(self, document: Mapping[str, Any]) -> None:
+    def load(self, document: JsonMap) -> None:
         """Replace everything by a JSON form."""
         super().load(document)
         self._of.background.take(document.get("background", {}))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form."""
         return _document(self._of)
 
 
-def _document(memory: PersistentMemory) -> dict[str, Any]:
+def _document(memory: PersistentMemory) -> JsonDict:
     background = memory.background.to_engine()
     return {**memory.working_memory.to_dict(), **({"background": background} if background else {})}
 
@@ -119,7 +120,7 @@ class _RecordedClient:
     def chat(
         self,
         messages: Sequence[AnyMessage],
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         **options: Any,
@@ -485,7 +486,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         if asked.resumes is None:
             self._parked[self._place(asked.state, asked.given, asked.raw)] = asked.id
 
-    def _begin(self, asked: _Asked) -> dict[str, Any]:
+    def _begin(self, asked: _Asked) -> JsonDict:
         ids = self._ids()
         return {
             "input": to_json_or_text(asked.given),
@@ -522,13 +523,13 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             )
         return host
 
-    def _definition(self) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+    def _definition(self) -> tuple[JsonDict, dict[str, Callable[..., Any]]]:
         ids = self._ids()
         end = end_of(ids)
         functions: dict[str, Callable[..., Any]] = {}
-        states: dict[str, Any] = {end: {"kind": "final"}}
+        states: JsonDict = {end: {"kind": "final"}}
         for name, id in ids.items():
-            row: dict[str, Any] = {
+            row: JsonDict = {
                 "kind": "task",
                 "purpose": f"Do the work of the state {name}.",
                 "max_retries": 0,
@@ -571,7 +572,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         }
         raise ExecutionBreak.of(paused.what, paused.call, asked.state)
 
-    def _settle(self, asked: _Asked, turn: Turn, memory: Mapping[str, Any]) -> Any:
+    def _settle(self, asked: _Asked, turn: Turn, memory: JsonMap) -> Any:
         self.last_turn = turn
         del self._asked[asked.id]
         if asked.resumes is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import escaped
 from llm_fsm.errors import ReplyError
 from llm_fsm.llm.clients.bridge import ClientModel
@@ -31,7 +31,7 @@ class HistorySummarizer:
         self._model = ClientModel(lambda _request: llm_client)
         self.prompt = prompt
 
-    async def __call__(self, about: Mapping[str, Any]) -> Any:
+    async def __call__(self, about: JsonMap) -> Any:
         """Summarise a state.
 
         Args:

@@ -6,10 +6,11 @@ value of the only key that is asked for, or the state that a transition leads to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm.languages import language_of
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
@@ -123,7 +124,7 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
     return _yes_or_no(machine, schema) if schema.get("type") == "boolean" else []
 
 
-def _yes_or_no(machine: CompiledMachine, schema: Mapping[str, Any]) -> list[Choice]:
+def _yes_or_no(machine: CompiledMachine, schema: JsonMap) -> list[Choice]:
     """Return yes and no; none where the language has no words for them."""
     words = language_of(machine.definition.language)
     firsts = {True: "".join(words.yes[:1]), False: "".join(words.no[:1])}

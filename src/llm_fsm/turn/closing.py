@@ -6,11 +6,11 @@ in, what the words so far were written for, and what they say already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonMap
 from llm_fsm.errors import ReplyError
 from llm_fsm.languages import certain_sentence, ends_in_question
 from llm_fsm.session import events as ev
@@ -198,7 +198,7 @@ def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
     turn.say("question", turn.state.model.on_failure or response.plain_question(turn))
 
 
-def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
+def speak_with_tools(turn: TurnState, waiting: JsonMap | None = None) -> Run:
     """Let the model call the state's tools on arrival, and speak with what they found.
 
     Args:

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm._text import estimate
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
@@ -144,7 +143,7 @@ def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
 
 def merged_model(*settings: ModelSettings) -> ModelSettings:
     """Merge settings key by key; later ones replace earlier ones."""
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     for item in settings:
         for name, value in item:
             if value is not None:
@@ -292,7 +291,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         if name in used:
             patterns[name] = _compiled(Flow(definition=pieces(name)), prompts, _Caller())
     main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
-    answers: dict[str, Mapping[str, Any]] = {}
+    answers: dict[str, JsonMap] = {}
     for flow in (*flows.called.values(), flows.root):
         answers |= compile_keys(flow.definition, ()).offered
     above = _Caller(
@@ -313,7 +312,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         most = getattr(root.limits, name)
         if most is not None:
             bounds.append((name, most))
-    whole: dict[str, Any] = {
+    whole: JsonDict = {
         "limits": root.limits,
         "bounds": tuple(bounds),
         "alone": not any(state.kind == "converse" for state in states),
@@ -368,7 +367,7 @@ class _Caller:
     model: ModelSettings = field(default_factory=ModelSettings)
     patterns: tuple[str, ...] = ()
     pieces: Mapping[str, CompiledMachine] = field(default_factory=dict)
-    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answers: Mapping[str, JsonMap] = field(default_factory=dict)
 
 
 def _of_patterns(
@@ -416,7 +415,7 @@ def _tells_dates(keys: Keys) -> bool:
     return any(map(_has_date, keys.offered.values()))
 
 
-def _has_date(schema: Mapping[str, Any]) -> bool:
+def _has_date(schema: JsonMap) -> bool:
     """Return True if a value, or a part of it, is a date."""
     if schema.get("format") in ("date", "date-time") or _DATE_WORDS.search(
         str(schema.get("description", ""))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from llm_fsm._json import JsonDict
 from llm_fsm.conditions.compiler import CompiledRule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
@@ -131,7 +132,7 @@ class CompiledMachine:
     identity: str = ""
     """The SHA-256 of `document`; if no other definition is called, that of the definition."""
 
-    def in_words(self, values: dict[str, Any], timezone: str) -> dict[str, Any]:
+    def in_words(self, values: JsonDict, timezone: str) -> JsonDict:
         """Return values of keys as fixed replies of a conversation in a time zone show them."""
         language = self.definition.language
         shown = dict(values)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
@@ -97,13 +98,13 @@ def agrees(shown: Any, value: Any) -> bool:
 
 def accept_output(
     keys: Keys,
-    context: Mapping[str, Any],
+    context: JsonMap,
     mapping: Mapping[str, str],
     value: Any,
     source: str,
     *,
-    names: Mapping[str, Any] = MappingProxyType({}),
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    names: JsonMap = MappingProxyType({}),
+    arguments: JsonMap = MappingProxyType({}),
     words: UserWords | None = None,
 ) -> tuple[Event, ...]:
     """Return the events that write a value to the context by a mapping, and nothing beside it.
@@ -119,7 +120,7 @@ def accept_output(
             that nobody said is the model's word, and needs the proof of `x-said`.
         words: The words of the user; None: there are none.
     """
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     quotes: dict[str, Place] = {}
     refused: list[Event] = []
     is_made = words is not None and _is_made_up(keys, context, arguments, words)
@@ -154,9 +155,7 @@ def accept_output(
     return tuple(refused)
 
 
-def _is_made_up(
-    keys: Keys, context: Mapping[str, Any], arguments: Mapping[str, Any], words: UserWords
-) -> bool:
+def _is_made_up(keys: Keys, context: JsonMap, arguments: JsonMap, words: UserWords) -> bool:
     """Return true if a part of the arguments is neither the user's word nor known by proof."""
     proved = {
         key: value for key, value in context.items() if key in keys.said or not keys.writable(key)
@@ -172,7 +171,7 @@ def _is_made_up(
 
 def mapped(
     taker: Keys, giver: Keys, session: Session, mapping: Mapping[str, str]
-) -> tuple[dict[str, Any], tuple[ContextRefused, ...]]:
+) -> tuple[JsonDict, tuple[ContextRefused, ...]]:
     """Return the values that a mapping copies from one context to another, and the refusals of the
     others.
 
@@ -186,7 +185,7 @@ def mapped(
         mapping: Key of the receiver to key of the other definition.
     """
     context = session.context
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     refused: list[ContextRefused] = []
     for key, name in mapping.items():
         value = look_up(context, name)

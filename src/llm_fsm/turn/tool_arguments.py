@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
 from llm_fsm.definition.json_schema.validator import (
     CompiledSchema,
@@ -35,7 +36,7 @@ class ArgumentsFault(ValueError):
     """The arguments of a call cannot be read or do not fit; the message is for the model."""
 
 
-def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def read_arguments(text: str, schema: JsonMap | None = None) -> JsonDict:
     """Read the arguments object of a call. An empty text has no arguments.
 
     Args:
@@ -63,11 +64,7 @@ def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[s
 
 
 def unsaid_argument(
-    keys: Keys,
-    known: Mapping[str, Any],
-    words: UserWords,
-    names: Iterable[str],
-    arguments: Mapping[str, Any],
+    keys: Keys, known: JsonMap, words: UserWords, names: Iterable[str], arguments: JsonMap
 ) -> str | None:
     """Return why a call is refused whose argument needs the user's words; None if it may be made.
 
@@ -85,7 +82,7 @@ def unsaid_argument(
     return None
 
 
-def fitted(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
+def fitted(schema: JsonMap, value: Any, depth: int = 0) -> Any:
     """Return a value in the form that its schema takes, as values of replies are read.
 
     A null for a property that may be left out and takes no null is left out. One item where only
@@ -110,7 +107,7 @@ def fitted(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
         value = [value]
     if isinstance(value, dict):
         required = _only_branch(schema, "object").get("required", ())
-        parts: dict[str, Any] = {}
+        parts: JsonDict = {}
         for name, item in value.items():
             part = _property(schema, name)
             if item is not None or name in required or _shape(part).fault(None) is None:
@@ -122,7 +119,7 @@ def fitted(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
     return as_schema(_shape(schema), value)[0]
 
 
-def _shape(schema: Mapping[str, Any]) -> CompiledSchema:
+def _shape(schema: JsonMap) -> CompiledSchema:
     """Return a compiled schema; one that takes everything if it cannot be checked alone."""
     try:
         return compile_shape(schema)
@@ -148,13 +145,13 @@ def _json_in(kinds: set[str], text: str) -> Any:
     return value if kind in kinds else text
 
 
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
+def _kinds(schema: JsonMap) -> set[str]:
     """Return the types that a schema takes; none if one of its branches names no type."""
     kinds = [types_of(branch) for branch in branches_of(schema)]
     return set().union(*kinds) if all(kinds) else set()
 
 
-def _only_branch(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+def _only_branch(schema: JsonMap, kind: str) -> JsonMap:
     """Return the only branch that takes this type; a schema that takes everything if there are
     several.
     """
@@ -162,7 +159,7 @@ def _only_branch(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return branches[0] if len(branches) == 1 else {}
 
 
-def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _property(schema: JsonMap, name: str) -> JsonMap:
     branch = _only_branch(schema, "object")
     part = branch.get("properties", {}).get(name)
     if part is None:
@@ -170,7 +167,7 @@ def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _items(schema: JsonMap) -> JsonMap:
     items = _only_branch(schema, "array").get("items")
     return items if isinstance(items, Mapping) else {}
 

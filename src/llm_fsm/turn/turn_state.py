@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import uphold
@@ -347,7 +348,7 @@ class TurnState:
         """Seconds since the epoch, as far as a turn knows: its beginning and what it waited for."""
         return self.session.time + self.usage.seconds + self.elapsed
 
-    def keep_secrets(self, values: Mapping[str, Any]) -> None:
+    def keep_secrets(self, values: JsonMap) -> None:
         """Remember values of secret keys, so that what this turn leaves behind does not show them."""
         keys = self.machine.keys
         if keys.secrets:
@@ -440,11 +441,11 @@ class TurnState:
         *,
         kind: Literal["wait", "approval", "break", "unknown_outcome"],
         what: str,
-        call: Mapping[str, Any] | None = None,
-        schema: Mapping[str, Any] | None = None,
+        call: JsonMap | None = None,
+        schema: JsonMap | None = None,
         expires: float | None = None,
         reminders: tuple[float, ...] = (),
-        loop: Mapping[str, Any] | None = None,
+        loop: JsonMap | None = None,
         messages: Literal["refuse", "record"] = "refuse",
     ) -> None:
         """Let the run wait for an answer. The id is the same when the turn is begun again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from llm_fsm._json import JsonDict
 from llm_fsm.llm.clients.messages import AnyMessage, read_tools, to_engine, to_response
 from llm_fsm.session.messages import LLMMessage, ModelReply
 from llm_fsm.tools.task_context import BoundModel, Break, Question, SyncModel
@@ -33,7 +34,7 @@ class BoundLLM:
         self,
         messages: Sequence[AnyMessage],
         *,
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         **options: Any,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import suggestion
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.tools.registry import ToolRegistry
@@ -24,7 +25,7 @@ CUSTOM = "validator"
 class Compiled:
     """A definition, its functions and tools, and the ids of the states by their names."""
 
-    document: dict[str, Any]
+    document: JsonDict
     ids: dict[str, str]
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolRegistry = field(default_factory=ToolRegistry)
@@ -64,9 +65,9 @@ def compile_states(
     *,
     objective: str,
     states: Mapping[str, StateSpec],
-    transitions: Mapping[str, Any],
+    transitions: JsonMap,
     initial: str,
-    checks: Callable[[StateSpec], list[tuple[dict[str, Any], Callable[..., Any] | None]]],
+    checks: Callable[[StateSpec], list[tuple[JsonDict, Callable[..., Any] | None]]],
     execute: Callable[[StateSpec], Callable[..., Any]],
 ) -> Compiled:
     """Return the definition of a workflow.
@@ -86,7 +87,7 @@ def compile_states(
     ids = ids_of(list(states))
     end = end_of(ids)
     made = Compiled({}, ids)
-    rows: dict[str, Any] = {}
+    rows: JsonDict = {}
     for name, spec in states.items():
         row = rows[ids[name]] = _row(made, name, spec, checks, execute)
         if not spec.is_final:
@@ -114,14 +115,10 @@ def _row(
     made: Compiled,
     name: str,
     spec: StateSpec,
-    checks: Callable[[StateSpec], list[tuple[dict[str, Any], Callable[..., Any] | None]]],
+    checks: Callable[[StateSpec], list[tuple[JsonDict, Callable[..., Any] | None]]],
     execute: Callable[[StateSpec], Callable[..., Any]],
-) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "kind": "task",
-        "purpose": spec.objective,
-        "max_retries": spec.max_retries,
-    }
+) -> JsonDict:
+    row: JsonDict = {"kind": "task", "purpose": spec.objective, "max_retries": spec.max_retries}
     if spec.execute is not run_objective:
         row["execute"] = f"execute {name}"
         made.functions[row["execute"]] = execute(spec)
@@ -143,7 +140,7 @@ def _row(
     return row
 
 
-def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
+def _ways(made: Compiled, name: str, target: Any, end: str) -> JsonDict:
     """Return the transitions of a state, and the function that picks one of them."""
 
     def to(wanted: Any) -> str:
@@ -178,7 +175,7 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
     }
 
 
-def _labelled(ways: Mapping[str, Any]) -> Callable[[Any], Any]:
+def _labelled(ways: JsonMap) -> Callable[[Any], Any]:
     """Return the function that picks by label."""
 
     def pick(output: Any) -> Any:

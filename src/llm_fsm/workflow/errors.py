@@ -8,9 +8,9 @@ WorkflowError       the workflow cannot continue as it is written
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
+from llm_fsm._json import JsonMap
 from llm_fsm.errors import LLMFSMError
 
 
@@ -32,7 +32,7 @@ class ExecutionBreak(Exception):
         result: Any = None,
         *,
         state: str = "",
-        call: Mapping[str, Any] | None = None,
+        call: JsonMap | None = None,
         resumable: bool = True,
         message: str | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class ExecutionBreak(Exception):
         super().__init__(message or f"the run waits for an answer to {tool_name!r}{where}")
 
     @classmethod
-    def of(cls, what: str, call: Mapping[str, Any] | None, state: str = "") -> Self:
+    def of(cls, what: str, call: JsonMap | None, state: str = "") -> Self:
         """Return the break of a tool's call, or of a question without a call.
 
         Args:

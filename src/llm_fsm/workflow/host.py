@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from llm_fsm._async import in_thread, is_async
+from llm_fsm._json import JsonMap
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.sync import Machine
 from llm_fsm.errors import LLMFSMError
@@ -49,7 +50,7 @@ class WorkflowHost:
 
     def __init__(
         self,
-        document: Mapping[str, Any],
+        document: JsonMap,
         functions: Mapping[str, Function],
         tools: ToolRegistry,
         model: Callable[[LLMRequest], Any],

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.tools.schema import name_of
@@ -25,7 +26,7 @@ PASS_THROUGH = "pass_through"
 _LAMBDA = "<lambda>"
 
 
-def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
+def workflow_to_json(workflow: Workflow) -> JsonDict:
     """Return a workflow as JSON data.
 
     A lambda check becomes JsonLogic if that can express it. Other functions are written as their
@@ -40,7 +41,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """
     states = {}
     for name, spec in workflow.states.items():
-        row: dict[str, Any] = {
+        row: JsonDict = {
             "objective": spec.objective,
             "key_results": [_result_row(name, result) for result in spec.key_results],
             "tools": [
@@ -65,7 +66,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     }
 
 
-def _result_row(state: str, result: KeyResult) -> dict[str, Any]:
+def _result_row(state: str, result: KeyResult) -> JsonDict:
     check: Any = result.check
     if callable(check):
         named = name_of(check)
@@ -83,7 +84,7 @@ def _way_row(state: str, way: Any) -> Any:
 
 
 def workflow_from_json(
-    data: Mapping[str, Any],
+    data: JsonMap,
     *,
     llm: Any = None,
     tools: Mapping[str, Callable[..., Any]] | None = None,
@@ -149,7 +150,7 @@ def workflow_from_json(
     return made
 
 
-def _named(data: Mapping[str, Any], name: str) -> bool:
+def _named(data: JsonMap, name: str) -> bool:
     return any(row.get("execute") == name for row in data["states"].values())
 
 
@@ -165,9 +166,7 @@ def _read_execute(
     return _found(f"state {state!r}: execute", named, works, "execute_fns")
 
 
-def _read_result(
-    state: str, row: Mapping[str, Any], checks: Mapping[str, Callable[..., Any]]
-) -> KeyResult:
+def _read_result(state: str, row: JsonMap, checks: Mapping[str, Callable[..., Any]]) -> KeyResult:
     check, name = row.get("check"), row["name"]
     place = f"state {state!r}: the check of key result {name!r}"
     if isinstance(check, str):
@@ -281,7 +280,7 @@ def _result_faults(place: str, result: Any) -> list[str]:
 # -- Python
 
 
-def workflow_to_python(data: Mapping[str, Any]) -> str:
+def workflow_to_python(data: JsonMap) -> str:
     """Write a workflow as a Python program.
 
     The function of a state asks the model for its objective. You write the tools, checks and routes
@@ -389,9 +388,7 @@ class _Functions:
         )
 
 
-def _spec(
-    name: str, row: Mapping[str, Any], tools: Mapping[str, str], functions: _Functions
-) -> str:
+def _spec(name: str, row: JsonMap, tools: Mapping[str, str], functions: _Functions) -> str:
     objective, execute = row.get("objective", ""), "run_objective"
     if row.get("execute") == PASS_THROUGH:
         execute = "None"
@@ -415,7 +412,7 @@ def _spec(
     return f"    StateSpec(\n{lines}    ),\n"
 
 
-def _result(row: Mapping[str, Any], functions: _Functions) -> str:
+def _result(row: JsonMap, functions: _Functions) -> str:
     check, said = row.get("check"), repr(row.get("check"))
     if isinstance(check, str):
         logic = expression_to_logic(check)

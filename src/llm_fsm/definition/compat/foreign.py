@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import JsonDict, step
 from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
@@ -21,7 +21,7 @@ _TASK_KEYS = frozenset(
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
 
 
-def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
+def rewrite(document: JsonDict, ledger: Ledger, stem: str | None) -> None:
     """Rewrite a document of another system in place, and leave our own unchanged. `stem`: a name
     for it.
     """
@@ -31,7 +31,7 @@ def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
         _table(document, ledger, stem)
 
 
-def _is_workflow(document: dict[str, Any]) -> bool:
+def _is_workflow(document: JsonDict) -> bool:
     """Return true for a workflow, which lists its states or has their transitions in one table at
     the top.
     """
@@ -47,20 +47,20 @@ def _is_workflow(document: dict[str, Any]) -> bool:
     return tabled or (isinstance(states, list) and any(_TASK_KEYS & row.keys() for row in rows))
 
 
-def _is_table(document: dict[str, Any]) -> bool:
+def _is_table(document: JsonDict) -> bool:
     states = document.get("states")
     return isinstance(states, dict) and any(isinstance(value, list) for value in states.values())
 
 
-def _named(document: dict[str, Any], stem: str | None, otherwise: str, ledger: Ledger) -> None:
+def _named(document: JsonDict, stem: str | None, otherwise: str, ledger: Ledger) -> None:
     if document.get("name") is None:
         document["name"] = stem or otherwise
         ledger.note("older-form", f'it has no "name" and is called "{document["name"]}"', "")
 
 
-def _table(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
+def _table(document: JsonDict, ledger: Ledger, stem: str | None) -> None:
     """Convert lists of next states to converse states with plain transitions."""
-    states: dict[str, Any] = document["states"]
+    states: JsonDict = document["states"]
     ends = document.pop("terminal_states", None) or []
     document["states"] = {name: _row(name, value, ledger) for name, value in states.items()}
     ledger.note("older-form", "lists of next states are read as states with transitions", "/states")
@@ -87,7 +87,7 @@ def _row(name: str, value: Any, ledger: Ledger) -> Any:
     }
 
 
-def _end(states: dict[str, Any], name: Any, pointer: str, ledger: Ledger) -> None:
+def _end(states: JsonDict, name: Any, pointer: str, ledger: Ledger) -> None:
     """Make a terminal state final, also one that has transitions."""
     state = None
     if isinstance(name, str):
@@ -101,7 +101,7 @@ def _end(states: dict[str, Any], name: Any, pointer: str, ledger: Ledger) -> Non
         states[name] = {**state, "kind": "final"}
 
 
-def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
+def _workflow(document: JsonDict, ledger: Ledger, stem: str | None) -> None:
     table = document.pop("transitions", None)
     objective = document.pop("objective", None)
     if objective is not None:
@@ -115,8 +115,8 @@ def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> Non
     ids = _ids(written, ledger)
     first = [name for name, row in written.items() if row.get("is_initial") is True]
     document["initial_state"] = ids[first[0] if first else next(iter(written))]
-    states: dict[str, Any] = {}
-    tools: dict[str, Any] = {}
+    states: JsonDict = {}
+    tools: JsonDict = {}
     for name, row in written.items():
         states[ids[name]] = _task(row, "/states" + step(ids[name]), tools, ledger)
     document["states"] = states
@@ -129,11 +129,11 @@ def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> Non
     _routes(states, table if isinstance(table, dict) else {}, ids, ledger)
 
 
-def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
+def _rows(states: Any, ledger: Ledger) -> dict[str, JsonDict] | None:
     """Return name to state, as written; None if a name is missing or given twice."""
     if isinstance(states, dict):
         return states
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, JsonDict] = {}
     for index, row in enumerate(states):
         name = row.get("name", row.get("id"))
         if not isinstance(name, str) or name in rows:
@@ -147,7 +147,7 @@ def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
     return rows
 
 
-def _ids(names: dict[str, Any], ledger: Ledger) -> dict[str, str]:
+def _ids(names: JsonDict, ledger: Ledger) -> dict[str, str]:
     """Map the name of a workflow's state to a state id, because names may have blanks and ids may
     not.
     """
@@ -170,9 +170,7 @@ def _ids(names: dict[str, Any], ledger: Ledger) -> dict[str, str]:
     return ids
 
 
-def _task(
-    row: dict[str, Any], pointer: str, tools: dict[str, Any], ledger: Ledger
-) -> dict[str, Any]:
+def _task(row: JsonDict, pointer: str, tools: JsonDict, ledger: Ledger) -> JsonDict:
     state = {
         key: value
         for key, value in row.items()
@@ -195,7 +193,7 @@ def _task(
     return state
 
 
-def _tools(state: dict[str, Any], tools: dict[str, Any]) -> None:
+def _tools(state: JsonDict, tools: JsonDict) -> None:
     """Convert tools given by name, or by an object with a name, to tools that the host
     registers.
     """
@@ -208,7 +206,7 @@ def _tools(state: dict[str, Any], tools: dict[str, Any]) -> None:
         tools.update({str(name): {"registered": name} for name in names})
 
 
-def _execute(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+def _execute(state: JsonDict, pointer: str, ledger: Ledger) -> None:
     """Keep the name of a registered function and remove code, which a definition never carries."""
     execute = state.get("execute")
     if execute is None or (isinstance(execute, str) and _NAME.fullmatch(execute)):
@@ -240,9 +238,7 @@ def _key_result(value: Any, place: str, index: int, ledger: Ledger) -> Any:
     return result
 
 
-def _routes(
-    states: dict[str, Any], table: dict[str, Any], ids: dict[str, str], ledger: Ledger
-) -> None:
+def _routes(states: JsonDict, table: JsonDict, ids: dict[str, str], ledger: Ledger) -> None:
     """Map the table of transitions, state by state."""
     for name, target in table.items():
         place = "/transitions" + step(name)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping, step
+from llm_fsm._json import JsonDict, JsonMap, step
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -26,7 +26,7 @@ class Upgraded(NamedTuple):
     written.
     """
 
-    document: dict[str, Any]
+    document: JsonDict
     findings: tuple[Finding, ...]
     origins: Mapping[str, str]
 
@@ -120,7 +120,7 @@ _ENDINGS = frozenset({"final", "terminal", "end"})
 _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human": "user"}
 
 
-def upgrade(document: JsonMapping, rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
+def upgrade(document: JsonMap, rewrite: Callable[[JsonDict, Ledger], None]) -> Upgraded:
     """Return a document in today's form; `rewrite` first converts documents of other systems."""
     ledger = Ledger({}, {})
     now = dict(document)
@@ -141,7 +141,7 @@ def upgrade(document: JsonMapping, rewrite: Callable[[dict[str, Any], Ledger], N
     return Upgraded(now, ledger.findings(), ledger.origins)
 
 
-def _references(document: dict[str, Any], ledger: Ledger) -> None:
+def _references(document: JsonDict, ledger: Ledger) -> None:
     """Redirect references to `definitions`, the old name of `$defs`, and between keys, to
     `$defs`.
     """
@@ -155,12 +155,12 @@ def _references(document: dict[str, Any], ledger: Ledger) -> None:
         ledger.note("older-form", '"definitions" is read as "$defs"', "/context_schema/definitions")
 
 
-def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
+def _states_by_id(document: JsonDict, ledger: Ledger) -> None:
     """Convert a list of states with ids to an object."""
     states = document.get("states")
     if not isinstance(states, list) or not states:
         return
-    named: dict[str, Any] = {}
+    named: JsonDict = {}
     for index, state in enumerate(states):
         name = state if isinstance(state, str) else None
         key = "id"
@@ -181,7 +181,7 @@ def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
     ledger.note("older-form", "states given as a list are read as an object of ids", "/states")
 
 
-def _drop_unused(place: str, value: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+def _drop_unused(place: str, value: JsonDict, pointer: str, ledger: Ledger) -> None:
     for key, (name, reason) in _UNUSED[place].items():
         if value.pop(key, None) is not None:
             ledger.note(
@@ -203,7 +203,7 @@ def _state(value: Any, pointer: str, ledger: Ledger) -> Any:
     return state
 
 
-def _merge_text(value: dict[str, Any], old: str, new: str, pointer: str, ledger: Ledger) -> None:
+def _merge_text(value: JsonDict, old: str, new: str, pointer: str, ledger: Ledger) -> None:
     """Move the text under a second name, or append it if both are given."""
     text = value.pop(old, None)
     if text is None:
@@ -222,7 +222,7 @@ def _lines(text: Any) -> list[Any]:
     return [text]
 
 
-def _scope(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+def _scope(state: JsonDict, pointer: str, ledger: Ledger) -> None:
     scope = state.get("context_scope")
     if not isinstance(scope, dict) or not scope.keys() & {"read_keys", "write_keys"}:
         return
@@ -241,7 +241,7 @@ def _scope(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
     state["context_scope"] = scope or None
 
 
-def _ending(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+def _ending(state: JsonDict, pointer: str, ledger: Ledger) -> None:
     """Convert `is_terminal`, `is_final` and `state_type` to the kind `final` if the state leads
     nowhere.
     """
@@ -285,7 +285,7 @@ def _said(item: Any) -> Any:
     return item
 
 
-def _dialogue(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+def _dialogue(state: JsonDict, pointer: str, ledger: Ledger) -> None:
     dialogue = state.get("example_dialogue")
     if isinstance(dialogue, str):
         dialogue = [line for line in dialogue.splitlines() if line.strip()]
@@ -301,7 +301,7 @@ def _dialogue(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
         )
 
 
-def _transitions(owner: dict[str, Any], key: str, pointer: str, ledger: Ledger) -> None:
+def _transitions(owner: JsonDict, key: str, pointer: str, ledger: Ledger) -> None:
     value = owner.get(key)
     place = pointer + step(key)
     if isinstance(value, str) or (
@@ -338,7 +338,7 @@ def _transition(value: Any, pointer: str, ledger: Ledger) -> Any:
     return transition
 
 
-def _conditions(transition: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+def _conditions(transition: JsonDict, pointer: str, ledger: Ledger) -> None:
     place = pointer + "/conditions"
     if "condition" in transition and not transition.get("conditions"):
         transition["conditions"] = transition.pop("condition")
@@ -375,7 +375,7 @@ def _condition(value: Any, pointer: str, ledger: Ledger) -> Any:
     return condition
 
 
-def _is_rule(value: dict[str, Any]) -> bool:
+def _is_rule(value: JsonDict) -> bool:
     """Return true for JsonLogic: one key, which is an operator."""
     if len(value) != 1:
         return False

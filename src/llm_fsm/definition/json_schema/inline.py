@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from llm_fsm._json import JsonDict, JsonMap
+
 MAX_NODES = 10_000
 """The most parts of a schema whose references are replaced."""
 _DEEPEST = 100
@@ -26,7 +28,7 @@ number's.
 """
 
 
-def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
+def simplified(schema: JsonMap, defs: object) -> JsonDict:
     """Simplify the schema of a key; `defs` is the target of `#/$defs/…`.
 
     It accepts the same values, except null, which is no value of a key. A schema that is too large
@@ -36,7 +38,7 @@ def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
         flat = flattened({"$defs": defs, **schema})
         if flat.get("$defs") is defs:
             del flat["$defs"]
-        found: dict[str, Any] = _plain(flat)
+        found: JsonDict = _plain(flat)
     except RecursionError:
         return dict(schema)
     kinds = found.get("type")
@@ -59,7 +61,7 @@ def lean(schema: Any) -> Any:
     return found
 
 
-def _tells(schema: Mapping[str, Any], told: tuple[str, ...]) -> bool:
+def _tells(schema: JsonMap, told: tuple[str, ...]) -> bool:
     return any(word in schema for word in ("enum", "const", *told))
 
 
@@ -88,7 +90,7 @@ def _untitled(schema: Any, name: str) -> Any:
     return {word: value for word, value in schema.items() if word != "title"}
 
 
-def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
+def _straight(node: JsonDict, word: str) -> JsonDict:
     """Return a union without its list, if it has one schema beside null, or only single values."""
     options = node.get(word)
     if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
@@ -114,7 +116,7 @@ def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
     return node
 
 
-def _told(rest: Mapping[str, Any], options: list[dict[str, Any]]) -> dict[str, str]:
+def _told(rest: JsonMap, options: list[JsonDict]) -> dict[str, str]:
     """Return the description of a list of values that have titles."""
     named = "; ".join(
         f"{option['const']}: {option['title']}" for option in options if option.get("title")
@@ -125,11 +127,11 @@ def _told(rest: Mapping[str, Any], options: list[dict[str, Any]]) -> dict[str, s
     return {"description": f"{words} ({named})" if words else named}
 
 
-def _is_value(option: Mapping[str, Any]) -> bool:
+def _is_value(option: JsonMap) -> bool:
     return "const" in option and option.keys() <= _NOTES | {"const", "type"}
 
 
-def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+def _or_null(one: JsonDict, node: JsonDict) -> JsonDict:
     """Return a schema that also accepts null; `node` if its type cannot express that."""
     if not isinstance(one.get("type"), str) or "const" in one:
         return node
@@ -137,11 +139,11 @@ def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     return {**one, "type": [one["type"], "null"], **enum}
 
 
-def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+def mapped(schema: JsonMap, change: Callable[[Any], Any]) -> JsonDict:
     """Return a schema with its direct subschemas changed; values such as defaults and enums
     stay.
     """
-    made: dict[str, Any] = {}
+    made: JsonDict = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
             made[key] = {name: change(item) for name, item in value.items()}
@@ -154,7 +156,7 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str,
     return made
 
 
-def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
+def flattened(schema: JsonMap) -> JsonDict:
     """Return a schema with its `#/$defs/…` references replaced by their targets.
 
     Recursive definitions stay under `$defs`. A schema that would grow too large or too deep is
@@ -186,10 +188,10 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
         return target
 
     try:
-        made: dict[str, Any] = inline(
+        made: JsonDict = inline(
             {key: value for key, value in schema.items() if key != "$defs"}, frozenset()
         )
-        done: dict[str, Any] = {}
+        done: JsonDict = {}
         while kept - done.keys():
             for name in sorted(kept - done.keys()):
                 done[name] = inline(defs[name], frozenset({name}))
@@ -198,7 +200,7 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**made, "$defs": done} if done else made
 
 
-def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]]:
+def with_defs(schema: JsonDict) -> tuple[JsonDict, Mapping[str, str]]:
     """Return a `context_schema` in which references between keys, and to `definitions`, lead to
     `$defs`.
 
@@ -206,7 +208,7 @@ def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]
     each new name in `$defs` to its old place. Without new names, the schema is returned unchanged.
     """
     older, members, defs = (_named(schema, word) for word in ("definitions", "properties", "$defs"))
-    added: dict[str, Any] = {}
+    added: JsonDict = {}
     origins: dict[str, str] = {}
 
     def change(node: Any) -> Any:
@@ -241,7 +243,7 @@ def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]
     return ({**made, "$defs": {**made.get("$defs", {}), **added}} if added else schema), origins
 
 
-def _named(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+def _named(schema: JsonMap, word: str) -> JsonMap:
     found = schema.get(word)
     return found if isinstance(found, dict) else {}
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping, value_at
+from llm_fsm._json import JsonDict, JsonMap, value_at
 
 _MOST_WORK = 100_000
 _DEEPEST = 300
@@ -76,7 +76,7 @@ class ShapeError(ValueError):
 class CompiledSchema(NamedTuple):
     """A compiled schema."""
 
-    schema: JsonMapping
+    schema: JsonMap
     validator: Any
 
     def fault(self, value: object) -> str | None:
@@ -90,7 +90,7 @@ class CompiledSchema(NamedTuple):
             return f"it cannot be checked: {error}"
         return None
 
-    def begun(self, value: JsonMapping) -> tuple[dict[str, Any], str | None]:
+    def begun(self, value: JsonMap) -> tuple[JsonDict, str | None]:
         """Return the parts of a refused object that may wait for missing ones, and the reasons for
         the others.
 
@@ -213,7 +213,7 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def compile_shape(schema: JsonMapping, defs: JsonMapping | None = None) -> CompiledSchema:
+def compile_shape(schema: JsonMap, defs: JsonMap | None = None) -> CompiledSchema:
     """Compile the schema of one value; `defs` is the target of `#/$defs/…`. Raises ShapeError."""
     engine = _engine()
     document = {"$defs": dict(defs), **schema} if defs else dict(schema)
@@ -231,7 +231,7 @@ def compile_shape(schema: JsonMapping, defs: JsonMapping | None = None) -> Compi
     return CompiledSchema(schema, validator)
 
 
-def types_of(schema: JsonMapping) -> set[str]:
+def types_of(schema: JsonMap) -> set[str]:
     """Return the types that a schema names; none if it takes all."""
     written = schema.get("type")
     if isinstance(written, str):
@@ -249,7 +249,7 @@ class _Work(NamedTuple):
     level checks a part of the value.
     """
 
-    document: JsonMapping
+    document: JsonMap
     known: dict[str, int]
 
     def of(self, schema: object, depth: int = 0) -> int:

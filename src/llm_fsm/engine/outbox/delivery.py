@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from llm_fsm._json import JsonMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,4 +30,4 @@ class Delivery:
     definition: str
     kind: str
     state: str
-    event: Mapping[str, Any] = field(default_factory=dict)
+    event: JsonMap = field(default_factory=dict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping, object_at
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.definition.graph import explored, path_in
 from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Computed, Document, once
@@ -88,7 +88,7 @@ def steps_from(document: Document) -> Mapping[str, tuple[ActStep, ...]]:
     return Computed(steps)
 
 
-def is_yes(transition: JsonMapping) -> bool:
+def is_yes(transition: JsonMap) -> bool:
     """Return true for a transition that is the user's yes, in words or picked."""
     return transition.get("agrees") in (True, "picked")
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping, object_at, step
+from llm_fsm._json import JsonMap, object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.operators import EQUALITIES
@@ -47,7 +47,7 @@ def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
 
 
 def missing_member(
-    flow: DataFlow, schema: JsonMapping, path: str, part: str
+    flow: DataFlow, schema: JsonMap, path: str, part: str
 ) -> tuple[str, str | None] | None:
     """Return (fault, hint) for one name that looks into a value of a schema; None if it may find
     something.
@@ -88,7 +88,7 @@ class Read(NamedTuple):
     pointer: str
     name: str
     key: str
-    schema: JsonMapping
+    schema: JsonMap
 
 
 def reads(document: Document) -> Iterator[Read]:
@@ -128,7 +128,7 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
                     )
 
 
-def _bodies(document: Document) -> Iterator[tuple[str, JsonMapping, Any, str]]:
+def _bodies(document: Document) -> Iterator[tuple[str, JsonMap, Any, str]]:
     """Yield (list, schema of its elements, the rule for each, its pointer)."""
     known = reasoning(document)
     for inner in parts(document).values() if document.keys is not None else ():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from llm_fsm._json import JsonMapping, object_at
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm._text import estimate
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.graph import Arc, global_arcs, offers_globals, own_arcs_from
@@ -37,7 +37,7 @@ _ITEM = 12
 """Tokens of the JSON around one transition."""
 
 
-def budget_of(document: JsonMapping) -> int | None:
+def budget_of(document: JsonMap) -> int | None:
     """Return the budget that a document sets for the prompt of each state, if it sets one."""
     value = object_at(document, "x-lint").get("token_budget")
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -53,7 +53,7 @@ def shared_tokens(document: Document) -> int:
     return FRAME + words + sum(keys[-_MOST_KEYS:])
 
 
-def _key_tokens(key: str, schema: JsonMapping) -> int:
+def _key_tokens(key: str, schema: JsonMap) -> int:
     if schema.get("x-source", "model") != "model" or schema.get("x-secret") is True:
         return 0
     shown = {word: schema[word] for word in _KEY_WORDS if word in schema}

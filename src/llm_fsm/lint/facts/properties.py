@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
 from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
@@ -56,7 +56,7 @@ class Statement(NamedTuple):
     limit: Places | None
 
 
-def read(statement: JsonMapping) -> Statement:
+def read(statement: JsonMap) -> Statement:
     """Read a statement. Raises FormError."""
     given = [verb for verb in VERBS if statement.get(verb) is not None]
     if len(given) != 1:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMapping, object_at
+from llm_fsm._json import JsonDict, JsonMap, object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.names import root_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
@@ -32,7 +32,7 @@ _DEPTH = 4
 _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
-_SYSTEM: JsonMapping = {
+_SYSTEM: JsonMap = {
     **dict.fromkeys(
         ("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"
     ),
@@ -192,7 +192,7 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _telling(values: JsonMapping, passed: list[JsonDict]) -> JsonMapping:
+def _telling(values: JsonMap, passed: list[JsonDict]) -> JsonMap:
     """Return the values with which a reply always failed; all values if there are none."""
     found = {
         name: value
@@ -202,7 +202,7 @@ def _telling(values: JsonMapping, passed: list[JsonDict]) -> JsonMapping:
     return found or values
 
 
-def _shown(values: JsonMapping) -> str:
+def _shown(values: JsonMap) -> str:
     told = [
         f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMapping, object_at, step
+from llm_fsm._json import JsonMap, object_at, step
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points
@@ -29,9 +29,9 @@ class SchemaPart(NamedTuple):
     """A schema, its place, its name in messages, and the definitions that it may refer to."""
 
     pointer: str
-    schema: JsonMapping
+    schema: JsonMap
     name: str
-    definitions: JsonMapping
+    definitions: JsonMap
 
 
 @once
@@ -52,7 +52,7 @@ def schema_parts(document: Document) -> tuple[SchemaPart, ...]:
 
 
 def _parts(
-    schema: object, pointer: str, name: str, definitions: JsonMapping, depth: int
+    schema: object, pointer: str, name: str, definitions: JsonMap, depth: int
 ) -> Iterator[SchemaPart]:
     if not isinstance(schema, dict) or depth > _DEPTH:
         return
@@ -85,21 +85,21 @@ def answers(state: Placed) -> Mapping[str, ValueSet]:
     }
 
 
-def _answered(schema: JsonMapping, path: str) -> JsonMapping | None:
+def _answered(schema: JsonMap, path: str) -> JsonMap | None:
     """Return the schema at a path into an answer; None if the answer's schema does not describe
     it.
     """
     return member_schema(schema, filter(None, path.removeprefix("$").removeprefix(".").split(".")))
 
 
-def member_schema(schema: object, names: Iterable[str]) -> JsonMapping | None:
+def member_schema(schema: object, names: Iterable[str]) -> JsonMap | None:
     """Return the schema of a member of a member …; None if the schema does not describe it."""
     for name in names:
         schema = object_at(schema, "properties").get(name)
     return schema if isinstance(schema, dict) else None
 
 
-def unfolds(definitions: JsonMapping) -> bool:
+def unfolds(definitions: JsonMap) -> bool:
     """Return true if definitions stay small when each `$ref` is replaced by its target."""
     sizes: dict[str, int] = {}
 
@@ -135,6 +135,6 @@ def refusal(part: SchemaPart, value: object) -> str | None:
     return None
 
 
-def exact(schema: JsonMapping) -> bool:
+def exact(schema: JsonMap) -> bool:
     """Return true if `domain` is exact for a schema."""
     return all(key in _EXACT or key.startswith("x-") for key in schema)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMapping, object_at
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
@@ -32,7 +32,7 @@ def leads_out(flow: str) -> bool:
     return posixpath.normpath(flow.replace("\\", "/")).split("/")[0] == ".."
 
 
-def flow_paths(document: JsonMapping | None) -> Iterator[str]:
+def flow_paths(document: JsonMap | None) -> Iterator[str]:
     """Yield the relative paths that a document's states name under `flow`."""
     for state in object_at(document, "states").values():
         flow = None
@@ -46,7 +46,7 @@ class Side(NamedTuple):
     """One of the two definitions of a mapping. `keys`: its declared keys; None: any."""
 
     name: str
-    keys: Mapping[str, JsonMapping] | None
+    keys: Mapping[str, JsonMap] | None
 
     def is_secret(self, key: str) -> bool:
         """Return true if the value of a key, or of a dotted name, must not be shown."""

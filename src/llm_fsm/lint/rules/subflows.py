@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._json import JsonMapping, step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.names import declared_key
 from llm_fsm.lint.document import Document, FlowReader, Placed
@@ -70,9 +70,7 @@ _MOST = 200
 """The most files to search for a loop."""
 
 
-def _way_back(
-    read: FlowReader, home: str, file: str, document: JsonMapping | None
-) -> list[str] | None:
+def _way_back(read: FlowReader, home: str, file: str, document: JsonMap | None) -> list[str] | None:
     """Return the files from `file` to `home`, both included, breadth first; None if no call leads
     there.
     """

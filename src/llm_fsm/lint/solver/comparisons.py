@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping, step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.conditions.operators import COMPARISONS, ORDERINGS
 from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.logics import compiled_rules, conditions_of, logics_of
@@ -45,7 +45,7 @@ class ContextOperation(NamedTuple):
     """An operation in a condition that reads the context. `positive`: as in `Comparison`."""
 
     pointer: str
-    rule: JsonMapping
+    rule: JsonMap
     operator: str
     arguments: list[Any]
     positive: bool | None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule, look_up, test
 from llm_fsm.lint.solver.cases import ANY, Cases, Domains, Effort
 from llm_fsm.lint.solver.formulas import Formula, Junction, Reader, Test, Tests
@@ -54,7 +54,7 @@ class GuardCases(NamedTuple):
         """True if it is proven that it is true in every context."""
         return self.fails == ()
 
-    def test(self, context: JsonMapping) -> bool:
+    def test(self, context: JsonMap) -> bool:
         """Evaluate it for a context."""
         return all(look_up(context, key) is not None for key in self.keys) and all(
             test(rule, context).holds for rule in self.rules

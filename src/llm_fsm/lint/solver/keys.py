@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm._json import JsonMapping, object_at
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError, compile_shape
 from llm_fsm.lint.document import Document
@@ -50,14 +50,14 @@ class KeyValues:
     _shapes: dict[str, CompiledSchema | None] = field(default_factory=dict)
 
     @cached_property
-    def definitions(self) -> JsonMapping:
+    def definitions(self) -> JsonMap:
         """The schemas under `$defs`, to which keys may refer; empty if they are too much to reason
         about.
         """
         found = object_at(self.document.root.at("context_schema").value, "$defs")
         return found if unfolds(found) else {}
 
-    def schema(self, name: str) -> JsonMapping | None:
+    def schema(self, name: str) -> JsonMap | None:
         """Return the schema of a key, or of the member that a dotted name means; None if there is
         none.
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.schema_parts import SchemaPart, exact, refusal
@@ -117,12 +117,12 @@ def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:
     return whole is not None and not whole.never
 
 
-def _bounds(schema: JsonMapping) -> str:
+def _bounds(schema: JsonMap) -> str:
     found = [f'its "{word}" is {schema[word]}' for word in _BOUNDS if is_number(schema.get(word))]
     return " and ".join(found) or "no number that it may be fits"
 
 
-def _refused(known: Reasoning, comparison: Comparison, schema: JsonMapping) -> str | None:
+def _refused(known: Reasoning, comparison: Comparison, schema: JsonMap) -> str | None:
     """Return the reason why the schema refuses a literal of a right type. For orderings, only
     formats count.
     """
@@ -134,7 +134,7 @@ def _refused(known: Reasoning, comparison: Comparison, schema: JsonMapping) -> s
     return refusal(SchemaPart("", schema, "", known.keys.definitions), comparison.literal)
 
 
-def _listed(schema: JsonMapping) -> tuple[Any, ...]:
+def _listed(schema: JsonMap) -> tuple[Any, ...]:
     if isinstance(schema.get("enum"), list):
         return tuple(schema["enum"])
     return (schema["const"],) if "const" in schema else ()

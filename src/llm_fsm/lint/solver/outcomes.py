@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMapping
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.compiler import CompiledRule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
@@ -62,7 +62,7 @@ def placed(name: str, value: object) -> JsonDict:
     return {} if value is None else {name: value}
 
 
-_TRIED: JsonMapping = {"null": None, "true": True, "false": False, "empty": []}
+_TRIED: JsonMap = {"null": None, "true": True, "false": False, "empty": []}
 
 
 def split(

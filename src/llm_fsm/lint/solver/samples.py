@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from llm_fsm._json import JsonMapping, object_at
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.lint.solver.value_sets import SET, domain
 
 _DEPTH = 4
@@ -18,7 +18,7 @@ _MOST_CHARS = 200
 _CLASSES = {"\\d": "0", "\\w": "a"}
 
 
-def samples(schema: JsonMapping, definitions: JsonMapping, depth: int = 0) -> Iterator[Any]:
+def samples(schema: JsonMap, definitions: JsonMap, depth: int = 0) -> Iterator[Any]:
     """Yield a few values of a schema, objects with all their members."""
     values = domain(schema, definitions) & SET
     listed = schema.get("enum")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers
@@ -42,7 +42,7 @@ _LEAST = 100
 _DECISIONS = 200_000
 """The budget for comparing them with each other."""
 
-Context = JsonMapping
+Context = JsonMap
 
 
 @dataclass(frozen=True, eq=False)

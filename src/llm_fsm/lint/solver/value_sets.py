@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import is_number
 
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
-_SINGLE: JsonMapping = {"true": True, "false": False, "null": None, "empty": []}
+_SINGLE: JsonMap = {"true": True, "false": False, "null": None, "empty": []}
 
 Position = tuple[Any, int]
 """A value and -1, 0 or 1: just below it, at it, just above it. Ranges include both their end
@@ -392,7 +392,7 @@ _TYPES: Mapping[str, ValueSet] = {
 }
 
 
-def domain(schema: object, definitions: JsonMapping) -> ValueSet:
+def domain(schema: object, definitions: JsonMap) -> ValueSet:
     """Return all values that a JSON Schema accepts, and perhaps more; `definitions` are the targets
     of `#/$defs/…`.
 
@@ -403,7 +403,7 @@ def domain(schema: object, definitions: JsonMapping) -> ValueSet:
 
 
 def _domain(
-    schema: object, definitions: JsonMapping, depth: int, known: dict[Any, ValueSet]
+    schema: object, definitions: JsonMap, depth: int, known: dict[Any, ValueSet]
 ) -> ValueSet:
     if schema is False:
         return NOTHING
@@ -438,7 +438,7 @@ def _domain(
     return found
 
 
-def _bounds(schema: JsonMapping) -> ValueSet:
+def _bounds(schema: JsonMap) -> ValueSet:
     low = high = None
     for key, shift in (("minimum", 0), ("exclusiveMinimum", 1)):
         if is_number(schema.get(key)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Generator
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.quotes import QUOTES
@@ -69,7 +69,7 @@ def is_corrected(turn: TurnState, key: str) -> bool:
     return by_model or key in turn.machine.keys.made_of
 
 
-def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, Any]:
+def change_answers(turn: TurnState, update: JsonMap) -> JsonMap:
     """Change answers of the definitions that wait for this one; return the rest of the update.
 
     What this one was given of them changes with them.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import TRUNCATED
 from llm_fsm.definition.names import label
 from llm_fsm.session import events as ev
@@ -45,7 +45,7 @@ class Repair:
     name: str
     end: str
     message: Message
-    data: Mapping[str, Any]
+    data: JsonMap
     foreseen: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -380,7 +380,7 @@ def _waits_for_yes(turn: TurnState) -> bool:
     return any(reads(move, asked) for move in turn.state.own)
 
 
-def _yes_or_no(schema: Mapping[str, Any]) -> bool:
+def _yes_or_no(schema: JsonMap) -> bool:
     """Return true for the schema of a key that takes true or false."""
     kind = schema.get("type", ())
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])

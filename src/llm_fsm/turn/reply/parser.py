@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
@@ -79,7 +80,7 @@ class Reply(NamedTuple):
     """
 
     target: str
-    update: Mapping[str, Any]
+    update: JsonMap
     message: str = ""
     reasoning: str = ""
     update_fault: str | None = None
@@ -89,11 +90,11 @@ class Reply(NamedTuple):
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> JsonDict:
     values = dict(pairs)
     if len(values) == len(pairs):
         return values
-    seen: dict[str, Any] = {}
+    seen: JsonDict = {}
     for key, value in pairs:
         if key in seen and seen[key] != value:
             name = json.dumps(key)
@@ -127,7 +128,7 @@ def decode(text: str) -> Any:
         raise ReplyError("too-deep", "the reply is nested too deep") from None
 
 
-def only_object(text: str) -> dict[str, Any] | None:
+def only_object(text: str) -> JsonDict | None:
     """Return the one object in a text that is whole; None if there is none, or another brace
     follows.
 
@@ -146,12 +147,12 @@ def only_object(text: str) -> dict[str, Any] | None:
     return value
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
+def _objects(text: str) -> list[JsonDict]:
     """Return the complete JSON objects in a text, outermost ones only.
 
     Raises ReplyError, RecursionError.
     """
-    objects: list[dict[str, Any]] = []
+    objects: list[JsonDict] = []
     position = text.find("{")
     tries = 0
     while position >= 0 and tries < _MAX_CANDIDATES:
@@ -167,7 +168,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return objects
 
 
-def _object_in(value: object) -> dict[str, Any] | None:
+def _object_in(value: object) -> JsonDict | None:
     """Return an object, as it is or as the JSON text of one; None for anything else."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError, ReplyError):
@@ -178,7 +179,7 @@ def _object_in(value: object) -> dict[str, Any] | None:
 # -- The reply among objects -----------------------------------------------------------------------
 
 
-def _names_target(value: Mapping[str, Any]) -> bool:
+def _names_target(value: JsonMap) -> bool:
     target = value.get("target_state")
     return isinstance(target, str) and target.strip(UNSEEN) != ""
 
@@ -196,7 +197,7 @@ def _is_flat(value: object) -> bool:
     return isinstance(value, dict) and _names_target(value)
 
 
-def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _chosen(objects: list[JsonDict]) -> JsonDict | None:
     """Return the one object that is a reply, or holds one.
 
     Raises ReplyError if there are several different ones.
@@ -211,12 +212,12 @@ def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
     return replies[0]
 
 
-def _all_held(objects: Iterable[dict[str, Any]], depth: int = 0) -> list[dict[str, Any]]:
+def _all_held(objects: Iterable[JsonDict], depth: int = 0) -> list[JsonDict]:
     held = (_held(item, depth) for item in objects)
     return [item for item in held if item is not None]
 
 
-def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
+def _held(value: JsonMap, depth: int = 0) -> JsonDict | None:
     """Return the one reply in an object that is a written-out call of a tool, or a filled-in
     schema.
     """
@@ -230,7 +231,7 @@ def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
     return replies[0] if len(replies) == 1 else None
 
 
-def _is_reply(item: dict[str, Any]) -> bool:
+def _is_reply(item: JsonDict) -> bool:
     return _has_target(item) or ("message" in item and _is_flat(item))
 
 
@@ -301,7 +302,7 @@ def _uncut(value: Any) -> Any:
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
 
 
-def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
+def _without_one_brace(text: str, error: ValueError) -> JsonDict | None:
     """Return the reply in a text that closes it once too often before its message, and is else
     sound.
     """
@@ -380,7 +381,7 @@ def _unescaped(match: re.Match[str]) -> str:
 # -- The order of all this -------------------------------------------------------------------------
 
 
-def document(text: str) -> dict[str, Any]:
+def document(text: str) -> JsonDict:
     """Return the JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
         reason = f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
@@ -461,7 +462,7 @@ def _spoken(value: object) -> str:
     return text if inner is None else _words(inner)
 
 
-def _reply_in(text: str) -> Mapping[str, Any] | None:
+def _reply_in(text: str) -> JsonMap | None:
     """Return a reply in place of a message, as much as arrived of it; None if it is a message.
 
     JSON that is not a reply is meant to be read. The beginning of a reply without a message is {}.
@@ -470,7 +471,7 @@ def _reply_in(text: str) -> Mapping[str, Any] | None:
         return None
     whole = True
     try:
-        value: dict[str, Any] = decode(text)
+        value: JsonDict = decode(text)
     except (ValueError, ReplyError):
         if _BEGUN.match(text) is None:
             return None
@@ -484,7 +485,7 @@ def _reply_in(text: str) -> Mapping[str, Any] | None:
     return None if whole else {}
 
 
-def _words(reply: Mapping[str, Any]) -> str:
+def _words(reply: JsonMap) -> str:
     """Return the message of a reply, or else the message in its transition."""
     own = _spoken(reply.get("message"))
     if own:
@@ -493,7 +494,7 @@ def _words(reply: Mapping[str, Any]) -> str:
     return _spoken(transition.get("message"))
 
 
-def _question(reply: Mapping[str, Any]) -> str | None:
+def _question(reply: JsonMap) -> str | None:
     """Return the question of a reply; None if it has no field for one."""
     transition = _object_in(reply.get("transition")) or {}
     if "question" not in reply and "question" not in transition:
@@ -567,7 +568,7 @@ def parse(text: str, *, stay: str = "") -> Reply:
     )
 
 
-def _move(reply: dict[str, Any]) -> dict[str, Any] | None:
+def _move(reply: JsonDict) -> JsonDict | None:
     """Return the part of a reply that names its target; None if nothing does."""
     transition = reply.get("transition", reply)
     if not isinstance(transition, dict):
@@ -575,9 +576,7 @@ def _move(reply: dict[str, Any]) -> dict[str, Any] | None:
     return transition if _names_target(transition) else None
 
 
-def _update(
-    reply: dict[str, Any], transition: dict[str, Any]
-) -> tuple[Mapping[str, Any], str | None]:
+def _update(reply: JsonDict, transition: JsonDict) -> tuple[JsonMap, str | None]:
     """Return the update of a reply, and its fault.
 
     An update beside the transition counts only if it precedes the message. The message is shown

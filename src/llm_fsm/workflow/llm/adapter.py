@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from llm_fsm._json import JsonDict
 from llm_fsm.llm.clients.messages import LLMResponse, Message, ToolCall
 
 __all__ = ["LLMAdapter", "LLMResponse", "Message", "ToolCall"]
@@ -20,7 +21,7 @@ class LLMAdapter(Protocol):
         self,
         messages: list[Message],
         *,
-        tools: list[dict[str, Any]] | None = None,
+        tools: list[JsonDict] | None = None,
         temperature: float = 0.7,
         max_tokens: int | None = None,
     ) -> LLMResponse:
@@ -39,7 +40,7 @@ class LLMAdapter(Protocol):
             Exception: The model failed.
         """
 
-    def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
+    def format_tools(self, tools: Sequence[Any]) -> list[JsonDict]:
         """Convert tools to the model's own form, which is that of chat completions unless you
         override it.
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonMapping, step
+from llm_fsm._json import JsonMap, step
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.definition.graph import explored
 from llm_fsm.definition.names import KEY_PATTERN, VALID, declared_key
@@ -139,7 +139,7 @@ def bad_key_setting(document: Document) -> Faults:
         yield from _value_rules(document.keys or {}, schema.get(VALID), f"{place}/{VALID}")
 
 
-def _made_of(keys: Mapping[str, JsonMapping], key: str, place: str) -> Faults:
+def _made_of(keys: Mapping[str, JsonMap], key: str, place: str) -> Faults:
     """Find entries of `x-from` that the key cannot be made of."""
     names = keys[key].get("x-from")
     if names is None:
@@ -162,7 +162,7 @@ def _made_of(keys: Mapping[str, JsonMapping], key: str, place: str) -> Faults:
 _PROOFS = ("quote", "digits")
 
 
-def _said(schema: JsonMapping, place: str) -> Faults:
+def _said(schema: JsonMap, place: str) -> Faults:
     """Find an `x-said` that is no kind of proof, or that is at a key that no reply writes."""
     kind = schema.get("x-said")
     if kind is None or kind is False:
@@ -185,7 +185,7 @@ def _said(schema: JsonMapping, place: str) -> Faults:
 _RULE_KEYS = ("logic", "description")
 
 
-def _value_rules(keys: Mapping[str, JsonMapping], items: object, place: str) -> Faults:
+def _value_rules(keys: Mapping[str, JsonMap], items: object, place: str) -> Faults:
     """Find entries of `x-valid` that are no rule over declared keys."""
     if items is None:
         return
@@ -219,7 +219,7 @@ def _value_rules(keys: Mapping[str, JsonMapping], items: object, place: str) -> 
         yield from _logic(keys, item["logic"], at + "/logic")
 
 
-def _logic(keys: Mapping[str, JsonMapping], logic: object, place: str) -> Faults:
+def _logic(keys: Mapping[str, JsonMap], logic: object, place: str) -> Faults:
     """Find faults in the logic of a rule, and names that are not declared."""
     faults = collect_faults(logic)
     for fault in faults:
@@ -236,7 +236,7 @@ def _logic(keys: Mapping[str, JsonMapping], logic: object, place: str) -> Faults
         )
 
 
-def _all_made_of(keys: Mapping[str, JsonMapping], key: str) -> set[str]:
+def _all_made_of(keys: Mapping[str, JsonMap], key: str) -> set[str]:
     """Return a key, and all keys that it is made of, directly or through others."""
 
     def parts(name: str) -> Iterator[str]:
@@ -248,7 +248,7 @@ def _all_made_of(keys: Mapping[str, JsonMapping], key: str) -> set[str]:
     return set(explored([key], parts))
 
 
-def _labels(schema: JsonMapping, place: str) -> Faults:
+def _labels(schema: JsonMap, place: str) -> Faults:
     """Find labels that are no text, and labels of values that the key does not have."""
     labels = schema.get("x-labels")
     values = schema.get("enum")

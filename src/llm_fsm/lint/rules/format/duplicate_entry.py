@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from llm_fsm._json import JsonDict, JsonMapping
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
@@ -49,7 +49,7 @@ def repeated_transition(document: Document) -> Faults:
         others.append(plain)
 
 
-def _plain(transition: JsonMapping) -> JsonDict:
+def _plain(transition: JsonMap) -> JsonDict:
     kept = {
         key: value
         for key, value in transition.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonMapping, object_at, step, value_at
+from llm_fsm._json import JsonMap, object_at, step, value_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
@@ -77,7 +77,7 @@ _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
 def schema_faults(
-    schema: JsonMapping, defs: object, place: str
+    schema: JsonMap, defs: object, place: str
 ) -> Iterator[tuple[str, str, str | None]]:
     """Yield (pointer, message, hint) for the first fault of the schema at `place`.
 
@@ -175,7 +175,7 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _plainly_sound(schema: JsonMapping) -> bool:
+def _plainly_sound(schema: JsonMap) -> bool:
     """Return true for a schema of common keywords with valid values, which needs no compiler."""
     return all(
         key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
@@ -54,7 +54,7 @@ def subflow_without_flow(document: Document) -> Faults:
             )
 
 
-def _fault(tool: JsonMapping, shown: str) -> str | None:
+def _fault(tool: JsonMap, shown: str) -> str | None:
     bound = [key for key in ("registered", "mcp") if tool.get(key) is not None]
     if len(bound) != 1:
         return f"tool {shown} is bound {'both ways' if bound else 'to nothing'}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMapping
+from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
@@ -115,7 +115,7 @@ def _unmatched(part: SchemaPart) -> Fault | None:
     return None
 
 
-def _told(schema: JsonMapping) -> str:
+def _told(schema: JsonMap) -> str:
     words = [
         key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema
     ]
