@@ -7,7 +7,7 @@ is asked for once more, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -19,7 +19,6 @@ from llm_fsm.turn import assignments, handlers, model, response, tool_loop
 from llm_fsm.turn.agreement import is_yes, said
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.choices import Choice, asked_key
-from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
 from llm_fsm.turn.named import named_by, possible_move
@@ -28,7 +27,7 @@ from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import Arrival, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import Arrival, RunTo, StoppableRun, TurnState
 
 
 def ask(
@@ -97,9 +96,7 @@ def _renew(turn: TurnState, loop: Loop) -> None:
         loop.reopen(turn_request(turn, available, words_only=False, heard=loop.heard), available)
 
 
-def _without_model(
-    turn: TurnState, picked: Choice | None, *, asks: bool
-) -> Generator[Effect, Result, Arrival | None]:
+def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> RunTo[Arrival | None]:
     """Do what a message says for certain; None if the model is to be asked. `asks`: no call has
     been made for it.
     """
@@ -125,9 +122,7 @@ def _without_model(
     return (yield from _take_value(turn, key, accepted))
 
 
-def _answer_before_loss(
-    turn: TurnState, keys: tuple[str, ...]
-) -> Generator[Effect, Result, Arrival | None]:
+def _answer_before_loss(turn: TurnState, keys: tuple[str, ...]) -> RunTo[Arrival | None]:
     """Lose what was asked about at a plain yes, and go on at a plain no; None if the model is to
     read the message.
 
@@ -146,7 +141,7 @@ def _answer_before_loss(
     return None
 
 
-def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, Arrival | None]:
+def _take_choice(turn: TurnState, picked: Choice) -> RunTo[Arrival | None]:
     """Do what the user chose, as far as that is certain; None if the model is to be asked."""
     targets = {move.target for move in turn.state.moves}
     if isinstance(picked.value, str) and picked.value in targets:
@@ -174,9 +169,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
     return (yield from _take_value(turn, key, accepted))
 
 
-def _take_value(
-    turn: TurnState, key: str, accepted: Iterable[ev.Event]
-) -> Generator[Effect, Result, Arrival | None]:
+def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> RunTo[Arrival | None]:
     """Keep the value that the message gives for certain, and follow it; None if the model is to say
     where.
     """

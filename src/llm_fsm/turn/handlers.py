@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 
 from msgspec import structs
 
@@ -11,9 +11,9 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
 from llm_fsm.turn import failures
-from llm_fsm.turn.effects import Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
+from llm_fsm.turn.effects import HandlerResult, HandlerResults, Point, RunHandlers
 from llm_fsm.turn.guards import Move, verdict
-from llm_fsm.turn.turn_state import TurnState
+from llm_fsm.turn.turn_state import RunTo, TurnState
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     updated: Iterable[str] = (),
     text: str | None = None,
     only: frozenset[str] = frozenset(),
-) -> Generator[Effect, Result, tuple[HandlerResult, ...]]:
+) -> RunTo[tuple[HandlerResult, ...]]:
     if not turn.host.points or not (only or point in turn.host.points):
         return ()
     found = yield RunHandlers(
@@ -64,7 +64,7 @@ def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:
     return structs.replace(event, by=name) if makes else event
 
 
-def vetoed(turn: TurnState, move: Move) -> Generator[Effect, Result, str | None]:
+def vetoed(turn: TurnState, move: Move) -> RunTo[str | None]:
     """The reason of the first handler that forbids a move; the refusal is noted."""
     for result in (yield from run(turn, Point.PRE_TRANSITION, target=move.target)):
         if result.veto is not None:
@@ -73,7 +73,7 @@ def vetoed(turn: TurnState, move: Move) -> Generator[Effect, Result, str | None]
     return None
 
 
-def first_allowed(turn: TurnState, moves: Iterable[Move]) -> Generator[Effect, Result, Move | None]:
+def first_allowed(turn: TurnState, moves: Iterable[Move]) -> RunTo[Move | None]:
     """The first move whose conditions hold and that no handler forbids."""
     for move in moves:
         found = verdict(move, turn.session.data())

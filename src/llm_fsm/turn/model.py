@@ -4,7 +4,7 @@ without a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,12 +29,12 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn import available
 from llm_fsm.turn.available import AvailableMoves, Option
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
+from llm_fsm.turn.effects import AskedFor, AskModel, OutOfTime, Unanswered
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt import render
 from llm_fsm.turn.reply.parser import is_cut
 from llm_fsm.turn.response import own_words
-from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
+from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, RunTo, TurnState
 
 T = TypeVar("T")
 _UNFINISHED = ("length", "content_filter")
@@ -103,7 +103,7 @@ def call(
     *,
     refused: tuple[str, ...] = (),
     about: JsonMap | None = None,
-) -> Generator[Effect, Result, ModelReply | None]:
+) -> RunTo[ModelReply | None]:
     """One model call; None when a limit forbids or stops it, or for a summary that nobody made."""
     # a summary for which a limit leaves no room is left out, and stops nothing
     if turn.reached_limit() is not None if asked_for == "summary" else turn.limit_reached():
@@ -169,7 +169,7 @@ def ask(
     read: Callable[[str], T],
     *,
     about: JsonMap | None = None,
-) -> Generator[Effect, Result, T | ReplyError | None]:
+) -> RunTo[T | ReplyError | None]:
     """Call the model, and once more if its reply cannot be read.
 
     Args:

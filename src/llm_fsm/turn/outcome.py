@@ -7,7 +7,7 @@ of the turn, with a message that is still arriving. So a stream and its turn can
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from llm_fsm.turn.agreement import blanks, is_yes, said, touched
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
-from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
+from llm_fsm.turn.effects import AskedFor, Point, Result, RunHandlers
 from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, reads
 from llm_fsm.turn.named import Named, named_by, possible_move
 from llm_fsm.turn.prompt.render import is_whole
@@ -37,6 +37,7 @@ from llm_fsm.turn.turn_state import (
     Message,
     Offer,
     Run,
+    RunTo,
     StillArrivingError,
     Stop,
     StoppableRun,
@@ -103,9 +104,7 @@ class Reading:
     foreseen: frozenset[str]
 
 
-def take_reply(
-    turn: TurnState, raw: ModelReply, available: AvailableMoves
-) -> Generator[Effect, Result, Outcome]:
+def take_reply(turn: TurnState, raw: ModelReply, available: AvailableMoves) -> RunTo[Outcome]:
     """Read a reply, and do what it says as far as the definition allows.
 
     Args:
@@ -135,7 +134,7 @@ def _only_state(available: AvailableMoves) -> str:
 
 def apply_reply(
     turn: TurnState, reply: Reply, message: Message, available: AvailableMoves
-) -> Generator[Effect, Result, Outcome]:
+) -> RunTo[Outcome]:
     """Take a reply: keep its values, correct earlier answers, then make the move that it names, if
     that is possible.
     """
@@ -173,7 +172,7 @@ def apply_reply(
 
 def _go_where_it_leads(
     turn: TurnState, reading: Reading, found: Move | Refusal, available: AvailableMoves
-) -> Generator[Effect, Result, Outcome]:
+) -> RunTo[Outcome]:
     """Make the move that the values opened or the reply names, do its pattern, or stay."""
     named, message, theirs = reading.named, reading.message, reading.theirs
     way = yield from _opened_way(turn, named, found)
@@ -275,9 +274,7 @@ def _said_move(turn: TurnState, named: Named, reply: Reply) -> Move | Refusal:
     return Refusal(by="agrees", reason=unmet.reason, sentence=unmet.sentence)
 
 
-def _opened_way(
-    turn: TurnState, named: Named, found: Move | Refusal
-) -> Generator[Effect, Result, Move | None]:
+def _opened_way(turn: TurnState, named: Named, found: Move | Refusal) -> RunTo[Move | None]:
     """Return the way that the values of this message opened; None if what the reply names is done.
 
     A reply that names the current state, or what is closed, says nothing against that way. Neither
@@ -290,7 +287,7 @@ def _opened_way(
     return (yield from _way_of_values(turn))
 
 
-def _way_of_values(turn: TurnState) -> Generator[Effect, Result, Move | None]:
+def _way_of_values(turn: TurnState) -> RunTo[Move | None]:
     """Return the way that the values of this message opened, if none of them was refused."""
     way = opened_way(turn.root, turn.initial_session, turn.session)
     if way is None or reads(way, response.refused_values(turn)):
@@ -308,7 +305,7 @@ def _refused_answers(turn: TurnState) -> tuple[str, ...]:
     return tuple(key for key, why in refused if key in collected and keys.is_rule(why))
 
 
-def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:
+def _onward(turn: TurnState) -> RunTo[Move | None]:
     """Return the move that the machine makes by itself after an update; None if there is none."""
     if not turn.state.autos:
         return None
@@ -317,9 +314,7 @@ def _onward(turn: TurnState) -> Generator[Effect, Result, Move | None]:
     return (yield from handlers.first_allowed(turn, autos))
 
 
-def _checked(
-    turn: TurnState, named: Named, move: Move | Refusal
-) -> Generator[Effect, Result, Move | Refused]:
+def _checked(turn: TurnState, named: Named, move: Move | Refusal) -> RunTo[Move | Refused]:
     """Return the move to what a reply named, or why it is not possible."""
     onward = ""
     if isinstance(move, Move) and (objection := _objection(turn, move)) is not None:
@@ -404,7 +399,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         result = yield effect
 
 
-def _keep_values(turn: TurnState, reply: Reply, named: Named) -> Generator[Effect, Result, JsonMap]:
+def _keep_values(turn: TurnState, reply: Reply, named: Named) -> RunTo[JsonMap]:
     """Keep the values of a reply for the definition at work; return those for the one that it leads
     into.
     """
@@ -457,7 +452,7 @@ def _before_a_loss(turn: TurnState, update: JsonMap) -> tuple[JsonMap, tuple[str
     return {**update, CLEAR: []}, names
 
 
-def forget(turn: TurnState, names: tuple[str, ...]) -> Generator[Effect, Result, Arrival]:
+def forget(turn: TurnState, names: tuple[str, ...]) -> RunTo[Arrival]:
     """Clear keys, because the user has said yes to that, and ask what is open then."""
     said = turn.session.user_input or ""
     yield from transitions.apply_update(turn, {CLEAR: list(names), QUOTES: {CLEAR: said}})
@@ -507,9 +502,7 @@ def give_up(turn: TurnState, last: Unreadable | Refused | None) -> StoppableRun:
     return None
 
 
-def _way_without_words(
-    turn: TurnState, last: Unreadable | Refused | None
-) -> Generator[Effect, Result, Move | None]:
+def _way_without_words(turn: TurnState, last: Unreadable | Refused | None) -> RunTo[Move | None]:
     """Return the way that the values opened, else the one that the reply names, if no value that
     was refused bears on it.
     """
@@ -529,9 +522,7 @@ def _way_without_words(
     return (yield from handlers.first_allowed(turn, [found])) if is_near else None
 
 
-def _move(
-    turn: TurnState, move: Move, by: str, reading: Reading
-) -> Generator[Effect, Result, Taken]:
+def _move(turn: TurnState, move: Move, by: str, reading: Reading) -> RunTo[Taken]:
     """Make the move of a reply, say its message, and close the turn where it arrives."""
     theirs = reading.theirs if reading.named.target == move.target else {}
     if not theirs:
@@ -598,7 +589,7 @@ def _refusal(turn: TurnState, named: Named, reason: str, *, onward: str = "") ->
     return Refused(f"{text}. Refused values: {values}" if values else text, named, onward)
 
 
-def make_move(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
+def make_move(turn: TurnState, move: Move, by: str) -> RunTo[Arrival]:
     """Make a move that no message of a model goes with, and close the turn."""
     arrival = yield from transitions.follow(turn, move, by)
     yield from closing.close(turn, arrival, written="nothing")

@@ -7,7 +7,7 @@ with a task that leads nowhere. A digression ends in any state that leads nowher
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -18,11 +18,11 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.values import reserved_fault
 from llm_fsm.turn import assignments, handlers, tasks
 from llm_fsm.turn.backtracking import handed_on
-from llm_fsm.turn.effects import Effect, Point, Result
+from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, labelled, reads
 from llm_fsm.turn.output_mapping import mapped
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import Run, Stop, TurnState
+from llm_fsm.turn.turn_state import Run, RunTo, Stop, TurnState
 
 
 def count_step(turn: TurnState) -> Stop | None:
@@ -80,7 +80,7 @@ def _upheld(keys: Keys, values: JsonMap, session: Session) -> tuple[JsonMap, tup
     return kept, tuple(refused)
 
 
-def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Stop | None]:
+def come_back(turn: TurnState, how: str) -> RunTo[Move | Stop | None]:
     """Come back to the topmost place. A flow that was cancelled gives nothing back.
 
     Returns:
@@ -109,7 +109,7 @@ def give_back(turn: TurnState, how: str = "final") -> None:
         turn.emit(event)
 
 
-def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | Stop]:
+def _after_cancelling(turn: TurnState) -> RunTo[Move | Stop]:
     """Find the move that follows a cancelled flow, by its label or by a condition on what it gives
     back.
 

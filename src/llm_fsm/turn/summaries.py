@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from typing import Any
 
 from llm_fsm._json import JsonDict
@@ -12,11 +11,10 @@ from llm_fsm.session.memory import Background, MemoryFault
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import surplus
 from llm_fsm.turn import model
-from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.prompt.tasks import SUMMARY_SCHEMA, summary_messages
 from llm_fsm.turn.reply.parser import document
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import Run, RunTo, TurnState
 
 _SUMMARY = re.compile(r"SUMMARY:(?P<summary>.*?)(?:\nTODO:(?P<todo>.*))?\Z", re.DOTALL)
 """A summary as labelled text, which small models find easier than JSON."""
@@ -74,7 +72,7 @@ def _events_since(turn: TurnState) -> list[ev.Event]:
     return turn.events[begin:]
 
 
-def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Result, bool]:
+def summarise(turn: TurnState, of: str, happened: Any) -> RunTo[bool]:
     """Ask for a summary and a to-do list, and once more if the reply is unreadable.
 
     A reply without one of them leaves it as it was. Return false if there is no summary.

@@ -8,7 +8,7 @@ follows, by `_transition` or as a whole, against the labels `on`. Otherwise the 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,11 +26,9 @@ from llm_fsm.turn.agreement import Permit, permit
 from llm_fsm.turn.compiled import Check
 from llm_fsm.turn.effects import (
     CheckKeyResults,
-    Effect,
     Execute,
     Executed,
     PickRoute,
-    Result,
     Routed,
     Verdicts,
     subject,
@@ -47,7 +45,7 @@ from llm_fsm.turn.key_results import (
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_policy import call_key
-from llm_fsm.turn.turn_state import LIMITED, Stop, TurnState
+from llm_fsm.turn.turn_state import LIMITED, RunTo, Stop, TurnState
 
 _REASON_CHARS = 2000
 """A fault may quote the whole output. Records and prompts keep the beginning of the reason."""
@@ -67,9 +65,7 @@ class Output:
     fault: str | None = None
 
 
-def work(
-    turn: TurnState, waiting: JsonMap | None = None
-) -> Generator[Effect, Result, Move | Stop | None]:
+def work(turn: TurnState, waiting: JsonMap | None = None) -> RunTo[Move | Stop | None]:
     """Work on the task of the current state to its end, and return the move that follows.
 
     Args:
@@ -157,9 +153,7 @@ def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> N
     turn.emit(event)
 
 
-def _attempt(
-    turn: TurnState, waiting: JsonMap | None
-) -> Generator[Effect, Result, Attempted | Stop | None]:
+def _attempt(turn: TurnState, waiting: JsonMap | None) -> RunTo[Attempted | Stop | None]:
     """Make one attempt. Return its output and failures, a Stop at a limit, or None if it pauses."""
     work_once = _execute if turn.state.definition.execute else _ask_model
     output = yield from work_once(turn, waiting)
@@ -179,9 +173,7 @@ def _attempt(
 # -- An attempt of a model -------------------------------------------------------------------------
 
 
-def _ask_model(
-    turn: TurnState, waiting: JsonMap | None
-) -> Generator[Effect, Result, Output | Stop | None]:
+def _ask_model(turn: TurnState, waiting: JsonMap | None) -> RunTo[Output | Stop | None]:
     """Run the model-and-tools loop. Return a Stop at a limit, or None if it pauses."""
     tools = tool_loop.offered(turn)
     messages = task_messages(turn.machine, turn.session, tools=bool(tools))
@@ -222,9 +214,7 @@ def _past(waiting: JsonMap | None) -> _Paused:
     return _Paused(waiting.get("key"), answers, about, waiting["log"])
 
 
-def _execute(
-    turn: TurnState, waiting: JsonMap | None
-) -> Generator[Effect, Result, Output | Stop | None]:
+def _execute(turn: TurnState, waiting: JsonMap | None) -> RunTo[Output | Stop | None]:
     """Run the registered function of an attempt. Return a Stop at a limit, or None if it pauses."""
     if waiting is None and turn.limit_reached():
         return LIMITED
@@ -339,7 +329,7 @@ def _pause(turn: TurnState, asked: JsonMap, loop: JsonMap) -> None:
 # -- Key results -----------------------------------------------------------------------------------
 
 
-def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, Failures | Stop]:
+def _check(turn: TurnState, output: Output) -> RunTo[Failures | Stop]:
     """Return the failed checks; none if the output is accepted. Return a Stop at a limit.
 
     A judge costs a call, so it is asked last, if all else passed.
@@ -394,7 +384,7 @@ def _failures(
 
 def _by_functions(
     turn: TurnState, checks: list[Check], data: JsonMap
-) -> Generator[Effect, Result, Mapping[str, Verdict]]:
+) -> RunTo[Mapping[str, Verdict]]:
     result = yield CheckKeyResults(
         state=turn.state.id,
         checks=tuple((check.name, check.function) for check in checks),
@@ -411,7 +401,7 @@ def _by_functions(
 
 def _by_judge(
     turn: TurnState, checks: list[Check], output: Any
-) -> Generator[Effect, Result, Mapping[str, Verdict] | Stop]:
+) -> RunTo[Mapping[str, Verdict] | Stop]:
     """Ask a judge in one call for all checks, and once more if its reply was unreadable.
 
     A check without a clear verdict fails. Return a Stop at a limit.
@@ -438,7 +428,7 @@ def _by_judge(
 # -- The move that follows -------------------------------------------------------------------------
 
 
-def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | Stop]:
+def _routed(turn: TurnState, function: str, output: Any) -> RunTo[Move | Stop]:
     """Return the move that a registered function picks, by its label or by its target.
 
     Return a Stop if the function failed, picked none or may not go there.
@@ -481,7 +471,7 @@ def way_out(turn: TurnState) -> Move | Stop | None:
     return move
 
 
-def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
+def _exhausted(turn: TurnState, output: Any) -> RunTo[Move | Stop]:
     """Return the move that follows when no attempt passed, or a Stop if none does."""
     then = turn.state.definition.on_exhausted
     if then == "continue" and turn.state.definition.acts:
@@ -494,7 +484,7 @@ def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move |
     return Move(pointer=f"/states/{turn.state.id}/on_exhausted", target=then)
 
 
-def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
+def follow(turn: TurnState, output: Any) -> RunTo[Move | Stop]:
     """Return the move that follows an output, or a Stop: passed if there are no transitions, else
     stuck.
     """

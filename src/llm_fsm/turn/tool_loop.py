@@ -8,7 +8,7 @@ middle. The session then holds everything that it needs to resume there when the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -26,20 +26,12 @@ from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import failures, model
 from llm_fsm.turn.agreement import Unmet, permit
 from llm_fsm.turn.available import AvailableMoves
-from llm_fsm.turn.effects import (
-    AskedFor,
-    CallTools,
-    Effect,
-    PlannedCall,
-    Result,
-    ToolResult,
-    ToolResults,
-)
+from llm_fsm.turn.effects import AskedFor, CallTools, PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments, unsaid_argument
 from llm_fsm.turn.tool_policy import NO_TOOLS, call_key
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import TurnState
+from llm_fsm.turn.turn_state import RunTo, TurnState
 
 _SPENT = Unmet("spent", "one yes allows one call of it, and this is a second one")
 _REASON_CHARS = 2000
@@ -215,7 +207,7 @@ def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
 
 def run(
     turn: TurnState, loop: Loop, renew: Callable[[TurnState, Loop], None] | None = None
-) -> Generator[Effect, Result, ModelReply | None]:
+) -> RunTo[ModelReply | None]:
     """Return the first reply without calls; None if a limit or a pause comes first.
 
     Args:
@@ -266,7 +258,7 @@ def _exceeds_limit(turn: TurnState, calls: int) -> bool:
     return False
 
 
-def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
+def _run_batch(turn: TurnState, loop: Loop) -> RunTo[bool]:
     """Run the calls of a batch. Return false if a person must be asked first.
 
     A person is asked before any call of the batch runs, because the others may depend on the
@@ -302,9 +294,7 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
     return not _must_ask(turn, loop)
 
 
-def _results(
-    turn: TurnState, calls: tuple[PlannedCall, ...]
-) -> Generator[Effect, Result, Mapping[str, ToolResult]]:
+def _results(turn: TurnState, calls: tuple[PlannedCall, ...]) -> RunTo[Mapping[str, ToolResult]]:
     """Run calls, and return their results by id."""
     if not calls:
         return {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Container, Generator, Sequence
+from collections.abc import Container, Sequence
 from itertools import dropwhile
 from typing import Any
 
@@ -21,11 +21,20 @@ from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, breakdown, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.agreement import blanks, collector, note_yes
 from llm_fsm.turn.backtracking import Correction, correction, outside
-from llm_fsm.turn.effects import Effect, Point, Result
+from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import HANDOVER, Assignment, Move, verdict
 from llm_fsm.turn.next_step import Call, Enter, NextStep, Rest, Return, Work, next_steps
 from llm_fsm.turn.rest import Places, way_on
-from llm_fsm.turn.turn_state import LIMITED, ORDINARY, TURNED_BACK, Arrival, Run, Stop, TurnState
+from llm_fsm.turn.turn_state import (
+    LIMITED,
+    ORDINARY,
+    TURNED_BACK,
+    Arrival,
+    Run,
+    RunTo,
+    Stop,
+    TurnState,
+)
 
 
 def arrive(
@@ -35,15 +44,13 @@ def arrive(
     given: JsonMap | None = None,
     *,
     asked: Places = frozenset(),
-) -> Generator[Effect, Result, Arrival]:
+) -> RunTo[Arrival]:
     """Make a move, and go on to where it comes to rest; see `enter` and `settle`."""
     arrival = yield from enter(turn, move, by, given)
     return (yield from settle(turn, arrival, asked=asked))
 
 
-def follow(
-    turn: TurnState, move: Move, by: str, given: JsonMap | None = None
-) -> Generator[Effect, Result, Arrival]:
+def follow(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -> RunTo[Arrival]:
     """Make a move that the user wants, and go on to where it comes to rest.
 
     It does not lead straight back to the question that it left, unless the message answers the new
@@ -62,7 +69,7 @@ def follow(
 
 def settle(
     turn: TurnState, arrival: Arrival = ORDINARY, *, step: bool = False, asked: Places = frozenset()
-) -> Generator[Effect, Result, Arrival]:
+) -> RunTo[Arrival]:
     """Go on to the first state that waits, for the user or for an answer, and say its fixed reply.
 
     Every way of arriving in a state that talks ends here: `rest.way_on` decides whether the state
@@ -107,7 +114,7 @@ def settle(
     return arrival
 
 
-def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, NextStep]:
+def _allowed_step(turn: TurnState, asked: Places) -> RunTo[NextStep]:
     """Return the step that follows here. A move that a handler forbids counts as closed."""
 
     def opens(move: Move) -> bool:
@@ -130,9 +137,7 @@ def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, N
     return Rest()
 
 
-def _collect(
-    turn: TurnState, missing: tuple[str, ...]
-) -> Generator[Effect, Result, Arrival | None]:
+def _collect(turn: TurnState, missing: tuple[str, ...]) -> RunTo[Arrival | None]:
     """Go where a value is collected that would be read back as a blank.
 
     What only the program can give is a failure of the program. None: it is collected here.
@@ -149,7 +154,7 @@ def _collect(
     return (yield from enter_counted(turn, Move(pointer="", target=where), "missing"))
 
 
-def _perform(turn: TurnState, following: NextStep) -> Generator[Effect, Result, Arrival | None]:
+def _perform(turn: TurnState, following: NextStep) -> RunTo[Arrival | None]:
     """Perform a step and return how the run came to the next state; None if its work waits for an
     answer.
     """
@@ -188,9 +193,7 @@ def _rest(turn: TurnState) -> None:
         response.say_here(turn)
 
 
-def move_or_stop(
-    turn: TurnState, outcome: Move | Stop, by: str
-) -> Generator[Effect, Result, Arrival]:
+def move_or_stop(turn: TurnState, outcome: Move | Stop, by: str) -> RunTo[Arrival]:
     """Make the move that some work led to, or stop. A flow that has passed comes back instead."""
     if isinstance(outcome, Move):
         return (yield from enter_counted(turn, outcome, by))
@@ -199,7 +202,7 @@ def move_or_stop(
     return Arrival(stop=outcome)
 
 
-def _call(turn: TurnState) -> Generator[Effect, Result, Arrival]:
+def _call(turn: TurnState) -> RunTo[Arrival]:
     """Begin the flow of the current state, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
@@ -208,7 +211,7 @@ def _call(turn: TurnState) -> Generator[Effect, Result, Arrival]:
     return ORDINARY
 
 
-def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result, Arrival]:
+def return_from(turn: TurnState, how: str = "final") -> RunTo[Arrival]:
     """Come back from a flow or a digression, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
@@ -223,16 +226,14 @@ def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result
     return (yield from _reconsider(turn, frame))
 
 
-def enter_counted(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
+def enter_counted(turn: TurnState, move: Move, by: str) -> RunTo[Arrival]:
     """Make one move without the user, unless the limit of such moves is reached."""
     if (stop := subflows.count_step(turn)) is not None:
         return Arrival(stop=stop)
     return (yield from enter(turn, move, by))
 
 
-def enter(
-    turn: TurnState, move: Move, by: str, given: JsonMap | None = None
-) -> Generator[Effect, Result, Arrival]:
+def enter(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) -> RunTo[Arrival]:
     """Make a move. `given`: what a reply says about the definition that it leads into."""
     if turn.state.definition.summarize and turn.host.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
@@ -318,7 +319,7 @@ def apply_update(turn: TurnState, update: JsonMap) -> Run:
         yield from assignments.update(turn, changed)
 
 
-def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arrival]:
+def _reconsider(turn: TurnState, frame: Frame) -> RunTo[Arrival]:
     """Go on the way, unless an answer that was changed meanwhile leads back to where it is decided
     again.
     """
@@ -338,7 +339,7 @@ def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arri
     return TURNED_BACK
 
 
-def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, Result, bool]:
+def _reconsider_callers(turn: TurnState, before: Session) -> RunTo[bool]:
     """Reconsider the definitions that wait: where one of them is led another way, its flow is left."""
     for place, changed, found in (
         outside(turn.root, before, turn.session) if turn.has("correct") else ()
@@ -386,7 +387,7 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
         yield from _on_entering(turn, turn.state.assignment)
 
 
-def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, Arrival]:
+def _resume(turn: TurnState, place: int) -> RunTo[Arrival]:
     """Come back to an open state that was named, from other definitions, too.
 
     Subflows and digressions into other definitions may lie between here and there. They end one by

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -136,8 +136,11 @@ class Arrival(NamedTuple):
     stop: Stop | None = None
 
 
-Run = Generator[Effect, Result, None]
-StoppableRun = Generator[Effect, Result, Stop | None]
+T = TypeVar("T")
+RunTo = Generator[Effect, Result, T]
+"""A part of a turn that asks for effects, and returns something."""
+Run = RunTo[None]
+StoppableRun = RunTo[Stop | None]
 """A part of a turn that returns why the run goes no further; None if it goes on or waits."""
 
 

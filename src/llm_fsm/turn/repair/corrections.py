@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.quotes import QUOTES
 from llm_fsm.turn import closing, handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import Correction, apart, correction, outside
-from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.guards import Move, judge, labelled, open_moves
 from llm_fsm.turn.named import Named, is_end
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Message, Part, TurnState
+from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Message, Part, RunTo, TurnState
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
 
 
-def correct(
-    turn: TurnState, named: Named, message: Message
-) -> Generator[Effect, Result, Arrival | None]:
+def correct(turn: TurnState, named: Named, message: Message) -> RunTo[Arrival | None]:
     """Note which earlier answers a reply changed, and go back if the way depends on them.
 
     Args:
@@ -96,9 +91,7 @@ def change_answers(turn: TurnState, update: JsonMap) -> JsonMap:
     return mine
 
 
-def _correct_outside(
-    turn: TurnState, named: Named, message: Message
-) -> Generator[Effect, Result, Arrival | None]:
+def _correct_outside(turn: TurnState, named: Named, message: Message) -> RunTo[Arrival | None]:
     """Note which answers of waiting definitions a reply changed; return None unless that led back
     to one of them.
     """
@@ -114,7 +107,7 @@ def _correct_outside(
     return None
 
 
-def _last_answers(turn: TurnState, named: Named) -> Generator[Effect, Result, str]:
+def _last_answers(turn: TurnState, named: Named) -> RunTo[str]:
     """End the flow at work if the reply names its end; return the transition that follows then,
     else "".
     """
@@ -143,7 +136,7 @@ def _go_back(
     *,
     changed: tuple[str, ...],
     last: str = "",
-) -> Generator[Effect, Result, Arrival | None]:
+) -> RunTo[Arrival | None]:
     """Go back while a reply is applied. Say its message, then ask the open question.
 
     Return None and say nothing if the new way leads back here, and the reply names a way on.
