@@ -22,8 +22,22 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEYWORDS = frozenset(
     {
-        *("and", "or", "not", "in", "is", "if", "else", "elif", "for", "true", "false", "none"),
-        *("True", "False", "None", "loop"),
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "if",
+        "else",
+        "elif",
+        "for",
+        "true",
+        "false",
+        "none",
+        "True",
+        "False",
+        "None",
+        "loop",
     }
 )
 _TEXT = r"'[^'\\]*'|\"[^\"\\]*\""

@@ -14,8 +14,22 @@ from typing import NamedTuple
 from llm_fsm._json import JsonMap
 
 FILTERS = (
-    *("default", "upper", "lower", "title", "capitalize", "trim", "replace", "format"),
-    *("length", "first", "last", "join", "sort", "sum", "int", "round"),
+    "default",
+    "upper",
+    "lower",
+    "title",
+    "capitalize",
+    "trim",
+    "replace",
+    "format",
+    "length",
+    "first",
+    "last",
+    "join",
+    "sort",
+    "sum",
+    "int",
+    "round",
 )
 TESTS = ("defined", "undefined", "none", "true", "false", "boolean", "number", "string")
 LANGUAGE = (

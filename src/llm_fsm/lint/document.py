@@ -22,8 +22,16 @@ from llm_fsm.lint.facts.suggestions import Speller
 
 SYSTEM_NAMES = frozenset(
     {
-        *("_conversation_id", "_current_state", "_previous_state", "_user_input"),
-        *("_turn", "_turns_in_state", "_misses", "_refusals", "_timestamp", "_timezone"),
+        "_conversation_id",
+        "_current_state",
+        "_previous_state",
+        "_user_input",
+        "_turn",
+        "_turns_in_state",
+        "_misses",
+        "_refusals",
+        "_timestamp",
+        "_timezone",
     }
 )
 

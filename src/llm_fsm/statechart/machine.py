@@ -700,15 +700,16 @@ class AsyncLLMStateMachine(LLMStateMachine):
 
 
 _RESERVED = {
-    *(
-        "memory",
-        "llm_client",
-        "tool_registry",
-        "enable_summarization",
-        "max_refinement_retries",
-        "last_turn",
-    ),
-    *("model", "history_values", "state_field", "start_configuration_values"),
+    "memory",
+    "llm_client",
+    "tool_registry",
+    "enable_summarization",
+    "max_refinement_retries",
+    "last_turn",
+    "model",
+    "history_values",
+    "state_field",
+    "start_configuration_values",
 }
 
 

@@ -58,8 +58,20 @@ _SERVERS = {
 }
 """Scheme to module."""
 _PORT = (
-    *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
-    *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
+    "load",
+    "save",
+    "records",
+    "journal",
+    "journalled",
+    "forget_journal",
+    "lock",
+    "list",
+    "definition",
+    "due",
+    "outbox",
+    "acknowledge",
+    "delete",
+    "close",
 )
 
 

@@ -17,8 +17,18 @@ Format: TypeAlias = Literal["openai", "anthropic", "google"]
 
 _GOOGLE_KEYS = frozenset(
     {
-        *("description", "nullable", "minItems", "maxItems", "minLength", "maxLength", "pattern"),
-        *("minimum", "maximum", "minProperties", "maxProperties", "required"),
+        "description",
+        "nullable",
+        "minItems",
+        "maxItems",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "minimum",
+        "maximum",
+        "minProperties",
+        "maxProperties",
+        "required",
     }
 )
 _GOOGLE_FORMATS = frozenset({"date-time", "float", "double", "int32", "int64"})

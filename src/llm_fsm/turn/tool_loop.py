@@ -82,8 +82,16 @@ class Loop:
     """
 
     __slots__ = (
-        *("answers", "asked_for", "calls", "done", "heard"),
-        *("keys", "look", "refused", "request", "tries"),
+        "answers",
+        "asked_for",
+        "calls",
+        "done",
+        "heard",
+        "keys",
+        "look",
+        "refused",
+        "request",
+        "tries",
     )
 
     def __init__(

@@ -19,8 +19,13 @@ from llm_fsm.documents.renaming import Renaming
 from llm_fsm.documents.renaming import renamed as in_new_names
 
 WORDS = (
-    *("description", "purpose", "instructions", "extraction_instructions", "response_instructions"),
-    *("reply", "example_dialogue"),
+    "description",
+    "purpose",
+    "instructions",
+    "extraction_instructions",
+    "response_instructions",
+    "reply",
+    "example_dialogue",
 )
 """Keys of a state that hold texts."""
 _NAMING = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
@@ -31,8 +36,19 @@ _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
     {
-        *("title", "description", "examples", "$comment", "default", "x-ask"),
-        *("x-secret", "x-fast", "x-source", "x-from", "x-labels", "x-valid", "x-said"),
+        "title",
+        "description",
+        "examples",
+        "$comment",
+        "default",
+        "x-ask",
+        "x-secret",
+        "x-fast",
+        "x-source",
+        "x-from",
+        "x-labels",
+        "x-valid",
+        "x-said",
     }
 )
 

@@ -18,8 +18,20 @@ _NAMED = ("properties", "$defs", "patternProperties")
 _DEPTH = 8
 _EXACT = frozenset(
     {
-        *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-        *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),
+        "type",
+        "enum",
+        "const",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "$comment",
+        "deprecated",
+        "readOnly",
     }
 )
 """Keywords for which `domain` is exact."""

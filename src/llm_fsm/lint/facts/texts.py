@@ -12,8 +12,11 @@ from llm_fsm.lint.facts.suggestions import Slips
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 
 _STATE_TEXTS = (
-    *("description", "purpose", "instructions"),
-    *("extraction_instructions", "response_instructions"),
+    "description",
+    "purpose",
+    "instructions",
+    "extraction_instructions",
+    "response_instructions",
 )
 _DEPTH = 64
 _FORMAT_NAMES = (

@@ -29,12 +29,30 @@ _FINITE = 64
 _MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
 _NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
 _TRUTHS = COMPARISONS | {
-    *("!", "!!", "in", "contains", "has_context", "all", "some", "none", "matches")
+    "!",
+    "!!",
+    "in",
+    "contains",
+    "has_context",
+    "all",
+    "some",
+    "none",
+    "matches",
 }
 """Operators whose value is true or false."""
 _SAFE = (_TRUTHS - {"matches"}) | {
-    *("var", "and", "or", "if", "?:", "missing", "missing_some", "cat", "lower"),
-    *("map", "filter", "merge"),
+    "var",
+    "and",
+    "or",
+    "if",
+    "?:",
+    "missing",
+    "missing_some",
+    "cat",
+    "lower",
+    "map",
+    "filter",
+    "merge",
 }
 """Operators that return a value in every context."""
 

@@ -22,8 +22,13 @@ _ORDERED_FORMATS = ("date", "date-time", "time")
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 _FIXED = frozenset(
     {
-        *("_turn", "_turns_in_state", "_misses", "_timestamp"),
-        *("_timezone", "_current_state", "_previous_state"),
+        "_turn",
+        "_turns_in_state",
+        "_misses",
+        "_timestamp",
+        "_timezone",
+        "_current_state",
+        "_previous_state",
     }
 )
 """System names whose types are known."""

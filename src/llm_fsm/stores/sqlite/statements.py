@@ -182,9 +182,14 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
 def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]:
     asked = [
         (
-            *(c.conversation_id, c.definition_sha, c.definition_text is not None),
+            c.conversation_id,
+            c.definition_sha,
+            c.definition_text is not None,
             [request_id for request_id, _ in c.answered],
-            *(c.definition, c.state, c.ended, c.paused),
+            c.definition,
+            c.state,
+            c.ended,
+            c.paused,
         )
         for c in commits
     ]

@@ -39,8 +39,14 @@ _NAMES = frozenset({"var", "missing", "missing_some", "has_context", "context_le
 _MOST = 60
 """The most changes of one rule. A longer rule has the first ones."""
 _SIZES = (
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    *("minLength", "maxLength", "minItems", "maxItems"),
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
 )
 _WORDS = (*_SIZES, "pattern", "format", "enum", "type", "multipleOf")
 

@@ -650,8 +650,16 @@ class Suite(Written):
 
 
 _SETTINGS = (
-    *("context", "state", "greet", "time", "input"),
-    *("background", "model", "tools", "functions", "handlers"),
+    "context",
+    "state",
+    "greet",
+    "time",
+    "input",
+    "background",
+    "model",
+    "tools",
+    "functions",
+    "handlers",
 )
 """The keys of a case that a file may give to all its cases."""
 

@@ -36,8 +36,13 @@ MAX_PAGES = 100
 """The most pages of a server's list of tools that are read. `Link.tools` also bounds their time."""
 
 _TRANSPORT_ERRORS = (
-    *("SSE stream", "Failed to parse", "Server returned an error response", "Session terminated"),
-    *("Not Found", "Unexpected content type", "server answered a request with 202"),
+    "SSE stream",
+    "Failed to parse",
+    "Server returned an error response",
+    "Session terminated",
+    "Not Found",
+    "Unexpected content type",
+    "server answered a request with 202",
 )
 """The beginnings of the errors that the SDK's HTTP transport makes if no answer comes."""
 

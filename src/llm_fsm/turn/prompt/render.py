@@ -36,17 +36,24 @@ _SECTION = re.compile(
     r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE
 )
 _KEY_WORDS = (
-    *(
-        "format",
-        "pattern",
-        "minimum",
-        "exclusiveMinimum",
-        "maximum",
-        "exclusiveMaximum",
-        "multipleOf",
-    ),
-    *("minLength", "maxLength", "minItems", "maxItems"),
-    *("const", "items", "properties", "required", "anyOf", "oneOf", "allOf"),
+    "format",
+    "pattern",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "const",
+    "items",
+    "properties",
+    "required",
+    "anyOf",
+    "oneOf",
+    "allOf",
 )
 _TEXT_WORDS = ("pattern", "minLength", "maxLength")
 DAY_TOKENS = 9

@@ -51,8 +51,19 @@ class ReplyReader:
     """
 
     __slots__ = (
-        *("_at", "_closing", "_depth", "_held", "_kept", "_name", "_new"),
-        *("_parts", "_shown", "_step", "_text", "_value", "head"),
+        "_at",
+        "_closing",
+        "_depth",
+        "_held",
+        "_kept",
+        "_name",
+        "_new",
+        "_parts",
+        "_shown",
+        "_step",
+        "_text",
+        "_value",
+        "head",
     )
 
     def __init__(self) -> None:

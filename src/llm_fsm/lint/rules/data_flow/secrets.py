@@ -115,21 +115,26 @@ _SECRET = re.compile(
     r"|\b[a-z][a-z0-9+.-]{2,12}://[^\s/:@]{1,64}:[^\s/:@{}$<]{4,64}@[\w.-]+"
 )
 _SIGNS = (
-    *(
-        "sk-",
-        "sk_live_",
-        "sk_test_",
-        "rk_",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat_",
-        "glpat-",
-        "AKIA",
-    ),
-    *("ASIA", "AIza", "xox", "hf_", "eyJ", "earer ", "PRIVATE KEY", "://"),
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "xox",
+    "hf_",
+    "eyJ",
+    "earer ",
+    "PRIVATE KEY",
+    "://",
 )
 """Every known form of a secret contains one of these."""
 _SHOWN = 8
