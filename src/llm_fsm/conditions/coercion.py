@@ -92,6 +92,11 @@ def is_number(value: object) -> TypeGuard[Number]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return true for a whole number without a point; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def kind_of(value: Any) -> str:
     """Return the JSON kind of a value, as messages name it."""
     if value is None:
@@ -243,7 +248,7 @@ def finite_number(meter: Meter, value: Any) -> Number:
 
 def leading_number(meter: Meter, value: Any) -> Number:
     """Read the number at the beginning of a text by JavaScript's parseFloat."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return operand(value, value)
     found = _LEADING_NUMBER.match(text_of(meter, value).lstrip(_SPACE))
     return operand(_parsed(found[0]) if found else math.nan, value)

@@ -23,6 +23,7 @@ from llm_fsm.conditions.coercion import (
     OperatorFault,
     byte_length,
     finite_number,
+    is_number,
     kind_of,
     leading_number,
     mended,
@@ -270,7 +271,7 @@ def today(meter: Meter) -> str:
 def now(meter: Meter) -> Number:
     """Return the time of the turn in seconds since the epoch: `_timestamp` of the whole data."""
     moment = meter.root.get("_timestamp") if isinstance(meter.root, Mapping) else None
-    if isinstance(moment, bool) or not isinstance(moment, (int, float)):
+    if not is_number(moment):
         raise OperatorFault("the time of the turn (_timestamp) is not known")
     return result(moment)
 

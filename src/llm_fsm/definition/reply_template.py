@@ -33,6 +33,7 @@ from jinja2.filters import do_capitalize, do_default, do_int, do_lower, do_title
 from jinja2.runtime import Context, LoopContext, Undefined
 
 from llm_fsm._json import JsonMap
+from llm_fsm.conditions.coercion import is_number
 
 MAX_CHARS = 100_000
 MAX_ITEMS = 10_000
@@ -151,7 +152,7 @@ def _items(context: Context, value: Any) -> list[Any]:
 
 def _number(value: Any) -> int | float:
     """Return a value if it is a number. Raises WordingError."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise WordingError(f"*, /, // and % need numbers, not {_described(value)}")
     return value
 
@@ -192,7 +193,7 @@ def _sum(context: Context, value: Any, attribute: str | None = None) -> Any:
     total: Any = 0
     for number, item in enumerate(_items(context, value), start=1):
         part = _part(item, attribute)
-        if isinstance(part, bool) or not isinstance(part, int | float):
+        if not is_number(part):
             name = f' as "{attribute}"' if attribute else ""
             raise WordingError(
                 f"a sum needs numbers, and item {number} has {_described(part)}{name}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from llm_fsm._json import JsonDict
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.stores.base import Listed, ListQuery, Order, checked_metadata, storable
 
 
@@ -76,6 +77,6 @@ def query_of(
 
 def _moment(name: str, given: object) -> float:
     """Check a time in seconds since the epoch. Raises ValueError."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+    if not is_number(given) or not math.isfinite(given):
         raise ValueError(f"{name} is a time in seconds since the epoch, not {given!r:.80}")
     return float(given)

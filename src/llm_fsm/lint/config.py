@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import suggestion
+from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.registry import matches, names_a_rule, near_rule
 
@@ -149,7 +150,7 @@ def _level(name: str, value: object) -> FailOn:
 
 
 def _budget(name: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if is_whole(value) and value > 0:
         return value
     raise ConfigError(f'"{name}" in {_PLACE} is a whole number of tokens, at least 1')
 

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from llm_fsm._json import JsonMap
+from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.definition.graph import path_in, reachable, search_tree
 from llm_fsm.lint.document import Computed, Document, Placed, once
 
@@ -152,8 +153,7 @@ def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
     if not isinstance(target, str):
         return
     priority = placed.value.get("priority", DEFAULT_PRIORITY)
-    # `true` is an integer in Python, and no priority.
-    if isinstance(priority, bool) or not isinstance(priority, int):
+    if not is_whole(priority):
         priority = DEFAULT_PRIORITY
     auto = placed.value.get("auto") is True
     yield Arc(source, target, placed, is_global, priority, auto)

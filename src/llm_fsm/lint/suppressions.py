@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from llm_fsm._json import JsonMap, places_of, step
+from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.definition.codes import finding
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.facts.suggestions import near_hint, quoted
@@ -132,9 +133,7 @@ def read_suppressions(document: JsonMap) -> Suppressions:
         else:
             entries.append(entry)
     budget = settings.get("token_budget")
-    if budget is not None and (
-        not isinstance(budget, int) or isinstance(budget, bool) or budget < 1
-    ):
+    if budget is not None and (not is_whole(budget) or budget < 1):
         message = '"token_budget" is a whole number of tokens, at least 1'
         faults.append(finding("unknown-rule", message, pointer=f"{_PLACE}/token_budget"))
     return Suppressions(tuple(entries), tuple(faults))

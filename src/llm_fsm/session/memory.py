@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from llm_fsm._json import JsonDict, JsonMap, read
 from llm_fsm._text import nearest
+from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.session.values import ValueFault, to_json_value
@@ -114,7 +115,7 @@ def _index(value: object) -> int:
         return int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BUCKETS:
+    if not is_whole(value) or not 0 <= value < BUCKETS:
         raise MemoryFault(
             f"bucket_index is a whole number from 0 to {BUCKETS - 1}, not {value!r:.60}"
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Self
 
 from llm_fsm._text import escaped
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import LLMFSMError, ReplyError
 from llm_fsm.llm.clients.messages import Message, text_of
 from llm_fsm.session.values import to_json_or_text
@@ -107,7 +108,5 @@ def _read(text: str) -> Judgement:
         (said[name] for name in _ADVICE if isinstance(said.get(name), str) and said[name]), None
     )
     score = said.get("score")
-    scored = (
-        float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
-    )
+    scored = float(score) if is_number(score) else None
     return Judgement(valid is True, advice, scored)

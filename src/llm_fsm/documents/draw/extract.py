@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from llm_fsm._json import JsonMap
 from llm_fsm.conditions import infix
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.words import in_words, known
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document, Placed
@@ -279,7 +280,6 @@ def _edge(source: str, placed: Placed, shown: Details) -> Edge:
     label = placed.text("description")
     if not label and isinstance(on, str):
         label = on
-    is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
     return Edge(
         source=source,
         target=target if isinstance(target, str) else "?",
@@ -288,7 +288,7 @@ def _edge(source: str, placed: Placed, shown: Details) -> Edge:
         how="auto" if written.get("auto") is True else "picked",
         returns=written.get("return") is True,
         agrees=written.get("agrees") is True,
-        priority=priority if is_number else None,
+        priority=priority if is_number(priority) else None,
         pointer=placed.pointer,
     )
 

@@ -11,6 +11,7 @@ from collections import Counter
 
 from llm_fsm._json import JsonMap, object_at
 from llm_fsm._text import estimate
+from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.graph import Arc, global_arcs, offers_globals, own_arcs_from
 
@@ -40,7 +41,7 @@ _ITEM = 12
 def budget_of(document: JsonMap) -> int | None:
     """Return the budget that a document sets for the prompt of each state, if it sets one."""
     value = object_at(document, "x-lint").get("token_budget")
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if is_whole(value) and value > 0:
         return value
     return None
 

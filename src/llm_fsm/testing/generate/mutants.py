@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule, test
 from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError, compile_shape
 from llm_fsm.lint.solver.outcomes import operation
@@ -233,7 +234,7 @@ def _changed_schemas(schema: JsonMap) -> Iterator[tuple[str, JsonDict]]:
             yield f"without {word}", {key: schema[key] for key in schema if key != word}
     for word in _SIZES:
         size = schema.get(word)
-        if isinstance(size, int | float) and not isinstance(size, bool):
+        if is_number(size):
             yield f"{word} {size + 1}", {**schema, word: size + 1}
             if size > 0 or word in ("minimum", "maximum"):
                 yield f"{word} {size - 1}", {**schema, word: size - 1}
@@ -265,7 +266,7 @@ def edges(schema: JsonMap, typical: Iterable[Any], limit: int = 3000) -> list[An
     found: list[Any] = []
     for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = schema.get(word)
-        if isinstance(bound, int | float) and not isinstance(bound, bool):
+        if is_number(bound):
             found += _around(bound)
     texts = [value for value in usual if isinstance(value, str)]
     lists = [value for value in usual if isinstance(value, list) and value]

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.conditions.coercion import is_number, look_up
+from llm_fsm.conditions.coercion import is_number, is_whole, look_up
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import COMPARISONS
 from llm_fsm.definition.names import VALID
@@ -274,9 +274,7 @@ def sizes(rule: object) -> Iterator[tuple[str, int]]:
         if operator not in COMPARISONS:
             continue
         names = [name for part in arguments if (name := _measured(part))]
-        bounds = [
-            part for part in arguments if isinstance(part, int) and not isinstance(part, bool)
-        ]
+        bounds = [*filter(is_whole, arguments)]
         for name in names:
             for bound in bounds:
                 yield from (

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from llm_fsm._json import JsonDict
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
 from llm_fsm.session import events as ev
@@ -319,11 +320,7 @@ class _Disguise:
             return members
         if isinstance(value, list):
             return [self.hidden(item, depth) for item in value]
-        if (
-            str(value) in self._secrets
-            and isinstance(value, int | float)
-            and not isinstance(value, bool)
-        ):
+        if str(value) in self._secrets and is_number(value):
             return type(value)(re.sub(r"\d", "1", str(value)))
         return value
 

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from llm_fsm.conditions.coercion import Meter, is_number, number_of
+from llm_fsm.conditions.coercion import Meter, is_number, is_whole, number_of
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import CLOCKS, COMPARISONS, EQUALITIES, ORDERINGS
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
@@ -382,12 +382,7 @@ def _too_long(
         return f'{as_json(name)} is of type "{kind}", which has no length: this never holds', None
     word = _LONGEST.get(kind)
     most = None if schema is None or word is None else schema.get(word)
-    if (
-        not isinstance(most, int)
-        or isinstance(most, bool)
-        or not 0 <= most < 10**6
-        or not is_number(other)
-    ):
+    if not is_whole(most) or not 0 <= most < 10**6 or not is_number(other):
         return None
     lengths = sorted({0, most, *(number for number in _lengths(other) if number <= most)})
     if any(_outcome(operator, number, other, here) for number in lengths):

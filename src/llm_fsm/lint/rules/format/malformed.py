@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_fsm._json import JsonMap, object_at, step, value_at
 from llm_fsm._text import nearest
-from llm_fsm.conditions.coercion import is_number
+from llm_fsm.conditions.coercion import is_number, is_whole
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
 from llm_fsm.definition.templates import LANGUAGE, template_fault
 from llm_fsm.lint.document import Document
@@ -150,7 +150,7 @@ def _is_list(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return is_whole(value) and value >= 0
 
 
 def _is_anything(value: object) -> bool:  # noqa: ARG001
