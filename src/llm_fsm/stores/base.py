@@ -44,6 +44,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from llm_fsm.errors import ConversationConflict, UnreadableError
@@ -523,6 +524,11 @@ class OutboxQuery:
             and self.definition in (None, definition)
         )
 
+    def page(self, rows: Iterable[Posted]) -> Sequence[Posted]:
+        """Choose the rows of the sink, from those of conversations that match, in order."""
+        wanted = (row for row in rows if self.sink in (None, row.sink))
+        return tuple(islice(wanted, max(self.limit, 0)))
+
 
 PARKED = "parked"
 CLOSING_KINDS = ("failed", "stopped", PARKED)
@@ -545,7 +551,7 @@ class JournalQuery:
     """
 
     limit: int = 100
-    definitions: frozenset[str] | None = None
+    definitions: Collection[str] | None = None
     after: str | None = None
     parked: bool = False
 

@@ -96,6 +96,33 @@ def closed(place: str) -> StoreError:
     return StoreError(f"{place}: the store is closed; open a new one")
 
 
+def check(commit: Commit, version: int, *, answered: bool, defined: bool) -> None:
+    """Raise the reason against a commit; see `refusal`."""
+    reason = refusal(commit, version, answered=answered, defined=defined)
+    if reason is not None:
+        raise reason
+
+
+def refusal(
+    commit: Commit, version: int, *, answered: bool, defined: bool
+) -> ConversationConflict | StoreError | None:
+    """Return the reason against a commit; None if there is none.
+
+    Args:
+        commit: The commit.
+        version: The stored version; 0 if there is no such conversation.
+        answered: True if one of its request ids is answered already.
+        defined: True if the store has the definition that it is pinned to.
+    """
+    if version != commit.expected:
+        return wrong_version(commit, version)
+    if answered:
+        return answered_already(commit)
+    if defined or commit.definition_sha is None or commit.definition_text is not None:
+        return None
+    return unknown_definition(commit)
+
+
 def wrong_version(commit: Commit, found: int) -> ConversationConflict:
     """Return the error that the stored version is `found` (0: no such conversation), not the
     expected one.

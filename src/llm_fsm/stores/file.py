@@ -362,8 +362,7 @@ class _Folder:
         for head in sorted(self._heads([]), key=attrgetter("conversation_id")):
             if query.admits(head.conversation_id, head.definition):
                 rows += [Posted(head.conversation_id, *row) for row in head.outbox]
-        wanted = (row for row in rows if query.sink in (None, row.sink))
-        return tuple(islice(wanted, max(query.limit, 0)))
+        return query.page(rows)
 
     def acknowledge(self, posted: Posted) -> None:
         name = posted.conversation_id

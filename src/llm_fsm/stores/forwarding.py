@@ -68,8 +68,7 @@ class ForwardingStore(ABC):
         after: str | None = None,
         parked: bool = False,
     ) -> Sequence[str]:
-        named = None if definitions is None else frozenset(definitions)
-        query = JournalQuery(limit=limit, definitions=named, after=after, parked=parked)
+        query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
         return await self._list(lambda kept: kept.unfinished(query, self._is_held))
 
     def _is_held(self, conversation_id: str) -> bool:  # noqa: ARG002

@@ -35,6 +35,8 @@ class Dialect:
         among: A condition that a value is one of several, as a format of `value` and `mark`.
         several: Returns several texts in the form that `among` takes.
         labels: An expression for the labels of the conversation `c.id`, as a JSON object.
+        beside: Joins the table before it with its conversations, and reads that table first.
+        told: The end of the statement that accepts a message, which wakes workers; "" if it cannot.
     """
 
     mark: Callable[[str], str]
@@ -43,10 +45,14 @@ class Dialect:
     among: str
     several: Callable[[list[str]], Any]
     labels: str
+    beside: str
+    told: str
 
 
 @dataclass(slots=True)
-class _Where:
+class Where:
+    """The conditions of a statement, and its values."""
+
     dialect: Dialect
     conditions: list[str] = field(default_factory=list)
     values: JsonDict = field(default_factory=dict)
@@ -57,7 +63,18 @@ class _Where:
         return self.dialect.mark(name)
 
     def add(self, condition: str) -> None:
+        """Add a condition without a value."""
         self.conditions.append(condition)
+
+    def given(self, condition: str, name: str, value: Any) -> None:
+        """Add a condition, which has `{}` in place of its value, unless the value is None."""
+        if value is not None:
+            self.add(condition.format(self.bind(name, value)))
+
+    def statement(self, select: str, order: str, limit: int) -> tuple[str, JsonDict]:
+        """Return a query with these conditions, and its values."""
+        mark = self.bind("limit", max(limit, 0))
+        return f"{select} {self.text()} ORDER BY {order} LIMIT {mark}", self.values
 
     def text(self, *more: str) -> str:
         """Return the clause, with further conditions."""
@@ -110,26 +127,20 @@ def counting(query: ListQuery, dialect: Dialect) -> tuple[str, JsonDict]:
     return f"SELECT count(*) FROM conversations c {where.text()}", where.values
 
 
-def _where(query: ListQuery, dialect: Dialect) -> _Where:
-    where = _Where(dialect)
+def _where(query: ListQuery, dialect: Dialect) -> Where:
+    where = Where(dialect)
     # Few conversations wait, or have given labels or ids, so those indexes are the ones to use.
     is_found = bool(query.metadata) or query.ids is not None or query.paused is not None
     column = f"{dialect.unindexed}c" if is_found else "c"
     _add_place(where, query, column)
-    if query.definition is not None:
-        where.add(f"{column}.definition = {where.bind('definition', query.definition)}")
-    if query.state is not None:
-        where.add(f"{column}.state = {where.bind('state', query.state)}")
-    if query.ended is not None:
-        where.add(f"{column}.ended = {where.bind('ended', query.ended)}")
+    for name in ("definition", "state", "ended"):
+        where.given(f"{column}.{name} = {{}}", name, getattr(query, name))
     if query.paused is not None:
         where.add("c.paused <> ''")  # the condition of the index
         if query.paused != ANY_PAUSE:
             where.add(f"c.paused = {where.bind('paused', query.paused)}")
-    if query.updated_since is not None:
-        where.add(f"{column}.updated >= {where.bind('updated_since', query.updated_since)}")
-    if query.updated_before is not None:
-        where.add(f"{column}.updated < {where.bind('updated_before', query.updated_before)}")
+    where.given(f"{column}.updated >= {{}}", "updated_since", query.updated_since)
+    where.given(f"{column}.updated < {{}}", "updated_before", query.updated_before)
     if query.begins:
         where.add(f"{column}.id >= {where.bind('begins', query.begins)}")
         where.add(f"{column}.id < {where.bind('beyond', query.begins + _BEYOND)}")
@@ -142,7 +153,7 @@ def _where(query: ListQuery, dialect: Dialect) -> _Where:
     return where
 
 
-def _add_place(where: _Where, query: ListQuery, column: str) -> None:
+def _add_place(where: Where, query: ListQuery, column: str) -> None:
     """Begin after the last conversation of the page before."""
     if query.after is None:
         return

@@ -12,7 +12,7 @@ import heapq
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, count, islice
@@ -33,13 +33,7 @@ from llm_fsm.stores.base import (
     Posted,
     Wake,
 )
-from llm_fsm.stores.errors import (
-    answered_already,
-    closed,
-    step_exists,
-    unknown_definition,
-    wrong_version,
-)
+from llm_fsm.stores.errors import check, closed, step_exists
 from llm_fsm.stores.locks.conversation_lock import KeyedQueue
 
 
@@ -80,8 +74,7 @@ class MemoryStore:
         self._closed = False
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             found = self._conversations.get(conversation_id)
             if found is None:
                 return None
@@ -92,20 +85,14 @@ class MemoryStore:
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
-        self._check_open()
         name = commit.conversation_id
-        with self._guard:
+        with self._open():
             found = self._conversations.get(name)
             version = 0 if found is None else len(found.records)
-            if version != commit.expected:
-                raise wrong_version(commit, version)
-            if found is not None and any(
-                request_id in found.answered for request_id, _ in commit.answered
-            ):
-                raise answered_already(commit)
+            known = {} if found is None else found.answered
+            answered = any(request_id in known for request_id, _ in commit.answered)
             sha = commit.definition_sha
-            if sha is not None and commit.definition_text is None and sha not in self._definitions:
-                raise unknown_definition(commit)
+            check(commit, version, answered=answered, defined=sha in self._definitions)
             if found is None:
                 found = self._conversations[name] = _Conversation(
                     commit.began, metadata=dict(commit.metadata)
@@ -170,32 +157,28 @@ class MemoryStore:
     async def records(
         self, conversation_id: str, after: int = 0, limit: int | None = None
     ) -> Sequence[str]:
-        self._check_open()
         start = max(after, 0)
-        with self._guard:
+        with self._open():
             found = self._conversations.get(conversation_id)
             stored = [] if found is None else found.records
             wanted = stored[start:] if limit is None else stored[start : start + max(limit, 0)]
             return tuple(wanted)
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             steps = self._journals.setdefault(conversation_id, {})
             if step in steps:
                 raise step_exists(conversation_id, step)
             steps[step] = text
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        self._check_open()
-        with self._guard:
+        with self._open():
             return tuple(
                 text for _, text in sorted(self._journals.get(conversation_id, {}).items())
             )
 
     async def forget_journal(self, conversation_id: str) -> None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             self._journals.pop(conversation_id, None)
 
     async def unfinished(
@@ -206,10 +189,8 @@ class MemoryStore:
         after: str | None = None,
         parked: bool = False,
     ) -> Sequence[str]:
-        self._check_open()
-        named = None if definitions is None else frozenset(definitions)
-        query = JournalQuery(limit=limit, definitions=named, after=after, parked=parked)
-        with self._guard:
+        query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
+        with self._open():
             return tuple(islice(self._journals_of(query), max(limit, 0)))
 
     def _journals_of(self, query: JournalQuery) -> Iterator[str]:
@@ -223,8 +204,7 @@ class MemoryStore:
                 yield name
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
-        self._check_open()
-        with self._guard:
+        with self._open():
             kept = self._accepted.setdefault(message.conversation_id, {})
             if message.request_id not in kept:
                 fresh = replace(message, place=next(self._places), state=WAITING)
@@ -251,8 +231,7 @@ class MemoryStore:
                 self._listeners.remove(tell)
 
     async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
-        self._check_open()
-        with self._guard:
+        with self._open():
             if query.conversation_id is not None:
                 return query.page(self._accepted.get(query.conversation_id, {}).values())
             kept = chain.from_iterable(each.values() for each in self._accepted.values())
@@ -261,8 +240,7 @@ class MemoryStore:
     async def mark_accepted(
         self, conversation_id: str, request_id: str, state: str, before: Collection[str]
     ) -> str | None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             kept = self._accepted.get(conversation_id, {})
             if request_id not in kept:
                 return None
@@ -271,8 +249,7 @@ class MemoryStore:
             return kept[request_id].state
 
     async def drop_accepted(self, conversation_id: str, request_id: str) -> None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             kept = self._accepted.get(conversation_id, {})
             kept.pop(request_id, None)
             if not kept:
@@ -285,25 +262,21 @@ class MemoryStore:
         return self._queue.lock(conversation_id, timeout)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
-        self._check_open()
-        with self._guard:
+        with self._open():
             return query.page(self._lines(query))
 
     async def count(self, query: ListQuery) -> int:
-        self._check_open()
-        with self._guard:
+        with self._open():
             return sum(map(query.admits, self._lines(query)))
 
     async def definition(self, sha: str) -> str | None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             return self._definitions.get(sha)
 
     async def due(
         self, now: float, limit: int = 100, definition: str | None = None
     ) -> Sequence[DueRow]:
-        self._check_open()
-        with self._guard:
+        with self._open():
             found: list[tuple[float, str, str]] = []
             for name, (of, rows) in self._due.items():
                 if definition is None or of == definition:
@@ -312,20 +285,16 @@ class MemoryStore:
             return tuple(DueRow(name, time, kind) for time, name, kind in first)
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        self._check_open()
-        with self._guard:
+        with self._open():
             names = (
                 name
                 for name, found in self._posting.items()
                 if query.admits(name, found.definition)
             )
-            rows = chain.from_iterable(self._posting[name].outbox for name in sorted(names))
-            wanted = (row for row in rows if query.sink in (None, row.sink))
-            return tuple(islice(wanted, max(query.limit, 0)))
+            return query.page(chain.from_iterable(self._posting[n].outbox for n in sorted(names)))
 
     async def acknowledge(self, posted: Posted) -> None:
-        self._check_open()
-        with self._guard:
+        with self._open():
             found = self._posting.get(posted.conversation_id)
             if found is None:
                 return
@@ -339,8 +308,7 @@ class MemoryStore:
                 del self._posting[posted.conversation_id]
 
     async def delete(self, conversation_id: str) -> bool:
-        self._check_open()
-        with self._guard:
+        with self._open():
             self._due.pop(conversation_id, None)
             self._posting.pop(conversation_id, None)
             self._paused.discard(conversation_id)
@@ -353,6 +321,13 @@ class MemoryStore:
 
     async def close(self) -> None:
         self._closed = True
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Let one caller at a time use the store, while it is open."""
+        self._check_open()
+        with self._guard:
+            yield
 
     def _check_open(self) -> None:
         if self._closed:

@@ -47,13 +47,7 @@ from llm_fsm.stores.base import (
     just_before,
     labels_of,
 )
-from llm_fsm.stores.errors import (
-    answered_already,
-    lock_lost,
-    step_exists,
-    unknown_definition,
-    wrong_version,
-)
+from llm_fsm.stores.errors import check, lock_lost, step_exists, wrong_version
 
 Document = JsonMap
 _LISTED = ("conversation", "definition", "state", "ended", "number", "created", "updated", "sha")
@@ -101,13 +95,11 @@ class Documents:
         name, sha = commit.conversation_id, commit.definition_sha
         newest = self._newest(name)
         version = 0 if newest is None else newest["number"]
-        if version != commit.expected:
-            raise wrong_version(commit, version)
-        for request_id, _ in commit.answered:
-            if newest is not None and self._recorded(name, request_id) is not None:
-                raise answered_already(commit)
-        if sha is not None and commit.definition_text is None and self.definition(sha) is None:
-            raise unknown_definition(commit)
+        answered = newest is not None and any(
+            self._recorded(name, request_id) is not None for request_id, _ in commit.answered
+        )
+        defined = sha is not None and self.definition(sha) is not None
+        check(commit, version, answered=answered, defined=defined)
         self._check_lock(name)
         self._keep_definition(commit)
         if not self._insert(_turn(commit, newest)):
@@ -259,20 +251,19 @@ class Documents:
         if narrowed := {operator: value for operator, value in bounds.items() if value is not None}:
             asked["conversation"] = narrowed
         turns = self._turns.find(asked).sort([("conversation", ASCENDING), ("first", ASCENDING)])
-        return tuple(islice(self._posted(turns, query), max(query.limit, 0)))
+        return query.page(self._posted(turns, query.definition))
 
-    def _posted(self, turns: Iterable[Document], query: OutboxQuery) -> Iterator[Posted]:
-        """Yield the rows of turns that match a query, without its limit."""
+    def _posted(self, turns: Iterable[Document], definition: str | None) -> Iterator[Posted]:
+        """Yield the rows of turns whose conversations are at a definition; None: at any."""
         for turn in turns:
             name = turn["conversation"]
             newest = self._newest(name) or turn
-            if query.definition not in (None, newest["definition"]):
+            if definition not in (None, newest["definition"]):
                 continue
             for row in turn["outbox"]:
-                if query.sink in (None, row["sink"]):
-                    yield Posted(
-                        name, turn["number"], row["index"], row["sink"], row["key"], row["text"]
-                    )
+                yield Posted(
+                    name, turn["number"], row["index"], row["sink"], row["key"], row["text"]
+                )
 
     def acknowledge(self, posted: Posted) -> None:
         mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}

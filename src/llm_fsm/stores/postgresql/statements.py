@@ -7,7 +7,7 @@ statement is a transaction. A further query finds the reasons for refused commit
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
@@ -16,28 +16,10 @@ from typing import Any, NamedTuple
 from psycopg import AsyncConnection, errors
 
 from llm_fsm._json import JsonDict
-from llm_fsm.stores.base import (
-    CLOSING,
-    AcceptedMessage,
-    AcceptedQuery,
-    Commit,
-    DueRow,
-    JournalQuery,
-    Listed,
-    ListQuery,
-    Loaded,
-    LoadedWithJournal,
-    OutboxQuery,
-    Posted,
-)
-from llm_fsm.stores.errors import (
-    answered_already,
-    lock_lost,
-    step_exists,
-    unknown_definition,
-    wrong_version,
-)
-from llm_fsm.stores.listing_sql import Dialect, counting, listing
+from llm_fsm.stores.base import CLOSING, Commit, JournalQuery, Loaded, LoadedWithJournal
+from llm_fsm.stores.errors import lock_lost, refusal, step_exists, wrong_version
+from llm_fsm.stores.listing_sql import Dialect
+from llm_fsm.stores.sql_rows import SqlRows
 
 Connection = AsyncConnection[Any]
 
@@ -158,23 +140,6 @@ _JOURNALS = """WITH alive AS MATERIALIZED (
     SELECT conversation, text, last FROM open WHERE (last ~ %(closing)s) = %(parked)s
     ORDER BY conversation LIMIT %(limit)s"""
 
-_MESSAGE = "conversation, request_id, definition, text, due, place, state"
-
-_ACCEPT = """INSERT INTO accepted (conversation, request_id, definition, text, due, state)
-    VALUES (%(conversation_id)s, %(request_id)s, %(definition)s, %(text)s, %(due)s, 'waiting')
-    ON CONFLICT DO NOTHING RETURNING pg_notify(%(channel)s, '')"""
-
-_ACCEPTED = f"""SELECT {_MESSAGE} FROM accepted WHERE state IN ('waiting', 'begun')
-    AND due <= coalesce(%(now)s::float8, 'infinity')
-    AND (%(definition)s::text IS NULL OR definition = %(definition)s)
-    ORDER BY due, place LIMIT greatest(%(limit)s, 0)"""
-
-_ACCEPTED_OF_ONE = f"""SELECT {_MESSAGE} FROM accepted WHERE conversation = %(conversation_id)s
-    AND (%(closed)s OR state IN ('waiting', 'begun'))
-    AND due <= coalesce(%(now)s::float8, 'infinity')
-    AND (%(definition)s::text IS NULL OR definition = %(definition)s)
-    ORDER BY due, place LIMIT greatest(%(limit)s, 0)"""
-
 _DELETE = """WITH forgotten AS (DELETE FROM journal WHERE conversation = %s),
     unaccepted AS (DELETE FROM accepted WHERE conversation = %s)
     DELETE FROM conversations WHERE id = %s"""
@@ -208,20 +173,9 @@ _DIALECT = Dialect(
     among="{value} = ANY({mark}::text[])",
     several=list,
     labels="(SELECT jsonb_object_agg(l.key, l.value) FROM labels l WHERE l.conversation = c.id)",
+    beside="JOIN conversations ON id = conversation",
+    told="RETURNING pg_notify(left(current_schema() || '_accepted', 63), '')",
 )
-
-_DUE = """SELECT due.conversation, due.time, due.kind FROM due JOIN conversations c ON c.id = due.conversation
-    WHERE due.time <= %s AND (%s::text IS NULL OR c.definition = %s)
-    ORDER BY due.time, due.conversation, due.kind LIMIT %s"""
-
-_OUTBOX = """SELECT o.conversation, o.number, o.place, o.sink, o.key, o.text
-    FROM outbox o JOIN conversations c ON c.id = o.conversation
-    WHERE o.sink = %(sink)s AND o.conversation > coalesce(%(after)s, '')
-    AND (%(conversation_id)s::text IS NULL OR o.conversation = %(conversation_id)s)
-    AND (%(definition)s::text IS NULL OR c.definition = %(definition)s)
-    ORDER BY o.conversation, o.number, o.place LIMIT greatest(%(limit)s, 0)"""
-
-_OUTBOX_OF_ALL = _OUTBOX.replace("o.sink = %(sink)s", "%(sink)s::text IS NULL")
 
 _UNUSED = """DELETE FROM definitions d
     WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.definition_sha = d.sha)"""
@@ -334,20 +288,17 @@ async def _reasons(
             "requests": [request_id for request_id, _ in commit.answered],
         }
         row = await (await db.execute(_WHY, (_json([asked]),))).fetchone()
-        _, version, record, locked, known, defined = row or (None,) * 6
+        unknown = ("", 0, None, False, False, False)
+        _, version, record, locked, known, defined = row or unknown
         reason: Exception | None
         if again and record == commit.record:
             reason = None
         elif not locked:
             reason = lock_lost(commit.conversation_id)
-        elif (version or 0) != commit.expected:
-            reason = wrong_version(commit, version or 0)
-        elif known:
-            reason = answered_already(commit)
-        elif not defined and commit.definition_text is None:
-            reason = unknown_definition(commit)
-        else:  # another writer wrote between the statement and the query
-            reason = wrong_version(commit, commit.expected + 1)
+        else:
+            reason = refusal(commit, version or 0, answered=known, defined=defined)
+            # Without a reason, another writer wrote between the statement and the query.
+            reason = reason or wrong_version(commit, commit.expected + 1)
         found[commit.conversation_id] = reason
     return found
 
@@ -417,18 +368,27 @@ async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     )
 
 
-class PostgresRows:
+async def perform(db: Connection, work: Callable[[PostgresRows], Any]) -> Any:
+    """Perform the statements of a request, and return its result."""
+    found = work(PostgresRows(db))
+    if not isinstance(found, Generator):
+        return await found
+    try:
+        text, values = next(found)
+        while True:
+            cursor = await db.execute(text.encode(), values)
+            text, values = found.send(await cursor.fetchall() if cursor.description else ())
+    except StopIteration as done:
+        return done.value
+
+
+class PostgresRows(SqlRows):
     """The methods of a store that serve one request, on an open connection."""
+
+    dialect = _DIALECT
 
     def __init__(self, db: Connection) -> None:
         self._db = db
-
-    async def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
-        query = "SELECT record FROM records WHERE conversation = %s AND number > %s ORDER BY number LIMIT %s"
-        cursor = await self._db.execute(
-            query, (name, after, None if limit is None else max(limit, 0))
-        )
-        return tuple(record for (record,) in await cursor.fetchall())
 
     async def unfinished(
         self, query: JournalQuery, is_held: Callable[[str], bool]
@@ -446,64 +406,6 @@ class PostgresRows:
                 break
             after = rows[-1][0]
         return tuple(found[: max(query.limit, 0)])
-
-    async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
-        (schema,) = await (await self._db.execute("SELECT current_schema()")).fetchone() or ("",)
-        await self._db.execute(_ACCEPT, {**asdict(message), "channel": channel(schema)})
-        query = f"SELECT {_MESSAGE} FROM accepted WHERE conversation = %s AND request_id = %s"
-        named = (message.conversation_id, message.request_id)
-        row = await (await self._db.execute(query.encode(), named)).fetchone()
-        return (
-            message if row is None else AcceptedMessage.of_row(row)
-        )  # None: it was removed just now
-
-    async def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
-        statement = _ACCEPTED if query.conversation_id is None else _ACCEPTED_OF_ONE
-        cursor = await self._db.execute(statement.encode(), asdict(query))
-        return tuple(map(AcceptedMessage.of_row, await cursor.fetchall()))
-
-    async def mark_accepted(
-        self, name: str, request_id: str, state: str, before: Collection[str]
-    ) -> str | None:
-        change = """UPDATE accepted SET state = %s
-            WHERE conversation = %s AND request_id = %s AND state = ANY(%s::text[])"""
-        await self._db.execute(change, (state, name, request_id, [*before]))
-        query = "SELECT state FROM accepted WHERE conversation = %s AND request_id = %s"
-        row = await (await self._db.execute(query, (name, request_id))).fetchone()
-        return None if row is None else row[0]
-
-    async def drop_accepted(self, name: str, request_id: str) -> None:
-        delete = "DELETE FROM accepted WHERE conversation = %s AND request_id = %s"
-        await self._db.execute(delete, (name, request_id))
-
-    async def listed(self, query: ListQuery) -> Sequence[Listed]:
-        statement, values = listing(query, _DIALECT)
-        cursor = await self._db.execute(statement.encode(), values)
-        return tuple(
-            Listed(name, of, state, ended, turns, began, updated, sha, labels or {}, paused)
-            for name, of, state, ended, turns, began, updated, sha, paused, labels in await cursor.fetchall()
-        )
-
-    async def counted(self, query: ListQuery) -> int:
-        statement, values = counting(query, _DIALECT)
-        (found,) = await (await self._db.execute(statement.encode(), values)).fetchone() or (0,)
-        return int(found)
-
-    async def definition(self, sha: str) -> str | None:
-        row = await (
-            await self._db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))
-        ).fetchone()
-        return None if row is None else row[0]
-
-    async def due(self, now: float, limit: int, name: str | None) -> Sequence[DueRow]:
-        cursor = await self._db.execute(_DUE, (now, name, name, max(limit, 0)))
-        return tuple(DueRow(*row) for row in await cursor.fetchall())
-
-    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        cursor = await self._db.execute(
-            _OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query)
-        )
-        return tuple(Posted(*row) for row in await cursor.fetchall())
 
     async def forget_journal(self, name: str, holder: int | None) -> None:
         if await (await self._db.execute(_FORGET, (name, holder))).fetchone() is None:
@@ -524,12 +426,6 @@ class PostgresRows:
         gone = await self._db.execute(_DELETE, (name, name, name))
         await _drop_unused(self._db)
         return gone.rowcount > 0 or again
-
-    async def acknowledge(self, posted: Posted) -> None:
-        delete = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
-        await self._db.execute(
-            delete, (posted.conversation_id, posted.sink, posted.number, posted.index)
-        )
 
 
 def channel(schema: str) -> str:

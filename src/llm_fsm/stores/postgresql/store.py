@@ -302,7 +302,7 @@ async def _each(
     found: list[Any] = []
     for work in works:
         try:
-            found.append(await line.call(lambda db: work(rows.PostgresRows(db))))  # noqa: B023
+            found.append(await line.call(lambda db: rows.perform(db, work)))  # noqa: B023
         except Unreachable:
             raise
         except Exception as error:

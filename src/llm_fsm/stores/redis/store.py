@@ -158,8 +158,7 @@ class RedisStore(PerLoop[RedisLink]):
         after: str | None = None,
         parked: bool = False,
     ) -> Sequence[str]:
-        named = None if definitions is None else frozenset(definitions)
-        query = JournalQuery(limit=limit, definitions=named, after=after, parked=parked)
+        query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
         found: list[str] = []
         start = "-" if after is None else f"({after}"
         while len(found) < limit:

@@ -10,30 +10,18 @@ statements exist.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from llm_fsm.stores.base import (
-    AcceptedMessage,
-    AcceptedQuery,
-    Commit,
-    DueRow,
-    JournalQuery,
-    Listed,
-    ListQuery,
-    Loaded,
-    LoadedWithJournal,
-    OutboxQuery,
-    Posted,
-)
+from llm_fsm.stores.base import Commit, JournalQuery, Loaded, LoadedWithJournal
 from llm_fsm.stores.batching import rounds
-from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
-from llm_fsm.stores.listing_sql import Dialect, counting, listing
+from llm_fsm.stores.errors import refusal, step_exists
+from llm_fsm.stores.listing_sql import Dialect
+from llm_fsm.stores.sql_rows import SqlRows
 
 _MOST = 64
 """The most rows in one statement. SQLite before 3.32 takes 999 values."""
@@ -85,6 +73,9 @@ _DIALECT = Dialect(
     among="{value} IN (SELECT value FROM json_each({mark}))",
     several=lambda texts: msgspec.json.encode(texts).decode(),
     labels="(SELECT json_group_object(l.key, l.value) FROM labels l WHERE l.conversation = c.id)",
+    # A cross join keeps its order. Else SQLite might go through all conversations of a definition.
+    beside="CROSS JOIN conversations ON id = conversation",
+    told="",
 )
 _EACH_TURN = ("version", "session", "updated")
 _LISTED = ("definition", "state", "ended", "paused")
@@ -93,12 +84,6 @@ _PINNED = ("definition_sha",)
 
 A column with an index costs a page of each of its indexes, even if the value is the same. So
 `_LISTED` and `_PINNED` are replaced only if they change.
-"""
-_POSTED = """SELECT conversation, number, place, sink, key, text
-    FROM outbox CROSS JOIN conversations ON id = conversation"""
-_DUE = "SELECT conversation, time, kind FROM due CROSS JOIN conversations ON id = conversation"
-"""A cross join keeps its order. Otherwise SQLite might go through all conversations of a
-definition.
 """
 _DROP_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
@@ -113,8 +98,6 @@ _JOURNALS = """WITH RECURSIVE names (id) AS (
 """It jumps from one journal to the next, so it needs no index beside the table's own, which every
 turn would write.
 """
-
-_ACCEPTED = "SELECT conversation, request_id, definition, text, due, place, state FROM accepted"
 
 Row = tuple[Any, ...]
 
@@ -137,7 +120,19 @@ class _Found(NamedTuple):
 
 def each(works: Sequence[Callable[[SqliteRows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
     """Serve requests one by one."""
-    return [work(SqliteRows(db)) for work in works]
+    return [_performed(work(SqliteRows(db)), db) for work in works]
+
+
+def _performed(found: Any, db: sqlite3.Connection) -> Any:
+    """Perform the statements of a request, and return its result. Own methods are done already."""
+    if not isinstance(found, Generator):
+        return found
+    try:
+        statement = next(found)
+        while True:
+            statement = found.send(db.execute(*statement).fetchall())
+    except StopIteration as done:
+        return done.value
 
 
 def load(
@@ -157,7 +152,9 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
     for places in rounds([commit.conversation_id for commit in commits]):
         found = _find([commits[place] for place in places], db)
         for place, before in zip(places, found, strict=True):
-            outcomes[place] = _refusal(commits[place], before)
+            outcomes[place] = refusal(
+                commits[place], before.version, answered=before.answered, defined=before.defined
+            )
         taken = [
             (commits[place], before)
             for place, before in zip(places, found, strict=True)
@@ -195,14 +192,6 @@ def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]
     ]
     found = {place: _Found(*row) for place, *row in _answers(db, _FOUND, asked)}
     return [found[place] for place in range(len(commits))]
-
-
-def _refusal(commit: Commit, before: _Found) -> Exception | None:
-    if before.version != commit.expected:
-        return wrong_version(commit, before.version)
-    if before.answered:
-        return answered_already(commit)
-    return None if before.defined else unknown_definition(commit)
 
 
 def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> None:
@@ -267,43 +256,15 @@ def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tupl
         start += size
 
 
-def _posted(query: OutboxQuery) -> str:
-    """Return the statement that reads the outbox, with the filters that are given."""
-    wanted = [
-        *_if(query.sink, "sink = :sink"),
-        *_if(query.conversation_id, "conversation = :conversation_id"),
-        *_if(query.after, "conversation > :after"),
-        *_if(query.definition, "definition = :definition"),
-    ]
-    return f"{_where(_POSTED, wanted)} ORDER BY conversation, number, place LIMIT max(:limit, 0)"
-
-
-def _if(given: object, condition: str) -> list[str]:
-    return [] if given is None else [condition]
-
-
-def _where(select: str, conditions: Sequence[str]) -> str:
-    return f"{select} WHERE {' AND '.join(conditions)}" if conditions else select
-
-
-class SqliteRows:
+class SqliteRows(SqlRows):
     """The methods of a store that serve one request, on an open connection. Methods that write need
     a transaction.
     """
 
+    dialect = _DIALECT
+
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
-
-    def definition(self, sha: str) -> str | None:
-        row = self.db.execute("SELECT text FROM definitions WHERE sha = ?", (sha,)).fetchone()
-        return None if row is None else row[0]
-
-    def records(self, conversation_id: str, after: int, limit: int | None) -> Sequence[str]:
-        query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
-        rows = self.db.execute(
-            query, (conversation_id, after, -1 if limit is None else max(limit, 0))
-        )
-        return tuple(record for (record,) in rows)
 
     def journal(self, conversation_id: str, step: int, text: str) -> None:
         insert = (
@@ -329,78 +290,6 @@ class SqliteRows:
                 found.append(name)
         cursor.close()
         return tuple(found)
-
-    def accept(self, message: AcceptedMessage) -> AcceptedMessage:
-        insert = """INSERT INTO accepted (conversation, request_id, definition, text, due, state)
-            VALUES (:conversation_id, :request_id, :definition, :text, :due, 'waiting')
-            ON CONFLICT DO NOTHING"""
-        self.db.execute(insert, asdict(message))
-        query = f"{_ACCEPTED} WHERE conversation = ? AND request_id = ?"
-        row = self.db.execute(query, (message.conversation_id, message.request_id)).fetchone()
-        return AcceptedMessage.of_row(row)
-
-    def accepted(self, query: AcceptedQuery) -> Sequence[AcceptedMessage]:
-        wanted = [
-            *_if(query.now, "due <= :now"),
-            *_if(query.definition, "definition = :definition"),
-            *_if(query.conversation_id, "conversation = :conversation_id"),
-        ]
-        if not query.closed:
-            wanted.append("state IN ('waiting', 'begun')")
-        found = f"{_where(_ACCEPTED, wanted)} ORDER BY due, place LIMIT max(:limit, 0)"
-        return tuple(map(AcceptedMessage.of_row, self.db.execute(found, asdict(query))))
-
-    def mark_accepted(
-        self, conversation_id: str, request_id: str, state: str, before: Collection[str]
-    ) -> str | None:
-        change = """UPDATE accepted SET state = ? WHERE conversation = ? AND request_id = ?
-            AND state IN (SELECT value FROM json_each(?))"""
-        known = msgspec.json.encode([*before]).decode()
-        self.db.execute(change, (state, conversation_id, request_id, known))
-        query = "SELECT state FROM accepted WHERE conversation = ? AND request_id = ?"
-        row = self.db.execute(query, (conversation_id, request_id)).fetchone()
-        return None if row is None else row[0]
-
-    def drop_accepted(self, conversation_id: str, request_id: str) -> None:
-        delete = "DELETE FROM accepted WHERE conversation = ? AND request_id = ?"
-        self.db.execute(delete, (conversation_id, request_id))
-
-    def listed(self, query: ListQuery) -> Sequence[Listed]:
-        rows = self.db.execute(*listing(query, _DIALECT))
-        return tuple(
-            Listed(
-                name,
-                of,
-                state,
-                bool(ended),
-                turns,
-                began,
-                updated,
-                sha,
-                msgspec.json.decode(labels),
-                paused,
-            )
-            for name, of, state, ended, turns, began, updated, sha, paused, labels in rows
-        )
-
-    def counted(self, query: ListQuery) -> int:
-        return int(self.db.execute(*counting(query, _DIALECT)).fetchone()[0])
-
-    def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
-        wanted = ["time <= :now", *_if(definition, "definition = :definition")]
-        query = f"{_where(_DUE, wanted)} ORDER BY time, conversation, kind LIMIT max(:limit, 0)"
-        rows = self.db.execute(query, {"now": now, "definition": definition, "limit": limit})
-        return tuple(DueRow(*row) for row in rows)
-
-    def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        rows = self.db.execute(_posted(query), asdict(query))
-        return tuple(Posted(*row) for row in rows)
-
-    def acknowledge(self, posted: Posted) -> None:
-        delete = (
-            "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
-        )
-        self.db.execute(delete, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
     def faults(self) -> Sequence[str]:
         """Find damage in the file, and rows that belong to no conversation."""
