@@ -477,6 +477,10 @@ def surplus(
     """
     most = settings.max_exchanges
     many = most * 3 // 2 if afresh else 2 * most
+    # A character has at most two tokens, so most windows need no estimate of each text.
+    characters = sum([len(user or "") + len(said) for user, said in window])
+    if len(window) <= many and 2 * characters + FRAME * len(window) <= settings.max_tokens:
+        return 0
     sizes = [estimate(user or "") + estimate(said) + FRAME for user, said in window]
     kept = sum(sizes)
     if len(window) <= many and kept <= settings.max_tokens:

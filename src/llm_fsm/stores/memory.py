@@ -12,7 +12,7 @@ import heapq
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, count, islice
@@ -89,9 +89,8 @@ class MemoryStore:
         with self._open():
             found = self._conversations.get(name)
             version = 0 if found is None else len(found.records)
-            known = {} if found is None else found.answered
-            answered = any(request_id in known for request_id, _ in commit.answered)
-            sha = commit.definition_sha
+            sha, answers = commit.definition_sha, dict(commit.answered)
+            answered = found is not None and not answers.keys().isdisjoint(found.answered)
             check(commit, version, answered=answered, defined=sha in self._definitions)
             if found is None:
                 found = self._conversations[name] = _Conversation(
@@ -99,7 +98,7 @@ class MemoryStore:
                 )
             self._pin(found.sha, sha, commit.definition_text)
             found.records += [record for _, record, _ in commit.numbered]
-            found.answered.update(commit.answered)
+            found.answered.update(answers)
             found.session, found.sha, found.definition = commit.session, sha, commit.definition
             found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
             self._pause(name, found, commit.paused)
@@ -218,7 +217,7 @@ class MemoryStore:
                 tell()
 
     async def listen(self, wake: Wake) -> None:
-        self._check_open()
+        self._open()
         loop = asyncio.get_running_loop()
         tell = partial(loop.call_soon_threadsafe, wake)
         with self._guard:
@@ -258,7 +257,7 @@ class MemoryStore:
     def lock(
         self, conversation_id: str, timeout: float | None = None
     ) -> AbstractAsyncContextManager[None]:
-        self._check_open()
+        self._open()
         return self._queue.lock(conversation_id, timeout)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
@@ -322,16 +321,11 @@ class MemoryStore:
     async def close(self) -> None:
         self._closed = True
 
-    @contextmanager
-    def _open(self) -> Iterator[None]:
-        """Let one caller at a time use the store, while it is open."""
-        self._check_open()
-        with self._guard:
-            yield
-
-    def _check_open(self) -> None:
+    def _open(self) -> threading.Lock:
+        """Return the lock that a caller holds while it uses the store. Refuse a closed store."""
         if self._closed:
             raise closed("memory")
+        return self._guard
 
 
 def _line(name: str, found: _Conversation) -> Listed:

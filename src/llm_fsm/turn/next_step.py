@@ -114,6 +114,8 @@ def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:
     give.
     """
     absent = missing(session.context, state.collects)
+    if not session.skipped and not session.begun:
+        return absent
     return tuple(
         key for key in absent if key not in session.skipped and not _is_begun(session, key)
     )
@@ -123,4 +125,4 @@ def _is_begun(session: Session, name: str) -> bool:
     """Return true for a part of an object that is known, while the object waits for its other
     parts.
     """
-    return "." in name and bool(session.begun) and look_up(session.begun, name) is not None
+    return "." in name and look_up(session.begun, name) is not None
