@@ -64,13 +64,17 @@ class Placed(NamedTuple):
         """Its key in the object that holds it."""
         return steps(self.pointer)[-1]
 
+    def get(self, key: str, otherwise: Any = None) -> Any:
+        """Return the value at `key`."""
+        return self.value.get(key, otherwise)
+
     def at(self, key: str) -> Placed:
         """Return the object at `key`, which needs no escaping; an empty one if there is none."""
         return Placed(f"{self.pointer}/{key}", object_at(self.value, key))
 
     def items(self, key: str) -> Sequence[Placed]:
         """Return the objects in the list at `key`, which needs no escaping."""
-        inner = self.value.get(key)
+        inner = self.get(key)
         if not inner or not isinstance(inner, list):
             return ()
         place = f"{self.pointer}/{key}/"
@@ -88,7 +92,7 @@ class Placed(NamedTuple):
 
     def texts(self, key: str) -> Sequence[tuple[str, str]]:
         """Return (pointer, text) for the texts in the list at `key`, which needs no escaping."""
-        inner = self.value.get(key)
+        inner = self.get(key)
         if not inner or not isinstance(inner, list):
             return ()
         place = f"{self.pointer}/{key}/"
@@ -98,7 +102,7 @@ class Placed(NamedTuple):
 
     def text(self, key: str) -> str:
         """Return the text at `key`, with lines joined; "" if there is none."""
-        inner = self.value.get(key)
+        inner = self.get(key)
         if isinstance(inner, str):
             return inner
         if isinstance(inner, list) and all(isinstance(line, str) for line in inner):
@@ -168,7 +172,7 @@ class Document:
     @property
     def initial(self) -> str | None:
         """The initial state's id, if it names a state."""
-        value = self.root.value.get("initial_state")
+        value = self.root.get("initial_state")
         if isinstance(value, str) and value in self.states:
             return value
         return None
@@ -179,7 +183,7 @@ class Document:
 
         If "properties" is missing or misspelt, which is reported, these are the intended keys.
         """
-        schema = self.root.value.get("context_schema")
+        schema = self.root.get("context_schema")
         if not isinstance(schema, dict):
             return None
         found = declared_in(schema)

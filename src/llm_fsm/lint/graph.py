@@ -149,13 +149,13 @@ def global_arcs(document: Document) -> tuple[Arc, ...]:
 
 def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
     """Yield the arc of a transition object; none without a target."""
-    target = placed.value.get("target_state")
+    target = placed.get("target_state")
     if not isinstance(target, str):
         return
-    priority = placed.value.get("priority", DEFAULT_PRIORITY)
+    priority = placed.get("priority", DEFAULT_PRIORITY)
     if not is_whole(priority):
         priority = DEFAULT_PRIORITY
-    auto = placed.value.get("auto") is True
+    auto = placed.get("auto") is True
     yield Arc(source, target, placed, is_global, priority, auto)
 
 
@@ -227,7 +227,7 @@ def digressions_of(document: Document) -> frozenset[str]:
     """The known targets of global transitions that return."""
     targets = set()
     for arc in global_arcs(document):
-        if arc.placed.value.get("return") is True and arc.target in document.states:
+        if arc.placed.get("return") is True and arc.target in document.states:
             targets.add(arc.target)
     return frozenset(targets)
 
@@ -262,7 +262,7 @@ def other_targets(document: Document, state: str) -> Iterator[str]:
     placed = document.states[state].value
     found = [placed.get("on_timeout"), placed.get("on_exhausted")]
     if any(placed.get(key) for key in ("execute", "route", "tools", "key_results")):
-        found.append(document.root.at("on_function_error").value.get("target_state"))
+        found.append(document.root.at("on_function_error").get("target_state"))
     yield from (target for target in found if isinstance(target, str))
 
 

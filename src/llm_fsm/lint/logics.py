@@ -75,7 +75,7 @@ def logics_of(document: Document) -> Sequence[tuple[str, Any]]:
     """
     logics = []
     for condition in conditions_of(document):
-        logic = condition.value.get("logic")
+        logic = condition.get("logic")
         if logic is not None:
             logics.append((condition.pointer + "/logic", logic))
     for assignment in assignments_of(document):

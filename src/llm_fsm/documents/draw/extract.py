@@ -265,7 +265,7 @@ def _edges(name: str, placed: Placed, shown: Details) -> Iterator[Edge]:
     for transition in placed.items("transitions"):
         yield _edge(name, transition, shown)
     for key, how, label in _BY_ITSELF:
-        target = placed.value.get(key)
+        target = placed.get(key)
         if isinstance(target, str) and not (
             key == "on_exhausted" and target in ("raise", "continue")
         ):
@@ -310,7 +310,7 @@ def guards(transition: Placed) -> Iterator[str]:
             continue
         if keys := _names(condition, "requires_context_keys"):
             yield one_line(known(keys))
-        if (logic := condition.value.get("logic")) is not None:
+        if (logic := condition.get("logic")) is not None:
             yield one_line(in_words(logic))
 
 
@@ -323,7 +323,7 @@ def rules(transition: Placed) -> Iterator[str]:
         parts += [
             {"!=": [{"var": key}, None]} for key in _names(condition, "requires_context_keys")
         ]
-        logic = condition.value.get("logic")
+        logic = condition.get("logic")
         if isinstance(logic, dict) and isinstance(logic.get("and"), list):
             parts += logic["and"]
         elif logic:
@@ -332,10 +332,7 @@ def rules(transition: Placed) -> Iterator[str]:
         whole = parts[0] if len(parts) == 1 else {"and": parts}
         yield one_line(infix.write(whole, loose=True) or "")
     for condition in transition.items("conditions"):
-        if (
-            not condition.value.get("requires_context_keys")
-            and condition.value.get("logic") is None
-        ):
+        if not condition.get("requires_context_keys") and condition.get("logic") is None:
             yield one_line(condition.text("description"))
 
 

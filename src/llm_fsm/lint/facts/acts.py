@@ -57,7 +57,7 @@ def _acts(document: Document, above: frozenset[str | None]) -> tuple[ActingPlace
     found: list[ActingPlace] = []
     tools = object_at(document.root.value, "tools")
     for name, state in document.states.items():
-        if kind_of(document, name) == "task" and state.value.get("acts") is True:
+        if kind_of(document, name) == "task" and state.get("acts") is True:
             found.append(ActingPlace(name, f"{state.pointer}/acts", f'the task "{name}"'))
         for pointer, tool in state.texts("tools"):
             settings = object_at(tools, tool)
@@ -189,7 +189,7 @@ def guards_of(document: Document) -> tuple[ActGuard, ...]:
 def _guards(document: Document, step: ActStep) -> Iterator[ActGuard]:
     for condition in step.arc.conditions if step.arc is not None else ():
         rule = compiled_rules(document).get(condition.pointer + "/logic")
-        if rule is None or _only_asks_if_known(condition.value.get("logic")):
+        if rule is None or _only_asks_if_known(condition.get("logic")):
             continue
         roots = {root_of(name) for name in rule.reads}
         keys = frozenset(key for key in roots if _is_writable(document, key))

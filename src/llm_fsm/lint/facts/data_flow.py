@@ -297,7 +297,7 @@ class DataFlow:
         return (
             offers
             and state not in self.known.shadowed
-            and not self.document.states[state].value.get("output")
+            and not self.document.states[state].get("output")
         )
 
     def own_ways(self, state: str) -> list[tuple[int, Way]]:
@@ -411,9 +411,9 @@ class DataFlow:
         for state in self.document.states.values():
             found.update(_words(state))
             found.update(key for _, key in state.at("context_scope").texts("read"))
-            found.update(_strings(state.value.get("key_results")))
-            found.update(_strings(state.value.get("example_dialogue")))
-        found.update(_strings(self.document.root.value.get("properties")))
+            found.update(_strings(state.get("key_results")))
+            found.update(_strings(state.get("example_dialogue")))
+        found.update(_strings(self.document.root.get("properties")))
         return frozenset(found) | frozenset(root_of(name) for name in found)
 
 

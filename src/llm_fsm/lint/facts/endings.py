@@ -24,7 +24,7 @@ def ends(document: Document) -> frozenset[str]:
         name
         for name, state in document.states.items()
         if (kind := kind_of(document, name)) == "final"
-        or (kind in ("task", "subflow") and not state.value.get("transitions"))
+        or (kind in ("task", "subflow") and not state.get("transitions"))
     )
 
 
@@ -33,7 +33,7 @@ def graph_without_returns(document: Document) -> Graph:
     conversation.
     """
     if not any(
-        placed.value.get("return") is True for placed in document.root.items("global_transitions")
+        placed.get("return") is True for placed in document.root.items("global_transitions")
     ):
         return graph_of(document)
     returning = {arc.target for arc in global_arcs(document) if _returns(arc)}
@@ -57,4 +57,4 @@ def unsure(document: Document) -> frozenset[str]:
 
 
 def _returns(arc: Arc) -> bool:
-    return arc.placed.value.get("return") is True
+    return arc.placed.get("return") is True

@@ -165,14 +165,12 @@ class Routes:
     @property
     def _leaves_its_transitions(self) -> bool:
         root = self.flow.document.root
-        returns = any(
-            placed.value.get("return") is True for placed in root.items("global_transitions")
-        )
-        return bool(root.value.get("patterns")) or returns
+        returns = any(placed.get("return") is True for placed in root.items("global_transitions"))
+        return bool(root.get("patterns")) or returns
 
     def _comes_back(self, arc: Arc) -> bool:
         document = self.flow.document
-        returns = arc.is_global and arc.placed.value.get("return") is True
+        returns = arc.is_global and arc.placed.get("return") is True
         return (
             returns and arc.target in document.states and kind_of(document, arc.target) == "final"
         )
@@ -417,7 +415,7 @@ class Routes:
         found: dict[str, int] = {}
         for state, placed in document.states.items():
             kind = kind_of(document, state)
-            if kind in ("wait", "converse", "task") and not placed.value.get("execute"):
+            if kind in ("wait", "converse", "task") and not placed.get("execute"):
                 changed = told if kind == "converse" else 0
                 for key in self.flow.written.get(state, ()):
                     changed |= parts.get(key, 0)

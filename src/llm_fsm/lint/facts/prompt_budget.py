@@ -87,7 +87,7 @@ def _own(state: Placed) -> int:
         "response_instructions",
     )
     words = sum(estimate(state.text(key)) for key in keys)
-    example = state.value.get("example_dialogue")
+    example = state.get("example_dialogue")
     dialogue = 0
     if isinstance(example, list):
         dialogue = estimate(json.dumps(example, ensure_ascii=False))
@@ -108,7 +108,7 @@ def _target_tokens(state: Placed) -> int:
 def _item(arc: Arc) -> int:
     conditions = 0
     for condition in arc.conditions:
-        logic = condition.value.get("logic")
+        logic = condition.get("logic")
         described = condition.text("description")
         keys = sum(estimate(key) + 1 for _, key in condition.texts("requires_context_keys"))
         shown = 0

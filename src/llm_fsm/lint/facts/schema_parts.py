@@ -52,11 +52,11 @@ def schema_parts(document: Document) -> tuple[SchemaPart, ...]:
     parts.
     """
     found: list[SchemaPart] = []
-    whole = document.root.value.get("context_schema")
+    whole = document.root.get("context_schema")
     if isinstance(whole, dict):
         found += _parts(whole, "/context_schema", '"context_schema"', object_at(whole, "$defs"), 0)
     for state in document.states.values():
-        answer = state.value.get("answer_schema")
+        answer = state.get("answer_schema")
         if isinstance(answer, dict):
             place = state.pointer + "/answer_schema"
             found += _parts(answer, place, '"answer_schema"', object_at(answer, "$defs"), 0)
@@ -83,7 +83,7 @@ def _parts(
 
 def answers(state: Placed) -> Mapping[str, ValueSet]:
     """Return key to the values that the schema of an answer allows for it."""
-    schema = state.value.get("answer_schema")
+    schema = state.get("answer_schema")
     mapping = state.at("output").value
     if not isinstance(schema, dict):
         return {}

@@ -83,7 +83,7 @@ def called(document: Document) -> Mapping[str, Document]:
     """Return the id of each subflow state to the definition in the file that it names."""
     found: dict[str, Document] = {}
     for name, state in states_of_kind(document, "subflow"):
-        flow = state.value.get("flow")
+        flow = state.get("flow")
         if document.read_flow is None or not isinstance(flow, str):
             continue
         if not is_path(flow) or is_absolute(flow):
@@ -102,5 +102,5 @@ def _read_from(read: FlowReader, home: str, path: str, file: str | None) -> Call
 
 def side(document: Document) -> Side:
     """Return one side of a call, for mappings."""
-    name = document.root.value.get("name")
+    name = document.root.get("name")
     return Side(name if isinstance(name, str) else "", document.keys)

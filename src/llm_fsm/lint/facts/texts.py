@@ -102,7 +102,7 @@ def failure_words(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (pointer, text) for the replies to a model's failure."""
     for owner in (document.root, *document.states.values()):
         model = owner.at("model")
-        text = model.value.get("on_failure")
+        text = model.get("on_failure")
         if isinstance(text, str) and text:
             yield f"{model.pointer}/on_failure", text
 

@@ -40,7 +40,7 @@ def missing_flow(document: Document) -> Faults:
     the first file. A name without a slash and without `.json` is a definition that the host registers.
     """
     for state in document.states.values():
-        flow = state.value.get("flow")
+        flow = state.get("flow")
         pointer = state.pointer + "/flow"
         if not isinstance(flow, str) or not is_path(flow):
             continue
@@ -92,7 +92,7 @@ def _way_back(read: FlowReader, home: str, file: str, document: JsonMap | None) 
 
 def _calls(document: Document) -> list[tuple[str, str]]:
     """Return (state id, called name) for every subflow."""
-    named = [(name, state.value.get("flow")) for name, state in states_of_kind(document, "subflow")]
+    named = [(name, state.get("flow")) for name, state in states_of_kind(document, "subflow")]
     return [(name, flow) for name, flow in named if isinstance(flow, str)]
 
 
@@ -100,7 +100,7 @@ def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
     """Yield each state with the path on which its call returns here; a registered name does so at
     once or never.
     """
-    own = document.root.value.get("name")
+    own = document.root.get("name")
     read = document.read_flow
     calls = _calls(document)
     paths = [(name, flow) for name, flow in calls if is_path(flow)]
@@ -139,7 +139,7 @@ def subflow_recursion(document: Document) -> Faults:
             f"state {quoted(name)} calls its own machine{through}",
             pointer=document.states[name].pointer + "/flow",
             hint="lead back by a transition instead",
-            level="error" if is_path(str(document.states[name].value.get("flow"))) else "warning",
+            level="error" if is_path(str(document.states[name].get("flow"))) else "warning",
         )
 
 
@@ -216,7 +216,7 @@ def unknown_ending(document: Document) -> Faults:
         if not last or not transitions:
             continue
         for transition in transitions:
-            label = transition.value.get("on")
+            label = transition.get("on")
             if isinstance(label, str) and label.strip() not in (*last, *_ALWAYS):
                 yield Fault(
                     f'no final state of the called definition is named {quoted(label)}: "on"'
@@ -224,7 +224,7 @@ def unknown_ending(document: Document) -> Faults:
                     pointer=transition.pointer + "/on",
                     hint=document.speller.hint(label, last, "final states"),
                 )
-        labels = [transition.value.get("on") for transition in transitions]
+        labels = [transition.get("on") for transition in transitions]
         graph = graph_without_returns(inner)
         on_the_way = (
             reached_states(inner) if inner.initial is None else reachable(graph, [inner.initial])

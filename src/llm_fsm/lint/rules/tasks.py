@@ -55,7 +55,7 @@ def _limits(document: Document) -> Faults:
         yield from _below(
             limits, "tokens", needed, f"a single prompt takes about {needed:,} tokens"
         )
-    if any(state.value.get("tools") for state in document.states.values()):
+    if any(state.get("tools") for state in document.states.values()):
         yield from _below(
             limits, "tool_calls", 1, "no tool can be called, although states list tools"
         )
@@ -69,7 +69,7 @@ def _model(owner: Placed) -> Faults:
 
 
 def _below(placed: Placed, key: str, least: float, why: str) -> Faults:
-    value = placed.value.get(key)
+    value = placed.get(key)
     if is_number(value) and value < least:
         yield Fault(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
 
@@ -141,8 +141,8 @@ def key_result_without_check(document: Document) -> Faults:
     for state_id, state in document.states.items():
         judged: list[str] = []
         for result in state.items("key_results"):
-            name = result.value.get("name")
-            if result.value.get("check") is not None or not isinstance(name, str):
+            name = result.get("name")
+            if result.get("check") is not None or not isinstance(name, str):
                 continue
             if result.text("description").strip():
                 judged.append(quoted(name))
@@ -178,7 +178,7 @@ def task_without_results(document: Document) -> Faults:
     """
     # A registered function checks its own output.
     for name, state in states_of_kind(document, "task"):
-        if state.value.get("execute") is None and not state.value.get("key_results"):
+        if state.get("execute") is None and not state.get("key_results"):
             yield Fault(
                 f"task {quoted(name)} has no key results: any output counts as done",
                 pointer=state.pointer,
@@ -202,13 +202,11 @@ def retry_without_idempotence(document: Document) -> Faults:
     Set `max_retries` to 0, or call the tool in its own state after the work has been checked.
     """
     once = {
-        tool.name
-        for tool in document.root.members("tools")
-        if tool.value.get("at_most_once") is True
+        tool.name for tool in document.root.members("tools") if tool.get("at_most_once") is True
     }
     for state_id, state in states_of_kind(document, "task"):
-        retries = state.value.get("max_retries", 3)
-        if retries in (0, None) or not state.value.get("key_results"):
+        retries = state.get("max_retries", 3)
+        if retries in (0, None) or not state.get("key_results"):
             continue
         for pointer, name in state.texts("tools"):
             if name in once:
@@ -238,7 +236,7 @@ def tool_out_of_scope(document: Document) -> Faults:
     scopes = {
         tool.name: {state for _, state in tool.texts("scope")}
         for tool in document.root.members("tools")
-        if isinstance(tool.value.get("scope"), list)
+        if isinstance(tool.get("scope"), list)
     }
     for state_id, pointer, name in texts_of_states(document, "tools"):
         if name in scopes and state_id not in scopes[name]:
@@ -257,7 +255,7 @@ def _openable(document: Document, arc: Arc) -> bool:
         return False
     for condition in arc.conditions:
         rule = compiled_rules(document).get(condition.pointer + "/logic")
-        if condition.value.get("logic") is False or (
+        if condition.get("logic") is False or (
             rule is not None and rule.node.literal in (False, 0, "")
         ):
             return False
@@ -279,7 +277,7 @@ def wait_without_way_out(document: Document) -> Faults:
     Add a transition, or `timeout` and `on_timeout`.
     """
     for name, state in states_of_kind(document, "wait"):
-        timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
+        timed = state.get("timeout") is not None and state.get("on_timeout") is not None
         if not timed and not any(_openable(document, arc) for arc in arcs_from(document)[name]):
             yield Fault(
                 f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out"

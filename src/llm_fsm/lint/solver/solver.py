@@ -80,7 +80,7 @@ class Reasoning:
         for condition in conditions:
             demanded += [name for _, name in condition.texts("requires_context_keys")]
         keys = tuple(demanded)
-        ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
+        ruled = [condition for condition in conditions if condition.get("logic") is not None]
         rules = [
             compiled_rules(self.document).get(condition.pointer + "/logic") for condition in ruled
         ]
@@ -163,7 +163,7 @@ class Reasoning:
         arcs = arcs_from(self.document)[state]
         if kind == "decide":
             return arcs
-        if kind == "wait" and not any(arc.placed.value.get("on") is not None for arc in arcs):
+        if kind == "wait" and not any(arc.placed.get("on") is not None for arc in arcs):
             return arcs
         if kind == "converse":
             return tuple([arc for arc in arcs if arc.auto and arc.target != state])

@@ -177,7 +177,7 @@ class MachinePaths:
         return Path(context=context, acts=(Act(kind="answer", answer=answer),))
 
     def _output(self, arc: Arc) -> Any:
-        label = arc.placed.value.get("on")
+        label = arc.placed.get("on")
         labels = [str(label)] if label is not None and label != "default" else ["nothing"]
         fitting = outputs(self.known.document.states[arc.source], labels, self.near(arc.source))
         named = {"_transition": labels[0]}

@@ -124,7 +124,7 @@ class Solver:
 
     def opens(self, guard: GuardCases, context: JsonMap) -> bool:
         """Return true if a guard is true in a test, after as many messages as it asks for."""
-        zone = self.known.document.root.value.get("timezone")
+        zone = self.known.document.root.get("timezone")
         clock = clock_names(BEGINNING, zone if isinstance(zone, str) else "")
         system = {**clock, "_user_input": SAID}
         return any(

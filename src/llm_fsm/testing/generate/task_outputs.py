@@ -42,7 +42,7 @@ def candidates(state: Placed, labels: Sequence[str], context: JsonMap) -> Iterat
 
 def _rules(state: Placed) -> list[tuple[Any, CompiledRule]]:
     """Return the rules of a state's key results, as written and as compiled."""
-    checks = [item.value.get("check") for item in state.items("key_results")]
+    checks = [item.get("check") for item in state.items("key_results")]
     return [(check, compile_rule(check)) for check in checks if _is_rule(check)]
 
 

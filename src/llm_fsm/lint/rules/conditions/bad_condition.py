@@ -61,7 +61,7 @@ def bad_check(document: Document) -> Faults:
     """
     for state in document.states.values():
         for result in state.items("key_results"):
-            test = result.value.get("check")
+            test = result.get("check")
             pointer = result.pointer + "/check"
             if isinstance(test, dict) and test.keys() & {"judge", "registered"}:
                 value = next(iter(test.values()))

@@ -69,7 +69,7 @@ def _seems_never(known: Reasoning, guard: GuardCases, transition: Placed) -> boo
     """Return true if no case is left in which keys without a schema have only the values that
     conditions compare.
     """
-    logics = [condition.value.get("logic") for condition in transition.items("conditions")]
+    logics = [condition.get("logic") for condition in transition.items("conditions")]
     ruled = [logic for logic in logics if logic is not None]
     names = [name for name in read_names([guard]) if known.keys.domain(name) == EVERYTHING]
     operators = frozenset(operators_in(ruled)) if names else frozenset()
@@ -101,7 +101,7 @@ def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> Valu
 
 
 def _finding(known: Reasoning, transition: Placed) -> Fault:
-    target = transition.value.get("target_state")
+    target = transition.get("target_state")
     to = ""
     if isinstance(target, str):
         to = f" to {quoted(target)}"
@@ -131,7 +131,7 @@ def _finding(known: Reasoning, transition: Placed) -> Fault:
 def _is_absurd(condition: Placed) -> bool:
     """Return true if a condition cannot be true even with keys that may have any value."""
     keys = [name for _, name in condition.texts("requires_context_keys")]
-    logic = condition.value.get("logic")
+    logic = condition.get("logic")
     try:
         return guard_of(keys, [] if logic is None else [logic], lambda _: EVERYTHING).never
     except ConditionError:

@@ -152,7 +152,7 @@ def one_way_confirmation(document: Document) -> Faults:
     if any(name == "cancel" for _, name in document.root.texts("patterns")):
         return
     known = reasoning(document)
-    shared = [arc for arc in global_arcs(document) if arc.placed.value.get("return") is not True]
+    shared = [arc for arc in global_arcs(document) if arc.placed.get("return") is not True]
     for name, state in document.states.items():
         ways = [arc for arc in own_arcs_from(document)[name] if arc.target != name]
         if (
@@ -228,5 +228,5 @@ def _reads_back(document: Document, name: str) -> bool:
         shown
         and worded
         and ends_in_question(state.text("reply"))
-        and not state.value.get("required_context_keys")
+        and not state.get("required_context_keys")
     )

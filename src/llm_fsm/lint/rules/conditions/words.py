@@ -27,8 +27,8 @@ def empty_condition(document: Document) -> Faults:
         said = condition.text("description").strip()
         if (
             not said
-            and not condition.value.get("requires_context_keys")
-            and condition.value.get("logic") is None
+            and not condition.get("requires_context_keys")
+            and condition.get("logic") is None
         ):
             yield Fault(
                 "this condition says nothing, so it always holds",

@@ -64,7 +64,7 @@ def _texts(document: Document) -> Iterator[Text]:
                 yield f"{message.pointer}/{speaker}", message.text(speaker)
         for result in state.items("key_results"):
             yield result.pointer + "/description", result.text("description")
-            judge = result.value.get("check")
+            judge = result.get("check")
             if isinstance(judge, dict) and isinstance(judge.get("judge"), str):
                 yield result.pointer + "/check/judge", judge["judge"]
 

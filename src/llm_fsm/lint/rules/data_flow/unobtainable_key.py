@@ -230,7 +230,7 @@ def asked_late(document: Document) -> Late:
 
 def _compares(arc: Arc, name: str) -> bool:
     """Return true if a transition tests more of a key than its presence."""
-    return any(_compared(condition.value.get("logic"), name) for condition in arc.conditions)
+    return any(_compared(condition.get("logic"), name) for condition in arc.conditions)
 
 
 _PRESENCE = frozenset({"!", "!!", "and", "or", "if", "missing", "missing_some", "has_context"})

@@ -153,12 +153,12 @@ def scope_hides_required(document: Document) -> Faults:
     flow = data_flow(document)
     for name, state in document.states.items():
         scope = state.at("context_scope")
-        if not isinstance(scope.value.get("read"), list):
+        if not isinstance(scope.get("read"), list):
             continue
         shown = {root_of(key) for _, key in scope.texts("read")}
         wanted = [key for _, key in state.texts("required_context_keys")]
         for transition in state.items("transitions"):
-            if transition.value.get("auto") is not True:
+            if transition.get("auto") is not True:
                 wanted.extend(flow.condition_names(transition))
         hidden = [
             key

@@ -30,11 +30,11 @@ def bad_choice(document: Document) -> Faults:
     """
     for name, state in states_of_kind(document, "converse"):
         for choice in state.items("choices"):
-            if choice.value.get("label") == "":
+            if choice.get("label") == "":
                 yield Fault(
                     "a choice without words is not shown", pointer=choice.pointer + "/label"
                 )
-            value = choice.value.get("value")
+            value = choice.get("value")
             if value is not None and not _means_something(document, name, state, value):
                 known = (
                     [arc.target for arc in arcs_from(document)[name]]

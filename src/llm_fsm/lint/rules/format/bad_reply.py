@@ -108,7 +108,7 @@ def blank_text(document: Document) -> Faults:
 
 
 def _blank(placed: Placed, key: str, hint: str) -> Faults:
-    value = placed.value.get(key)
+    value = placed.get(key)
     if isinstance(value, str) and not value.strip():
         yield Fault(f"{quoted(key)} is blank", pointer=placed.pointer + step(key), hint=hint)
 

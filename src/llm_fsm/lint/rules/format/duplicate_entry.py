@@ -35,7 +35,7 @@ def repeated_transition(document: Document) -> Faults:
     # A missing setting counts as its default.
     seen: dict[tuple[str | None, str], list[JsonDict]] = {}
     for owner, transition in transitions_of(document):
-        target = transition.value.get("target_state")
+        target = transition.get("target_state")
         if not isinstance(target, str):
             continue
         others = seen.setdefault((owner, target), [])
@@ -75,7 +75,7 @@ def duplicate_name(document: Document) -> Faults:
     for state_id, state in document.states.items():
         seen: set[str] = set()
         for result in state.items("key_results"):
-            name = result.value.get("name")
+            name = result.get("name")
             if isinstance(name, str) and name in seen:
                 yield Fault(
                     f"a second key result {quoted(name)} in state {quoted(state_id)}",
@@ -125,13 +125,13 @@ def repeated_entry(document: Document) -> Faults:
 def _conditions(document: Document) -> Faults:
     """Find equal conditions in one transition."""
     for _, transition in transitions_of(document):
-        conditions = transition.value.get("conditions")
+        conditions = transition.get("conditions")
         if not isinstance(conditions, list) or len(conditions) < 2:
             continue
         said: set[str] = set()
         for condition in transition.items("conditions"):
             keys = sorted(key for _, key in condition.texts("requires_context_keys"))
-            asked = [keys, condition.value.get("logic")]
+            asked = [keys, condition.get("logic")]
             text = json.dumps(
                 asked if asked != [[], None] else condition.text("description").casefold()
             )
@@ -162,11 +162,11 @@ def duplicate_label(document: Document) -> Faults:
         plain: list[str] = []
         caught = False
         for transition in state.items("transitions"):
-            label = transition.value.get("on")
+            label = transition.get("on")
             if not isinstance(label, str):
                 plain.append(transition.pointer)
                 continue
-            always = not transition.value.get("conditions")
+            always = not transition.get("conditions")
             caught = caught or (label == "default" and always)
             if label in seen and always:
                 yield Fault(

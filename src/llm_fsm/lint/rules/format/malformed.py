@@ -30,7 +30,7 @@ def bad_context_schema(document: Document) -> Faults:
     Fix:
     Correct the place that the message names. Types are string, number, integer, boolean, array, object, null.
     """
-    whole = document.root.value.get("context_schema")
+    whole = document.root.get("context_schema")
     if not isinstance(whole, dict):
         return
     faulty: set[str] = set()
@@ -65,7 +65,7 @@ def bad_answer_schema(document: Document) -> Faults:
     Correct the place that the message names.
     """
     for state in document.states.values():
-        answer = state.value.get("answer_schema")
+        answer = state.get("answer_schema")
         if isinstance(answer, dict):
             for pointer, message, hint in schema_faults(
                 answer, None, state.pointer + "/answer_schema"

@@ -23,7 +23,7 @@ def decide_without_transitions(document: Document) -> Faults:
     Add its transitions. A last one without conditions takes all other cases.
     """
     for name, state in document.states.items():
-        if state.value.get("kind") == "decide" and not state.value.get("transitions"):
+        if state.get("kind") == "decide" and not state.get("transitions"):
             yield Fault(
                 f"state {quoted(name)} is to decide and has no transitions",
                 pointer=state.pointer,
@@ -46,7 +46,7 @@ def subflow_without_flow(document: Document) -> Faults:
     Add `flow`: a relative path, or the name of a definition that the host registers.
     """
     for name, state in document.states.items():
-        if state.value.get("kind") == "subflow" and state.value.get("flow") in (None, ""):
+        if state.get("kind") == "subflow" and state.get("flow") in (None, ""):
             yield Fault(
                 f"state {quoted(name)} is a subflow and names no definition to call",
                 pointer=state.pointer,

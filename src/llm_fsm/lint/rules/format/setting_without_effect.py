@@ -31,7 +31,7 @@ def final_with_transitions(document: Document) -> Faults:
     Remove `kind` if the conversation continues from here, or else the transitions.
     """
     for name, state in document.states.items():
-        if state.value.get("kind") == "final" and state.value.get("transitions"):
+        if state.get("kind") == "final" and state.get("transitions"):
             yield Fault(
                 f"state {quoted(name)} is final: its transitions are never taken",
                 pointer=state.pointer + "/transitions",
@@ -56,7 +56,7 @@ def return_without_effect(document: Document) -> Faults:
     in a state without transitions, so let it reach one.
     """
     for name, transition in transitions_of(document):
-        if name is not None and transition.value.get("return") is True:
+        if name is not None and transition.get("return") is True:
             yield Fault(
                 '"return" has no effect on a transition of a state',
                 pointer=transition.pointer + "/return",
@@ -73,12 +73,12 @@ def _endless(document: Document) -> Faults:
         if arc.target in graph:
             graph[arc.source].append(arc.target)
     for name, state in document.states.items():
-        aside = (state.value.get("on_timeout"), state.value.get("on_exhausted"))
+        aside = (state.get("on_timeout"), state.get("on_exhausted"))
         graph[name] += [target for target in aside if isinstance(target, str) and target in graph]
     for transition in document.root.items("global_transitions"):
-        target = transition.value.get("target_state")
+        target = transition.get("target_state")
         if (
-            transition.value.get("return") is not True
+            transition.get("return") is not True
             or not isinstance(target, str)
             or target not in graph
         ):
@@ -111,7 +111,7 @@ def collects_at_the_end(document: Document) -> Faults:
     for name, state in states_of_kind(document, "final"):
         keys = [quoted(key) for _, key in state.texts("required_context_keys")]
         if keys:
-            stated = state.value.get("kind") == "final"
+            stated = state.get("kind") == "final"
             why = "" if stated else ": it has no transitions"
             yield Fault(
                 f"state {quoted(name)} ends the conversation{why}, so {listed(keys, 4)} cannot be"
@@ -138,7 +138,7 @@ def on_timeout_without_timeout(document: Document) -> Faults:
     Add `timeout` in seconds.
     """
     for name, state in document.states.items():
-        if state.value.get("on_timeout") is not None and state.value.get("timeout") is None:
+        if state.get("on_timeout") is not None and state.get("timeout") is None:
             yield Fault(
                 f'"on_timeout" of state {quoted(name)} never happens: there is no "timeout"',
                 pointer=state.pointer + "/on_timeout",
@@ -196,7 +196,7 @@ def setting_without_effect(document: Document) -> Faults:
         if kind not in KINDS:
             continue
         for key, kinds in _KINDS.items():
-            if state.value.get(key) in (None, [], {}, "") or kind in kinds:
+            if state.get(key) in (None, [], {}, "") or kind in kinds:
                 continue
             meant = " or ".join(f'"{one}"' for one in kinds)
             yield Fault(
@@ -206,14 +206,14 @@ def setting_without_effect(document: Document) -> Faults:
                 if len(kinds) < 3
                 else "ask in a state that converses",
             )
-        if kind == "wait" and state.value.get("messages") == "record" and state.value.get("remind"):
+        if kind == "wait" and state.get("messages") == "record" and state.get("remind"):
             yield Fault(
                 f'"remind" has no effect in state {quoted(name)}: a person has taken over there',
                 pointer=f"{state.pointer}/remind",
                 hint='remove "remind"; "timeout" and "on_timeout" work',
             )
     for owner, transition in transitions_of(document):
-        if transition.value.get("on") is not None and (
+        if transition.get("on") is not None and (
             owner is None or kind_of(document, owner) not in _LABELLED
         ):
             yield Fault(
@@ -239,7 +239,7 @@ def remind_after_timeout(document: Document) -> Faults:
     Remind earlier, or wait longer. Both are seconds from the beginning of the wait.
     """
     for state in document.states.values():
-        timeout, remind = state.value.get("timeout"), state.value.get("remind")
+        timeout, remind = state.get("timeout"), state.get("remind")
         if (
             isinstance(timeout, bool)
             or not isinstance(timeout, int | float)

@@ -73,7 +73,7 @@ def taken_tool_name(document: Document) -> Faults:
     """
     taken = {seen_as(name): name for name in MEMORY_TOOLS}
     for state in document.states.values():
-        if state.value.get("memory") is True:
+        if state.get("memory") is True:
             yield from _in_memory(state.texts("tools"), taken)
     for name in document.root.at("tools").value:
         if seen_as(name) == REPLY_TOOL:

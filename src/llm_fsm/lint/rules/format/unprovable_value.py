@@ -30,8 +30,8 @@ def unprovable_value(document: Document) -> Faults:
     Fix:
     Write `x-labels` with the words that users say for each value.
     """
-    known = language_of(str(document.root.value.get("language") or ""))
-    chosen = [choice.value.get("value") for choice in _choices(document)]
+    known = language_of(str(document.root.get("language") or ""))
+    chosen = [choice.get("value") for choice in _choices(document)]
     for key, schema in (document.keys or {}).items():
         labels = schema.get("x-labels")
         values = schema.get("enum")

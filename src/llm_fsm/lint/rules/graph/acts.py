@@ -195,13 +195,13 @@ def yes_without_effect(document: Document) -> Faults:
         if not is_yes(transition.value):
             continue
         state = document.states.get(name or "")
-        if state is None or not state.value.get("confirms"):
+        if state is None or not state.get("confirms"):
             yield Fault(
                 '"agrees" is a yes to nothing: only transitions out of a state with "confirms" have it',
                 pointer=transition.pointer + "/agrees",
                 hint='add "confirms" with the keys that the state reads back',
             )
-        elif transition.value.get("auto") is True:
+        elif transition.get("auto") is True:
             yield Fault(
                 '"auto" and "agrees" exclude each other: only the user says yes',
                 pointer=transition.pointer + "/auto",
@@ -247,7 +247,7 @@ def confirmed_not_shown(document: Document) -> Faults:
     replies = data_flow(document).replies
     for name, state in document.states.items():
         shown = {root_of(mention.name) for mention in replies.get(name, ())}
-        for pointer, key in state.texts("confirms") if state.value.get("reply") else ():
+        for pointer, key in state.texts("confirms") if state.get("reply") else ():
             if root_of(key) not in shown:
                 yield Fault(
                     f"state {quoted(name)} confirms {quoted(key)}, and its reply does not show it",

@@ -29,7 +29,7 @@ def _forced(document: Document, name: str) -> str | None:
     if kind_of(document, name) not in ("converse", "decide"):
         return None
     arcs = reasoning(document).decided[name]
-    if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in document.states:
+    if not arcs or arcs[0].placed.get("conditions") or arcs[0].target not in document.states:
         return None
     return arcs[0].target
 
@@ -182,7 +182,7 @@ def retry_loop(document: Document) -> Faults:
             ("on_exhausted", "attempts are used up"),
             ("on_timeout", "time is over"),
         ):
-            if state.value.get(key) == name:
+            if state.get(key) == name:
                 yield Fault(
                     f"when its {event}, state {quoted(name)} starts again, for ever",
                     pointer=f"{state.pointer}/{key}",
@@ -209,7 +209,7 @@ def self_transition(document: Document) -> Faults:
     """
     # A task may repeat itself by a label.
     for name, transition in transitions_of(document):
-        if name is None or transition.value.get("target_state") != name:
+        if name is None or transition.get("target_state") != name:
             continue
         if kind_of(document, name) in ("task", "wait", "subflow"):
             continue

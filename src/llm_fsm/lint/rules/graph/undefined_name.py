@@ -14,12 +14,12 @@ from llm_fsm.lint.rule import Fault, Faults, lint_rule
 def _targets(document: Document) -> Iterator[tuple[str, object]]:
     """Yield (pointer, value) for everything that names a target state."""
     for _, transition in transitions_of(document):
-        yield transition.pointer + "/target_state", transition.value.get("target_state")
+        yield transition.pointer + "/target_state", transition.get("target_state")
     rule = document.root.at("on_function_error")
-    yield rule.pointer + "/target_state", rule.value.get("target_state")
+    yield rule.pointer + "/target_state", rule.get("target_state")
     for state in document.states.values():
-        yield state.pointer + "/on_timeout", state.value.get("on_timeout")
-        exhausted = state.value.get("on_exhausted")
+        yield state.pointer + "/on_timeout", state.get("on_timeout")
+        exhausted = state.get("on_exhausted")
         if exhausted not in ("raise", "continue"):
             yield state.pointer + "/on_exhausted", exhausted
 
@@ -58,7 +58,7 @@ def unknown_initial_state(document: Document) -> Faults:
     Fix:
     Name one of the states.
     """
-    initial = document.root.value.get("initial_state")
+    initial = document.root.get("initial_state")
     if document.ids and isinstance(initial, str) and initial not in document.ids:
         yield Fault(
             f"initial state {quoted(initial)} is not among the states",

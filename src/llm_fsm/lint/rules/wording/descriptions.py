@@ -24,7 +24,7 @@ from llm_fsm.lint.rule import Fault, Faults, lint_rule
 def _tested(arc: Arc) -> bool:
     """Return true if a test, and not only the model, decides when it is open."""
     return any(
-        condition.value.get("logic") is not None or condition.value.get("requires_context_keys")
+        condition.get("logic") is not None or condition.get("requires_context_keys")
         for condition in arc.conditions
     )
 
@@ -125,7 +125,7 @@ def copied_purpose(document: Document) -> Faults:
         first = next(iter(seen.get((kind, purpose), ())), None)
         if first is not None:
             other = document.states[first]
-            keys = [one.value.get("required_context_keys") for one in (other, state)]
+            keys = [one.get("required_context_keys") for one in (other, state)]
             again = bool(keys[0]) and keys[0] == keys[1]
             yield Fault(
                 f"state {quoted(name)} has the same purpose as state {quoted(first)}",
@@ -175,7 +175,7 @@ def missing_purpose(document: Document) -> Faults:
 
 
 def _says_when(placed: Placed) -> bool:
-    return bool(placed.text("description").strip() or placed.value.get("conditions"))
+    return bool(placed.text("description").strip() or placed.get("conditions"))
 
 
 @lint_rule("W402", "warning")

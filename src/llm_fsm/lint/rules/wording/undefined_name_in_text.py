@@ -103,17 +103,17 @@ def unknown_place_in_words(document: Document) -> Faults:
     # `unknown-name-in-words` reports similar names.
     known = {name.casefold() for name in known_names(document)}
     for state in document.states.values():
-        function = state.value.get("execute")
+        function = state.get("execute")
         if function:
             known.add(str(function).casefold())
     for tool in document.root.members("tools"):
         for key in ("registered", "tool"):
-            bound = tool.value.get(key)
+            bound = tool.get(key)
             if isinstance(bound, str):
                 known.add(bound.casefold())
     near = Slips(known)
     spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in document.states}
-    tools = document.root.value.get("tools") or ()
+    tools = document.root.get("tools") or ()
     for pointer, text in texts(document):
         for pattern, what, there in ((_STATE, "state", document.states), (_TOOL, "tool", tools)):
             for match in pattern.finditer(text):
