@@ -101,8 +101,7 @@ class Services:
 
 
 class Deployment:
-    """One definition on this host; it implements `turn_runner.Host`. Call `prepare` before the
-    first turn."""
+    """One definition on this host. Call `prepare` before the first turn."""
 
     def __init__(self, services: Services, program: CompiledMachine) -> None:
         self.program = program

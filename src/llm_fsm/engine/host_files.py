@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.returns import Function
 
 _LISTS = ("TOOLS", "FUNCTIONS", "HANDLERS")
 """The names under which a file of `--tools` lists what it brings."""
@@ -30,7 +31,7 @@ class HostTools:
     """The registered tools, functions and handlers of a run, functions by name."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
     handlers: list[Handler] = field(default_factory=list)
 
 
@@ -113,7 +114,7 @@ def _handlers(given: object) -> Iterable[Handler]:
     return given
 
 
-def _named(given: object) -> Mapping[str, Callable[..., Any]]:
+def _named(given: object) -> Mapping[str, Function]:
     if given is None:
         return {}
     if isinstance(given, Mapping):

@@ -74,15 +74,7 @@ class Placed(NamedTuple):
 
     def items(self, key: str) -> Sequence[Placed]:
         """Return the objects in the list at `key`, which needs no escaping."""
-        inner = self.get(key)
-        if not inner or not isinstance(inner, list):
-            return ()
-        place = f"{self.pointer}/{key}/"
-        return [
-            Placed(f"{place}{index}", item)
-            for index, item in enumerate(inner)
-            if isinstance(item, dict)
-        ]
+        return [Placed(place, item) for place, item in self._listed(key) if isinstance(item, dict)]
 
     def members(self, key: str) -> Iterator[Placed]:
         """Yield the objects that are members of the object at `key`."""
@@ -92,13 +84,13 @@ class Placed(NamedTuple):
 
     def texts(self, key: str) -> Sequence[tuple[str, str]]:
         """Return (pointer, text) for the texts in the list at `key`, which needs no escaping."""
+        return [(place, item) for place, item in self._listed(key) if isinstance(item, str)]
+
+    def _listed(self, key: str) -> Iterator[tuple[str, Any]]:
+        """Yield (pointer, value) for the items of the list at `key`."""
         inner = self.get(key)
-        if not inner or not isinstance(inner, list):
-            return ()
-        place = f"{self.pointer}/{key}/"
-        return [
-            (f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)
-        ]
+        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+            yield f"{self.pointer}/{key}/{index}", item
 
     def text(self, key: str) -> str:
         """Return the text at `key`, with lines joined; "" if there is none."""

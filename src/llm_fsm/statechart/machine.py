@@ -37,7 +37,7 @@ from llm_fsm.statechart.refinement import judged, refine
 from llm_fsm.statechart.tools import get_global_registry
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import ToolRegistry
-from llm_fsm.tools.returns import check_ran, check_returns, check_runs
+from llm_fsm.tools.returns import Function, check_ran, check_returns, check_runs
 from llm_fsm.tools.task_context import TaskMemory, Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
@@ -290,7 +290,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         self,
         state_name: str,
         objective: str,
-        execution_func: Callable[..., Any],
+        execution_func: Function,
         max_retries: int | None = None,
         throw_on_failure: bool = False,
         *,
@@ -459,7 +459,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
     # -- calls to the engine
 
-    def _body_of(self, state: str) -> Callable[..., Any] | None:
+    def _body_of(self, state: str) -> Function | None:
         return getattr(getattr(type(self), f"{_PREFIX}{state}", None), "body", None)
 
     def _ask(self, state: str, given: Any, *, raw: bool) -> _Asked:
@@ -523,10 +523,10 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             )
         return host
 
-    def _definition(self) -> tuple[JsonDict, dict[str, Callable[..., Any]]]:
+    def _definition(self) -> tuple[JsonDict, dict[str, Function]]:
         ids = self._ids()
         end = end_of(ids)
-        functions: dict[str, Callable[..., Any]] = {}
+        functions: dict[str, Function] = {}
         states: JsonDict = {end: {"kind": "final"}}
         for name, id in ids.items():
             row: JsonDict = {
@@ -633,7 +633,7 @@ class AsyncLLMStateMachine(LLMStateMachine):
         self,
         state_name: str,
         objective: str,
-        execution_func: Callable[..., Any],
+        execution_func: Function,
         max_retries: int | None = None,
         throw_on_failure: bool = False,
         *,
@@ -713,11 +713,11 @@ _RESERVED = {
 }
 
 
-def _takes_input(function: Callable[..., Any]) -> bool:
+def _takes_input(function: Function) -> bool:
     return "state_input" in inspect.signature(function).parameters
 
 
-def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _body(state: str, function: Function) -> Function:
     """Return the method for a body. python-statemachine calls it on entering, which runs nothing."""
 
     def entered(
@@ -734,9 +734,7 @@ def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return entered
 
 
-def _bound(
-    machine: Callable[[], Any], state: str, body: Callable[..., Any]
-) -> Callable[[Workbench], Any]:
+def _bound(machine: Callable[[], Any], state: str, body: Function) -> Callable[[Workbench], Any]:
     """Return the body of a state for one machine, whose own engine must not keep the machine alive."""
 
     @contextmanager

@@ -10,6 +10,7 @@ from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import LLMFSMError, ReplyError
 from llm_fsm.llm.clients.messages import Message, text_of
 from llm_fsm.session.values import to_json_or_text
+from llm_fsm.tools.returns import Function
 from llm_fsm.turn.reply.parser import document
 
 _VERDICT = ("valid", "is_valid", "passed")
@@ -46,7 +47,7 @@ class Judgement(tuple[bool, str | None]):
 
 
 def refine(
-    attempt: Callable[..., Any], judge: Callable[[Any], Any], retries: int, *, throw: bool
+    attempt: Function, judge: Callable[[Any], Any], retries: int, *, throw: bool
 ) -> Generator[Any, Any, Any]:
     """Yield attempts and judgements in turn. Return the first valid output, or the best one.
 

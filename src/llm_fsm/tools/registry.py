@@ -12,14 +12,14 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from llm_fsm._async import is_async
 from llm_fsm.session.meant import meant_name
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tools.formats import Format, formatted
-from llm_fsm.tools.returns import check_ran, check_returns
+from llm_fsm.tools.returns import Function, check_ran, check_returns
 from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters
 from llm_fsm.turn.effects import PlannedCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault
@@ -29,7 +29,6 @@ from llm_fsm.turn.tool_results import tool_result
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider accepts."""
 
-Function: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 

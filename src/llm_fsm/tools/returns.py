@@ -11,13 +11,15 @@ from functools import partial
 from io import IOBase
 from typing import Any
 
+Function = Callable[..., Any]
+"""A function of the host."""
 _WITHOUT_FORM = (Iterator, AsyncIterator, bytes, bytearray, memoryview, complex, IOBase)
 """Types of which no value has a JSON form. Values of their subclasses have none either."""
 
 _LAZY = "is a generator function: it has a yield, so a call of it runs nothing; return a list"
 
 
-def check_runs(function: Callable[..., Any], who: str) -> None:
+def check_runs(function: Function, who: str) -> None:
     """Check that a call of a function runs it.
 
     Args:
@@ -35,7 +37,7 @@ def check_runs(function: Callable[..., Any], who: str) -> None:
             raise ValueError(f"{who} {_LAZY}")
 
 
-def check_returns(function: Callable[..., Any], who: str) -> None:
+def check_returns(function: Function, who: str) -> None:
     """Check that a call of a function runs it, and that its result can have a JSON form.
 
     Args:
@@ -73,7 +75,7 @@ def check_ran(value: object, who: str) -> None:
         )
 
 
-def _return_type(function: Callable[..., Any]) -> Any:
+def _return_type(function: Function) -> Any:
     """Return the type that a function says it returns; None if it says none, or one that is not
     known here.
     """

@@ -27,6 +27,7 @@ from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
 from llm_fsm.session.session import Agreement
 from llm_fsm.session.values import ValueFault, to_json_value
+from llm_fsm.tools.returns import Function
 from llm_fsm.turn.tool_arguments import ArgumentsFault, fitted
 
 
@@ -116,7 +117,7 @@ class Parameters:
         return "; ".join(said)
 
 
-def read_parameters(function: Callable[..., Any]) -> Parameters:
+def read_parameters(function: Function) -> Parameters:
     """Read the parameters of a function, without those that `partial` has bound.
 
     Args:
@@ -170,14 +171,14 @@ def any_parameters(schema: JsonMap) -> Parameters:
     )
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Function) -> str:
     """Return the name of a function, a method, a partial or a callable object."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _layers(function: Callable[..., Any]) -> Iterator[Any]:
+def _layers(function: Function) -> Iterator[Any]:
     """Yield a function, and the functions that it wraps or binds, down to the innermost one."""
     inner: Any = function
     while inner is not None:
@@ -185,7 +186,7 @@ def _layers(function: Callable[..., Any]) -> Iterator[Any]:
         inner = inner.func if isinstance(inner, partial) else getattr(inner, "__wrapped__", None)
 
 
-def _bound(function: Callable[..., Any]) -> set[str]:
+def _bound(function: Function) -> set[str]:
     """Return the keywords that the host has bound with `partial`, which no model can set."""
     found: set[str] = set()
     for layer in _layers(function):
@@ -194,7 +195,7 @@ def _bound(function: Callable[..., Any]) -> set[str]:
     return found
 
 
-def _hints(function: Callable[..., Any], name: str) -> JsonDict:
+def _hints(function: Function, name: str) -> JsonDict:
     *_, inner = _layers(function)
     if not inspect.isroutine(inner):
         *_, inner = _layers(type(inner).__call__)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -25,12 +25,11 @@ from llm_fsm.errors import ConfigurationError, LLMFSMError, told
 from llm_fsm.session.events import FunctionFailed
 from llm_fsm.tools.executor import called, readable
 from llm_fsm.tools.failures import failure_of
-from llm_fsm.tools.returns import check_returns
+from llm_fsm.tools.returns import Function, check_returns
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Routed, Verdicts
 from llm_fsm.turn.key_results import Verdict
 
-Function = Callable[..., Any]
 _DATA = ("output", "context", "input")
 
 

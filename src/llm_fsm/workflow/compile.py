@@ -12,6 +12,7 @@ from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import suggestion
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.returns import Function
 from llm_fsm.workflow.errors import OwnError, WorkflowError
 from llm_fsm.workflow.host import LIMITS
 from llm_fsm.workflow.state import StateSpec, run_objective
@@ -27,7 +28,7 @@ class Compiled:
 
     document: JsonDict
     ids: dict[str, str]
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
     tools: ToolRegistry = field(default_factory=ToolRegistry)
 
     @property
@@ -67,8 +68,8 @@ def compile_states(
     states: Mapping[str, StateSpec],
     transitions: JsonMap,
     initial: str,
-    checks: Callable[[StateSpec], list[tuple[JsonDict, Callable[..., Any] | None]]],
-    execute: Callable[[StateSpec], Callable[..., Any]],
+    checks: Callable[[StateSpec], list[tuple[JsonDict, Function | None]]],
+    execute: Callable[[StateSpec], Function],
 ) -> Compiled:
     """Return the definition of a workflow.
 
@@ -115,8 +116,8 @@ def _row(
     made: Compiled,
     name: str,
     spec: StateSpec,
-    checks: Callable[[StateSpec], list[tuple[JsonDict, Callable[..., Any] | None]]],
-    execute: Callable[[StateSpec], Callable[..., Any]],
+    checks: Callable[[StateSpec], list[tuple[JsonDict, Function | None]]],
+    execute: Callable[[StateSpec], Function],
 ) -> JsonDict:
     row: JsonDict = {"kind": "task", "purpose": spec.objective, "max_retries": spec.max_retries}
     if spec.execute is not run_objective:

@@ -10,9 +10,10 @@ import ast
 import inspect
 import linecache
 import re
-from collections.abc import Callable
 from types import CodeType
 from typing import Any
+
+from llm_fsm.tools.returns import Function
 
 Logic = Any
 
@@ -30,7 +31,7 @@ class _CannotSay(Exception):
     """JsonLogic cannot express this."""
 
 
-def lambda_to_logic(function: Callable[..., Any]) -> Logic | None:
+def lambda_to_logic(function: Function) -> Logic | None:
     """Return the rule of a lambda with one parameter; None if JsonLogic cannot express it."""
     node = _source_of(function)
     if node is None or len(node.args.args) != 1 or node.args.defaults:
@@ -49,7 +50,7 @@ def expression_to_logic(text: str) -> Logic | None:
     return _logic(body, "output")
 
 
-def _source_of(function: Callable[..., Any]) -> ast.Lambda | None:
+def _source_of(function: Function) -> ast.Lambda | None:
     """Find the lambda in its file that has the code of this function."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or code.co_freevars:

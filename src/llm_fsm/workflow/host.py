@@ -16,8 +16,8 @@ from llm_fsm.llm.clients.messages import text_of
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import Tool, ToolRegistry
+from llm_fsm.tools.returns import Function
 from llm_fsm.tools.task_context import Break, Question, RunLimit, SyncModel, Workbench
-from llm_fsm.tools.task_functions import Function
 from llm_fsm.turn.tool_results import ResultFault, output_value
 from llm_fsm.workflow.errors import ExecutionBreak, OwnError, WorkflowError
 

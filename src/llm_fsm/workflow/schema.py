@@ -12,6 +12,7 @@ from typing import Any
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults
+from llm_fsm.tools.returns import Function
 from llm_fsm.tools.schema import name_of
 from llm_fsm.workflow.errors import WorkflowError
 from llm_fsm.workflow.expressions import expression_to_logic, lambda_to_logic
@@ -87,10 +88,10 @@ def workflow_from_json(
     data: JsonMap,
     *,
     llm: Any = None,
-    tools: Mapping[str, Callable[..., Any]] | None = None,
-    execute_fns: Mapping[str, Callable[..., Any]] | None = None,
-    checks: Mapping[str, Callable[..., Any]] | None = None,
-    routes: Mapping[str, Callable[..., Any]] | None = None,
+    tools: Mapping[str, Function] | None = None,
+    execute_fns: Mapping[str, Function] | None = None,
+    checks: Mapping[str, Function] | None = None,
+    routes: Mapping[str, Function] | None = None,
     **options: Any,
 ) -> Workflow:
     """Make a workflow from JSON data of version 2.0.
@@ -154,9 +155,7 @@ def _named(data: JsonMap, name: str) -> bool:
     return any(row.get("execute") == name for row in data["states"].values())
 
 
-def _read_execute(
-    state: str, named: Any, works: Mapping[str, Callable[..., Any]]
-) -> Callable[..., Any] | None:
+def _read_execute(state: str, named: Any, works: Mapping[str, Function]) -> Function | None:
     if state in works:
         return works[state]
     if named is None:
@@ -166,7 +165,7 @@ def _read_execute(
     return _found(f"state {state!r}: execute", named, works, "execute_fns")
 
 
-def _read_result(state: str, row: JsonMap, checks: Mapping[str, Callable[..., Any]]) -> KeyResult:
+def _read_result(state: str, row: JsonMap, checks: Mapping[str, Function]) -> KeyResult:
     check, name = row.get("check"), row["name"]
     place = f"state {state!r}: the check of key result {name!r}"
     if isinstance(check, str):
@@ -178,7 +177,7 @@ def _read_result(state: str, row: JsonMap, checks: Mapping[str, Callable[..., An
     return KeyResult(name, row.get("description", ""), check)
 
 
-def _named_check(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
+def _named_check(name: str, function: Function) -> Callable[[Any], Any]:
     """Return a check with the name that JSON gives it, even if its function has another name."""
 
     def check(output: Any) -> Any:
@@ -188,9 +187,7 @@ def _named_check(name: str, function: Callable[..., Any]) -> Callable[[Any], Any
     return check
 
 
-def _found(
-    place: str, name: Any, given: Mapping[str, Callable[..., Any]], argument: str
-) -> Callable[..., Any]:
+def _found(place: str, name: Any, given: Mapping[str, Function], argument: str) -> Function:
     if name in given:
         return given[name]
     guess = nearest(str(name), list(given))

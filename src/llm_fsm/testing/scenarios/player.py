@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.handlers.registry import Handler
@@ -26,6 +25,7 @@ from llm_fsm.testing.scenarios.results import CaseFailure, Result, StepReport
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.returns import Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class CaseHost:
     """The caller's own tools, functions and handlers, for those that a case does not simulate."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
     handlers: tuple[Handler, ...] = ()
 
 
