@@ -25,6 +25,7 @@ KEYS: Mapping[str, Any] = {
         "description": "Address",
     },
     "day": {"type": "string", "format": "date", "description": "Day"},
+    "floor": {"anyOf": [{"type": "integer"}, {"type": "boolean"}], "description": "Floor"},
     "house": {"type": "string", "maxLength": 6, "description": "House number"},
     "zip": {"type": "string", "pattern": "^[1-9][0-9]{4}$", "description": "Postcode"},
     "parts": {
@@ -68,6 +69,12 @@ FORMS = [
     ("zip", 28195, "28195"),
     ("tags", [1, "b", 22], ["1", "b", "22"]),
     ("tags", 5, ["5"]),
+    ("tags", '["red", "blue"]', ["red", "blue"]),
+    ("numbers", "[7, ３]", [7, 3]),
+    ("address", '{"number": "8", "city": "Bremen"}', {"number": 8, "city": "Bremen"}),
+    ("parts", {"id": 8, "count": 2}, [{"id": "8", "count": 2}]),
+    ("floor", "4", 4),
+    ("floor", "Yes", True),
     ("parts", [{"id": 8, "count": "2"}], [{"id": "8", "count": 2}]),
     ("codes", {"a": 30, "b": "x"}, {"a": "30", "b": "x"}),
 ]
@@ -101,13 +108,20 @@ def document(**keys: Any) -> dict[str, Any]:
     return {"name": "d", "initial_state": "a", "context_schema": schema, "states": states, **keys}
 
 
-def by_reply(key: str, value: Any) -> Any:
-    with Machine.from_dict(
-        document(), model=ScriptedLLM([reply("a", "ok", **{key: value})])
-    ) as machine:
+def replied(answer: Any, key: str) -> Any:
+    with Machine.from_dict(document(), model=ScriptedLLM([answer], loop=True)) as machine:
         chat = machine.start(greet=False)
         chat.send("today")
         return chat.context.get(key, NOTHING)
+
+
+def by_reply(key: str, value: Any) -> Any:
+    return replied(reply("a", "ok", **{key: value}), key)
+
+
+def by_list_of_updates(key: str, value: Any) -> Any:
+    updates = [{"key": key, "value": value}]
+    return replied({"target_state": "a", "context_update": updates, "message": "ok"}, key)
 
 
 def by_start(key: str, value: Any) -> Any:
@@ -174,6 +188,34 @@ def by_answer(key: str, value: Any) -> Any:
         return machine.resume(turn.conversation_id).context.get(key, NOTHING)
 
 
+def by_question_of_a_function(key: str, value: Any) -> Any:
+    task = {"kind": "task", "execute": "ask", "transitions": [{"target_state": "b"}]}
+    made = {**document(), "states": {"a": task, "b": {"kind": "final"}}}
+    schema = {"type": "object", "properties": {key: KEYS[key]}}
+    given: list[dict[str, Any]] = []
+    with Machine.from_dict(made, model="offline") as machine:
+        machine.function(lambda ctx: given.append(ctx.ask("which?", schema)), name="ask")
+        turn = machine.run()
+        machine.answer(turn.conversation_id, {key: value})
+    return given[0].get(key, NOTHING)
+
+
+def by_subflow(key: str, value: Any) -> Any:
+    inner = {"name": "inner", "initial_state": "i", "states": {"i": {"kind": "final"}}}
+    call = {
+        "kind": "subflow",
+        "flow": "inner",
+        "output": {key: "given"},
+        "input": {"given": "raw"},
+        "transitions": [{"target_state": "b"}],
+    }
+    made = document()
+    made = {**made, "states": {"a": call, "b": {"kind": "final"}}}
+    made["context_schema"]["properties"]["raw"] = {"description": "What the program gives"}
+    with Machine.from_dict(made, model="offline", flows={"inner": inner}) as machine:
+        return machine.start({"raw": value}, greet=False).context.get(key, NOTHING)
+
+
 def by_offline(key: str, value: str) -> Any:
     asked = document(state={"required_context_keys": [key]})
     with Machine.from_dict(asked, model="offline") as machine:
@@ -184,6 +226,9 @@ def by_offline(key: str, value: str) -> Any:
 
 DOORS: Mapping[str, Callable[[str, Any], Any]] = {
     "a reply": by_reply,
+    "a reply's list of updates": by_list_of_updates,
+    "a function's question": by_question_of_a_function,
+    "a sub-flow": by_subflow,
     "the start": by_start,
     "an update": by_update,
     "a handler": by_handler,
@@ -220,7 +265,7 @@ SPOKEN = [
     *[
         (key, said, read)
         for key, said, read in FORMS
-        if isinstance(said, str) and key not in ("ok", "price")
+        if isinstance(said, str) and key not in ("ok", "price", "floor") and said[0] not in "[{"
     ],
     ("price", "3.5", 3.5),
     ("price", "３.５", 3.5),

@@ -7,10 +7,8 @@ that its schema refuses is not stored, and the model is told the reason.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -25,7 +23,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
-from llm_fsm.session.normalize import as_integers, as_schema, normalised
+from llm_fsm.session.normalize import Form, as_schema, forms, normalised
 from llm_fsm.session.placeholders import placeholder_in
 from llm_fsm.session.proof import Claim, is_made_of_a_question, is_untimely, prove
 from llm_fsm.session.quotes import (
@@ -54,6 +52,7 @@ from llm_fsm.session.values import (
     paths,
     reserved,
     reserved_fault,
+    to_context_value,
     to_json_value,
     with_part,
     without_part,
@@ -64,31 +63,12 @@ CLEAR = "_clear"
 KEY = re.compile(KEY_PATTERN)
 MAX_EXTRA_KEYS = 50
 MAX_KEYS = 1000
-MAX_VALUE_CHARS = 16_384
 _MISSING = object()
 
 
 def has(data: Mapping[str, Any], name: str) -> bool:
     """Return true if a key is set and not null."""
     return look_up(data, name) is not None
-
-
-def _bounded(value: object) -> Any:
-    """Convert a value to JSON within the limits of a context.
-
-    Raises:
-        ValueFault: The value is not finite, too deep or too long.
-    """
-    plain = to_json_value(value)
-    if isinstance(plain, str):
-        size = len(plain)
-    elif isinstance(plain, dict | list):
-        size = len(json.dumps(plain))
-    else:
-        return plain
-    if size > MAX_VALUE_CHARS:
-        raise ValueFault(f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept")
-    return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,7 +364,7 @@ class _Update:
 
     def take(self, key: str, value: object) -> None:
         try:
-            bounded = _bounded(value)
+            bounded = to_context_value(value)
             if not only_nulls(bounded):
                 self.sort(key, bounded)
         except ValueFault as fault:
@@ -396,19 +376,16 @@ class _Update:
         Raises:
             ValueFault: The value is text for an object that exceeds the limits.
         """
-        plain, unmentioned = from_strict(self.keys.schema(key), value), nulls(value)
-        reason = self.keys.fault(key, plain)
+        shape = self.keys.shapes.get(key)
         old = self.context.get(key, self.begun.get(key))
-        if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
-            found = next(normalised(self.keys.schema(key), plain, None))
-            if isinstance(found, dict):
-                found = _bounded(found)
-                plain, unmentioned = (from_strict(self.keys.schema(key), found), nulls(found))
-                reason = self.keys.fault(key, plain)
+        found = [Form(value, from_strict({}, value), None)]
+        if shape is not None:
+            found = [*forms(shape, value, old, said=True)]
+        written, plain, reason = found[-1]
         if reason is not None:
-            plain, reason = self.meant(key, plain, old, reason)
-        if reason is None and (shape := self.keys.shapes.get(key)) is not None:
-            plain, reason = as_integers(shape, plain)
+            # The second form is what the value means; of a text, it may be an object that begins.
+            _, meant, reason = found[:2][-1]
+            plain = meant if isinstance(meant, dict) else found[0].value
         if reason is not None and old is not None and plain in ("", [], {}):
             return  # an empty value beside a known one was not mentioned
         if reason is not None and isinstance(plain, dict):
@@ -420,7 +397,7 @@ class _Update:
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
-            self.values[key] = self.completed(key, plain, unmentioned)
+            self.values[key] = self.completed(key, plain, nulls(written))
 
     def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
         """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of
@@ -430,7 +407,7 @@ class _Update:
             ValueFault: The object exceeds the limits together with the parts kept before.
         """
         schema = self.keys.schema(key)
-        whole = _bounded(next(normalised(schema, joined(value, old), None)))
+        whole = to_context_value(next(normalised(schema, joined(value, old), None)))
         reason = self.keys.fault(key, whole) or reason
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
@@ -455,19 +432,6 @@ class _Update:
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
-    def meant(self, key: str, value: object, old: object, reason: str) -> tuple[Any, str | None]:
-        """Convert a refused value to the form of its schema. If that fails, return the value and
-        the reason."""
-        faults = []
-        for found in normalised(self.keys.schema(key), value, old):
-            with suppress(ValueFault):
-                if (plain := from_strict(self.keys.schema(key), _bounded(found))) is None:
-                    continue
-                if (fault := self.keys.fault(key, plain)) is None:
-                    return plain, None
-                faults.append(fault)
-        return value, next(iter(faults), reason)
-
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`. `named`: the reply itself put it there."""
         if key.startswith("_") or self.keys.is_secret(key):
@@ -487,7 +451,7 @@ class _Update:
             self.refuse(key, "its name is longer than 200 characters")
             return
         try:
-            bounded = _bounded(value)
+            bounded = to_context_value(value)
             if only_nulls(bounded):
                 return
             self.extra[key] = completed(from_strict({}, bounded), old.get(key), nulls(bounded))

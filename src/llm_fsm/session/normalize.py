@@ -9,15 +9,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from itertools import chain
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import plain_digits
-from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape, types_of
+from llm_fsm.definition.json_schema.validator import (
+    CompiledSchema,
+    ShapeError,
+    compile_shape,
+    types_of,
+)
 from llm_fsm.definition.names import UNSEEN
-from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema
-from llm_fsm.session.values import ValueFault, joined, to_json_value
+from llm_fsm.session.reply_schema import MAX_DEPTH, from_strict, sub_schema
+from llm_fsm.session.values import ValueFault, joined, to_context_value, to_json_value
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -92,27 +99,58 @@ _OF_KIND = ("type", "enum", "const", "anyOf", "oneOf")
 """Schema keys that say which kind of number is taken. The others are about its size."""
 
 
-def as_schema(shape: CompiledSchema, value: Any) -> tuple[Any, str | None]:
-    """Read a value as its schema means it, whoever wrote it.
+class Form(NamedTuple):
+    """A form of a value: as it was written, as it is stored, and why its schema refuses it."""
 
-    This is the one reader of values for programs, tools, `set`, flows and answers. Replies are read
-    by the same forms.
+    written: Any
+    value: Any
+    fault: str | None
+
+
+def forms(shape: CompiledSchema, value: Any, old: object = None, *, said: bool) -> Iterator[Form]:
+    """Yield the forms of a value up to the first one that its schema takes, the likeliest first.
+
+    This is the one order in which values are read, whoever wrote them: replies, programs, tools,
+    `set`, flows and answers.
+
+    Args:
+        shape: The schema.
+        value: The value, as JSON.
+        old: The value before. Parts of an object are added to its known parts.
+        said: True for a reply, in which null means "not mentioned". Elsewhere a null part is left
+            out only if the schema refuses it.
+    """
+    schema, limited = shape.schema, to_context_value if said else to_json_value
+    for written in chain([value], normalised(schema, from_strict(schema, value), old)):
+        plain = written
+        if said or written is not value:
+            try:
+                plain = limited(from_strict(schema, written))
+            except ValueFault as excess:
+                yield Form(written, None, str(excess))
+                continue
+            if plain is None and said:
+                continue
+        fault = shape.fault(plain)
+        if fault is None:
+            plain, fault = as_integers(shape, plain)
+        yield Form(written, plain, fault)
+        if fault is None:
+            return
+
+
+def as_schema(shape: CompiledSchema, value: Any) -> tuple[Any, str | None]:
+    """Read a value as its schema means it.
 
     Args:
         shape: The schema.
         value: The value, as JSON.
 
     Returns:
-        The value and None if it fits; else its first form that fits. If none does, the value and
-        the reason.
+        The first form that fits, and None. If none fits, the value and the reason.
     """
-    reason = shape.fault(value)
-    if reason is None:
-        return as_integers(shape, value)
-    for found in normalised(shape.schema, value, None):
-        if shape.fault(found) is None:
-            return as_integers(shape, found)
-    return value, reason
+    found = [*forms(shape, value, said=False)]
+    return (value, found[0].fault) if found[-1].fault else (found[-1].value, None)
 
 
 def as_integers(shape: CompiledSchema, value: Any) -> tuple[Any, str | None]:
@@ -167,12 +205,12 @@ def normalised(schema: JsonMap, value: object, old: object) -> Iterator[Any]:
     Yields:
         Candidates. The schema decides whether one fits.
     """
-    for branch in branches_of(schema):
-        yield _meant(branch, value)
-        if isinstance(value, str):
-            yield _said(branch, value)
-        if isinstance(value, dict) and isinstance(old, Mapping):
-            yield _meant(branch, joined(value, old))
+    meant = _meant(schema, value)
+    yield meant
+    if isinstance(value, str):
+        yield _said(schema, value)
+    if isinstance(meant, dict) and isinstance(old, Mapping):
+        yield joined(meant, old)
     if (plain := _in_plain_digits(value)) != value:
         yield from normalised(schema, plain, old)
 
@@ -203,8 +241,9 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         return value
     branches = [branch for branch in branches_of(schema) if types_of(branch) != {"null"}]
-    if len(branches) == 1:
-        schema = branches[0]
+    if len(branches) > 1:
+        return next(_of_branches(branches, value, depth + 1), value)
+    schema = branches[0] if branches else schema
     if type(value) is int and _takes_texts(schema):
         return _as_text(schema, value)
     if _has_form(schema, value):
@@ -219,6 +258,8 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
         return _in_format(schema, value) if isinstance(value, str) else value
     kind = schema.get("type")
     found = _said(schema, value) if isinstance(value, str) else value
+    if isinstance(found, dict) and found is not value and _has_form(schema, found):
+        return _meant(schema, found, depth + 1)  # the parts of an object in a text
     items = schema.get("items")
     if (
         kind == "array"
@@ -230,11 +271,20 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
         return [one] if _has_form(items, one) else _choices(items, found, depth + 1)
     if (
         kind == "array"
-        and not isinstance(found, list)
+        and not isinstance(found, list | None)
         and not (isinstance(found, str) and _SEVERAL.search(found))
     ):
         return _meant(schema, [found], depth + 1)
     return found
+
+
+def _of_branches(branches: Iterable[JsonMap], value: object, depth: int) -> Iterator[Any]:
+    """Yield the forms of a value that schemas of a union take."""
+    for branch in branches:
+        found = _meant(branch, value, depth)
+        with suppress(ShapeError):
+            if compile_shape(branch).fault(found) is None:
+                yield found
 
 
 def _choices(items: JsonMap, text: str, depth: int) -> list[Any]:

@@ -25,6 +25,7 @@ from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.coercion import look_up, mended
 
 MAX_DEPTH = 32
+MAX_VALUE_CHARS = 16_384
 _MAX_INT = 2**63
 
 
@@ -61,6 +62,19 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         raise ValueFault(f"it is nested deeper than {MAX_DEPTH} levels")
     return _to_json_structure(value, depth)
+
+
+def to_context_value(value: object) -> Any:
+    """Convert a value to JSON within the limits of a context.
+
+    Raises:
+        ValueFault: The value has no JSON form, is not finite, too deep or too long.
+    """
+    plain = to_json_value(value)
+    size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
+    if size > MAX_VALUE_CHARS:
+        raise ValueFault(f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept")
+    return plain
 
 
 def to_json_or_text(value: object) -> Any:

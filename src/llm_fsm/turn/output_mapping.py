@@ -6,7 +6,6 @@ the whole).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,13 +14,13 @@ from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import look_up
-from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, uphold
+from llm_fsm.session.context import MAX_KEYS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.proof import changes, prove, unproved
 from llm_fsm.session.quotes import Place, UserWords
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.session import Session
-from llm_fsm.session.values import ValueFault, to_json_value
+from llm_fsm.session.values import ValueFault, to_context_value
 
 
 def at(value: Any, path: str) -> Any:
@@ -229,10 +228,7 @@ def read_value(keys: Keys, key: str, value: Any) -> tuple[Any, str | None]:
     if key.startswith("_"):
         return None, "names that begin with _ belong to the system"
     try:
-        plain = to_json_value(value)
+        plain = to_context_value(value)
     except ValueFault as fault:
         return None, str(fault)
-    size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
-    if size > MAX_VALUE_CHARS:
-        return None, f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
     return keys.read(key, plain)
