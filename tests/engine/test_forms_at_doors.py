@@ -282,6 +282,53 @@ def test_each_form_that_people_write_is_read_without_a_model(
     assert (found, type(found)) == (read, type(read))
 
 
+SIZES = {
+    "enum": ["s", "xl"],
+    "x-labels": {"s": "Small one", "xl": "Extra large"},
+    "x-fast": True,
+    "description": "Size",
+}
+
+
+@pytest.mark.parametrize("model", ["none", "offline"])
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("s", "s"),
+        ("XL", "xl"),
+        ("Small one", "s"),
+        ("extra large.", "xl"),
+        ("1", "s"),
+        ("2.", "xl"),
+        ("\uff12", "xl"),
+        ("\u0661", "s"),
+    ],
+)
+def test_a_choice_that_was_shown_is_read_alike_with_and_without_a_model(
+    model: str, said: str, read: str
+) -> None:
+    states = {
+        "a": {
+            "reply": "Which size?\n1. Small one\n2. Extra large",
+            "required_context_keys": ["size"],
+            "transitions": [
+                {"target_state": "b", "conditions": [{"requires_context_keys": ["size"]}]}
+            ],
+        },
+        "b": {"reply": "Thank you."},
+    }
+    made = {"name": "d", "initial_state": "a", "states": states}
+    made["context_schema"] = {"properties": {"size": SIZES}}
+    # a scripted model without replies fails when it is asked
+    named: Any = "offline" if model == "offline" else ScriptedLLM([])
+    with Machine.from_dict(made, model=named) as machine:
+        chat = machine.start()
+        assert chat.send(said).state == "b"
+        assert chat.context["size"] == read
+        labels = [choice.label for choice in machine.start().choices]
+    assert labels == ["Small one", "Extra large"]
+
+
 CHOICES = (Choice("small", "s"), Choice("large", "l"))
 
 

@@ -26,6 +26,7 @@ def value(schema: dict[str, Any], said: str, *, asked: str = "", language: str =
 
 
 SIZES = {"enum": ["Small", "Very large"]}
+LABELLED = {"enum": ["s", "xl", 3], "x-labels": {"s": "Small", "xl": "Extra large", "3": "Three"}}
 MENU = "Which size?\n1. small\n2) Very large"
 EMAIL = {"type": "string", "format": "email"}
 ANY = "for the model"
@@ -45,6 +46,14 @@ ANY = "for the model"
         ({"enum": ["too_small", "too_big"]}, "Too big", "too_big"),
         ({"enum": ["too_small", "too_big"]}, "big", None),
         ({"enum": ["too_big", "too big"]}, "too big", ANY),
+        (LABELLED, "extra LARGE.", "xl"),
+        (LABELLED, "xl", "xl"),
+        (LABELLED, "three", 3),
+        (LABELLED, "3", 3),
+        (LABELLED, "large", None),
+        ({"enum": ["a", "b"], "x-labels": {"a": "b"}}, "b", ANY),
+        ({"type": "boolean", "x-labels": {"true": "Aye", "false": "Nay"}}, "nay", False),
+        ({"type": "boolean", "x-labels": {"true": "Aye", "false": "Nay"}}, "yes", True),
         ({"enum": ["", "a"]}, "", ANY),
         ({"enum": ["a", None]}, "a", ANY),
         ({"enum": [1, 2]}, "2", 2),
@@ -101,6 +110,9 @@ def test_yes_and_no_are_those_of_the_definitions_language(
         (SIZES, "2.", MENU, "Very large"),
         (SIZES, "2)", MENU, "Very large"),
         (SIZES, "3", MENU, None),
+        (SIZES, "\uff12", MENU, "Very large"),
+        (SIZES, "\u0661.", MENU, "Small"),
+        ({"enum": ["s", "xl"], "x-labels": {"s": "Small", "xl": "Very large"}}, "2", MENU, "xl"),
         (SIZES, "0", MENU, None),
         (SIZES, "9" * 5000, MENU, None),
         (SIZES, "small", MENU, "Small"),

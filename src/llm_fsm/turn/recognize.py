@@ -6,14 +6,15 @@ no are known only in the definition's `language`. The model reads every other me
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import plain_digits
+from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.languages import language_of
+from llm_fsm.turn.localized import label_of, text_of
 
 FORMATS = frozenset(
     ("date", "date-time", "email", "idn-email", "ipv4", "ipv6", "time", "uri", "uuid")
@@ -50,15 +51,27 @@ def recognisers(
 def recogniser(schema: JsonMap, language: str = "") -> Recogniser | None:
     """Return the recogniser of a schema; None if no message is certainly a value of it."""
     choices, kind = schema.get("enum"), schema.get("type")
+    named = [(folded(words), value) for words, value in named_values(schema)]
     if isinstance(choices, list):
-        return _of_choices(choices)
+        return _of_choices(schema, choices, named)
     if kind == "boolean":
         words = language_of(language)
-        by_words = dict.fromkeys(words.yes, True) | dict.fromkeys(words.no, False)
+        by_words = dict.fromkeys(words.yes, True) | dict.fromkeys(words.no, False) | dict(named)
         return _of_words(by_words) if by_words else None
     if kind == "string" and schema.get("format") in FORMATS:
         return _as_it_is
     return None
+
+
+def named_values(schema: JsonMap) -> list[tuple[str, Any]]:
+    """Return words and values of the choices of a key: as they are written, and by `x-labels`."""
+    enum = schema.get("enum")
+    values = [value for value in enum if value is not None] if isinstance(enum, list) else []
+    found = [(text_of(value), value) for value in values]
+    for value in [True, False] if "boolean" in types_of(schema) and not values else values:
+        words = label_of(schema, value)
+        found += [] if words is None or (words, value) in found else [(words, value)]
+    return found
 
 
 def folded(text: str) -> str:
@@ -89,15 +102,18 @@ def _of_words(by_words: JsonMap) -> Recogniser:
     return lambda message, asked: by_words.get(folded(message))  # noqa: ARG005 - a Recogniser
 
 
-def _of_choices(choices: list[Any]) -> Recogniser | None:
-    labels = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
-    words = {folded(label) for label in labels}
-    if len(words) != len(choices) or None in choices or "" in words:
+def _of_choices(
+    schema: JsonMap, choices: list[Any], named: list[tuple[str, Any]]
+) -> Recogniser | None:
+    labels = [label_of(schema, choice) or text_of(choice) for choice in choices]
+    by_words = dict(named)
+    is_double = any(by_words[word] is not value for word, value in named)
+    if is_double or None in choices or "" in by_words:
         return None
 
     def choice(message: str, asked: str) -> Any:
         place = place_of(labels, message, numbered=_numbers(asked, labels))
-        return None if place is None else choices[place]
+        return by_words.get(folded(message)) if place is None else choices[place]
 
     return choice
 

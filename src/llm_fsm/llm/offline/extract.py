@@ -20,7 +20,7 @@ from llm_fsm.languages.reading import dates, numbers, pieces, times
 from llm_fsm.llm.offline.amounts import EMAIL, Found, Message, amounts, is_doubtful
 from llm_fsm.session.messages import PlainTurn
 from llm_fsm.session.normalize import as_schema
-from llm_fsm.turn.localized import label_of
+from llm_fsm.turn.recognize import named_values
 
 Schema: TypeAlias = JsonMap
 
@@ -199,12 +199,9 @@ def _whole(schema: Schema, message: Message, shown: str) -> Any:
     """Return the whole message as a typed value; None if it is none."""
     text = message.text
     said, kind, options = folded(text), type_of(schema), options_of(schema)
-    labels = labels_of(schema)
-    if options or labels:
-        named: JsonDict = {}
-        for option in options:
-            named |= {str(option): option, folded(str(option)): option}
-        named |= {folded(words): value for words, value in labels.items()}
+    known = named_values(schema)
+    if known:
+        named = {folded(words): value for words, value in known} | dict(known)
         exact = named.get(text.strip(), named.get(said))
         if exact is not None or options:
             return exact if exact is not None else _numbered(said, schema, folded(shown))
@@ -226,29 +223,10 @@ def _numbered(said: str, schema: Schema, shown: str) -> Any:
     number = next(iter(numbers(pieces(match[1]))), None) if match else None
     if number is None:
         return None
-    for words, option in named_options(schema):
+    for words, option in named_values(schema):
         if re.search(rf"(?<!\w){number.value:.0f}[.):]\s+{re.escape(folded(words))}(?!\w)", shown):
             return option
     return None
-
-
-def labels_of(schema: Schema) -> JsonDict:
-    """Return the words of `x-labels`, each with the value of the key that it stands for."""
-    values: list[Any] = options_of(schema)
-    if type_of(schema) == "boolean":
-        values = [True, False]
-    found: JsonDict = {}
-    for value in values:
-        words = label_of(schema, value)
-        if words is not None:
-            found[words] = value
-    return found
-
-
-def named_options(schema: Schema) -> list[tuple[str, Any]]:
-    """Return (words, value) for the choices of a key: as they are written, and by their labels."""
-    written = [(str(option), option) for option in options_of(schema)]
-    return [*written, *labels_of(schema).items()]
 
 
 def _in_sentence(
@@ -428,7 +406,7 @@ def _options(schema: Schema, text: str) -> list[Found]:
     A choice that the message denies does not count.
     """
     found: list[Found] = []
-    for name, option in sorted(named_options(schema), key=lambda item: -len(item[0])):
+    for name, option in sorted(named_values(schema), key=lambda item: -len(item[0])):
         words = r"[\s_-]+".join(re.escape(word) for word in re.split(r"[\s_-]+", name) if word)
         if not words:
             continue
