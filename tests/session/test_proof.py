@@ -167,6 +167,19 @@ def test_a_yes_answers_what_was_asked(asked: bool, said: str, value: bool, prove
 
 
 @pytest.mark.parametrize(
+    ("said", "value"),
+    [("yes", True), ("yes please", True), ("no", False), ("ja", True), ("oui", True)],
+)
+def test_a_yes_answers_no_question_that_was_asked_before_another_one(
+    said: str, value: bool
+) -> None:
+    words = UserWords(messages=[(2, "hm"), (3, said)], asked={"v": 1, "other": 2})
+    for key, proved in (("v", False), ("other", True)):
+        claim = Claim(key=key, kind="quote", value=value, schema=SEA, quotes=[said])
+        assert isinstance(prove(claim, words), tuple) is proved
+
+
+@pytest.mark.parametrize(
     ("value", "old", "messages", "asked", "proved"),
     [
         ("0305550188", "0305550199", ["it ends in 0188"], -1, True),

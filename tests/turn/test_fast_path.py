@@ -17,7 +17,7 @@ from machines import machine, play, reply, say, start, talk
 
 def shop(*, reply: str | None = "Thank you!", fast: bool = True, **more: Any) -> Any:
     """Asks for a size; `reply`: the fixed words of where it leads."""
-    sizes = {"enum": ["small", "large"], "x-fast": fast}
+    sizes = {"enum": ["small", "large"], "x-fast": fast, **more.pop("size", {})}
     large = [{"logic": {"==": [{"var": "size"}, "large"]}}]
     states = {
         "ask": {
@@ -66,6 +66,17 @@ def test_a_certain_answer_takes_no_call_and_is_on_record() -> None:
         "Ended",
     ]
     assert done.of(ev.StateEntered)[0].by == "user"
+
+
+@pytest.mark.parametrize("said", ["large", "Large", " LARGE. ", "small", "Small!"])
+def test_a_certain_answer_has_the_place_of_its_words(said: str) -> None:
+    done = talk(shop(size={"x-said": "quote"}), said, greet=True)
+    [(number, begin_at, end)] = done.of(ev.ContextSet)[0].quotes.values()
+    assert (number, said[begin_at:end].lower(), done.usage.calls) == (
+        1,
+        done.session.context["size"],
+        0,
+    )
 
 
 ROUTED = {

@@ -195,7 +195,8 @@ def _proves(claim: Claim, place: Place, found: list[Piece], words: UserWords, mo
     value, schema = claim.value, claim.schema
     quoted = [piece for piece in found if _is_at(piece, place)]
     if isinstance(value, bool):
-        is_asked = claim.key in words.asked
+        # A yes answers the question before it, and none that was asked earlier.
+        is_asked = words.asked.get(claim.key) == place[0] - 1
         return _is_answered(claim, quoted, is_asked=is_asked) or _is_named(claim, quoted)
     if isinstance(value, int | float):
         read = [one.value for one in numbers(found) if _is_at(one, place)]

@@ -115,8 +115,13 @@ def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> Run
     if certain is None:
         return None
     key, value = certain
-    given = ev.ContextSet(source="user", values={key: value})
-    accepted = uphold(turn.machine.keys, turn.session.context, given, turn.session.system_names())
+    keys, session = turn.machine.keys, turn.session
+    proved = keys.unsaid(keys.claim(key, value), session.user_words())
+    if isinstance(proved, str):
+        return None
+    quotes = {key: proved[-1]} if proved else {}
+    given = ev.ContextSet(source="user", values={key: value}, quotes=quotes)
+    accepted = uphold(keys, session.context, given, session.system_names())
     if accepted != (given,):
         return None  # the model is told which rule the value breaks
     return (yield from _take_value(turn, key, accepted))
