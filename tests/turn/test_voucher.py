@@ -195,6 +195,56 @@ def test_unchanged_a_refused_value_makes_the_yes_void() -> None:
     assert (turn.state, bank.paid) == ("confirm", [])
 
 
+@pytest.mark.parametrize(
+    ("changes", "pays"),
+    [({"fee": 2}, False), ({"fee": 1}, True), ({"name": "Eve"}, False), ({"other": 1}, True)],
+)
+def test_unchanged_a_called_flow_is_judged_where_it_is_called(
+    changes: dict[str, Any], pays: bool
+) -> None:
+    fee = {"type": "number", "x-source": "host"}
+    keys = {"properties": {**KEYS["properties"], "fee": fee, "other": {"type": "number"}}}
+    confirm = {
+        **CONFIRM,
+        "reply": "{{ amount }} to {{ name }}, and {{ fee }} for us?",
+        "confirms": ["amount", "name", "fee"],
+    }
+    called = {"kind": "subflow", "flow": "payment", "input": {"amount": "amount"}}
+    document = {
+        "name": "pay",
+        "initial_state": "ask",
+        "context_schema": keys,
+        "states": {
+            "ask": ASK,
+            "confirm": confirm,
+            "act": {**called, "transitions": [{"target_state": "done"}]},
+            "done": DONE,
+        },
+    }
+    payment = {
+        "name": "payment",
+        "initial_state": "act",
+        "context_schema": {"properties": {"amount": KEYS["properties"]["amount"]}},
+        "states": {
+            "act": {**BY_FUNCTION, "on_exhausted": "end", "transitions": [{"target_state": "end"}]},
+            "end": {"kind": "final"},
+        },
+    }
+    paid: list[Any] = []
+    model = ScriptedLLM([TO_ADA, reply("act", "")])
+    with Machine.from_dict(document, model=model, flows={"payment": payment}) as machine:
+        machine.function(lambda ctx: paid.append(ctx.context["amount"]), name="pay")
+
+        @machine.on("pre_transition")
+        def meddle(occasion: Any) -> Any:
+            return changes if occasion.target == "act" else None
+
+        chat = machine.start({"fee": 1}, greet=False)
+        chat.send("50 to Ada")
+        turn = chat.send("yes")
+    assert (paid, sentences(turn)) == (([50], []) if pays else ([], ["unchanged"]))
+
+
 @pytest.mark.parametrize("value", [50, 50.0])
 def test_unchanged_values_are_compared_as_values(value: Any) -> None:
     bank = Bank(BY_FUNCTION, TO_ADA, reply("act", ""))

@@ -230,11 +230,13 @@ def shows_all(machine: CompiledMachine, session: Session, text: str) -> bool:
 
 
 def note_yes(turn: TurnState, move: Move) -> None:
-    """Record what the user agrees to by a move that is a yes. The turn is still in the state that
-    confirms.
+    """Record what the user agrees to by a move that is a yes: what was read back.
+
+    The turn is still in the state that confirms. A handler may have changed values since.
     """
-    if move.agrees and move.caller is None:
-        _note_agreed(turn, turn.state.definition.confirms, "user")
+    found = turn.session.read_back
+    if move.agrees and move.caller is None and found is not None:
+        _note_agreed(turn, turn.state.definition.confirms, found.values, "user")
 
 
 def note_host_yes(turn: TurnState) -> None:
@@ -242,16 +244,14 @@ def note_host_yes(turn: TurnState) -> None:
     keys: dict[str, None] = {}
     for state in turn.machine.states.values():
         keys |= dict.fromkeys(state.definition.confirms)
-    _note_agreed(turn, keys, "host")
+    _note_agreed(turn, keys, values_of(turn.session.context, keys), "host")
 
 
-def _note_agreed(turn: TurnState, keys: Iterable[str], by: str) -> None:
-    """Record that the user or the program agrees to the values of keys as they are now."""
-    session = turn.session
+def _note_agreed(turn: TurnState, keys: Iterable[str], values: JsonMap, by: str) -> None:
+    """Record that the user or the program agrees to the values of keys."""
     if keys := tuple(keys):
-        values = values_of(session.context, keys)
         words = without(turn.secrets(), turn.yes) or turn.yes
-        turn.emit(ev.Agreed(keys=keys, values=values, turn=session.turn, by=by, words=words))
+        turn.emit(ev.Agreed(keys=keys, values=values, turn=turn.session.turn, by=by, words=words))
 
 
 # -- The act ---------------------------------------------------------------------------------------
@@ -339,15 +339,23 @@ def _unkept(session: Session, agreements: Mapping[str, Agreement]) -> Unmet | No
     changed: list[str] = []
     for key, agreement in agreements.items():
         known = values_of(session.context, (key,)).get(key)
-        # Another definition may lack the key.
-        lacks = known is None and agreement.flow != session.flow
-        if not lacks and not same(known, agreement.values.get(key)):
+        if known is None and agreement.flow != session.flow:  # a called definition may lack the key
+            known = _value_of_caller(session, agreement, key)
+        if not same(known, agreement.values.get(key)):
             changed.append(key)
     if not changed:
         return None
     names = ", ".join(changed)
     reason = f"{names} changed since the user agreed; read the values back, and ask for a yes first"
     return Unmet("unchanged", reason)
+
+
+def _value_of_caller(session: Session, agreement: Agreement, key: str) -> Any:
+    """Return the value in the definition that read it back; the agreed one if that has ended."""
+    contexts = [
+        one.saved["context"] for one in session.stack if one.saved.get("flow") == agreement.flow
+    ]
+    return values_of((*contexts, agreement.values)[0], (key,)).get(key)
 
 
 def same(one: Any, other: Any) -> bool:
