@@ -302,8 +302,8 @@ class Vouchers(RuleBasedStateMachine):
         return {**task, "tools": ["pay"], "max_retries": 1, "transitions": ways}
 
     def _by_function(self, ctx: Any) -> str:
-        amount = ctx.context.get("amount", ctx.context.get("sum"))
-        return self._pay(Payment(ctx.key, amount, ctx.context.get("name")))
+        key = "sum" if ctx.agreed is not None and "sum" in ctx.agreed.keys else "amount"
+        return self._pay(Payment(ctx.key, ctx.context.get(key), ctx.context.get("name")))
 
     def _by_tool(self, amount: float, name: str, info: CallInfo, note: str = "") -> str:
         """Pay somebody."""
@@ -526,8 +526,7 @@ class Vouchers(RuleBasedStateMachine):
         self._keeps_to_vouchers(events)
         self._agrees_to_what_was_said_last(events)
         self._passes_no_act(events)
-        if self.handled != "pre_transition":  # it changes values when the yes was taken
-            self._agrees_to_what_is_so(events)
+        self._agrees_to_what_is_so(events)
         if self.said:
             self._says_what_the_user_said(turns)
 

@@ -231,7 +231,7 @@ def test_unchanged_a_called_flow_is_judged_where_it_is_called(
         },
     }
     paid: list[Any] = []
-    model = ScriptedLLM([TO_ADA, reply("act", "")])
+    model = ScriptedLLM([TO_ADA, reply("act", ""), reply("act", "")])
     with Machine.from_dict(document, model=model, flows={"payment": payment}) as machine:
         machine.function(lambda ctx: paid.append(ctx.context["amount"]), name="pay")
 
@@ -242,7 +242,8 @@ def test_unchanged_a_called_flow_is_judged_where_it_is_called(
         chat = machine.start({"fee": 1}, greet=False)
         chat.send("50 to Ada")
         turn = chat.send("yes")
-    assert (paid, sentences(turn)) == (([50], []) if pays else ([], ["unchanged"]))
+    assert paid == ([50] if pays else [])
+    assert (turn.state, "unchanged" in sentences(turn)) == ("done" if pays else "confirm", not pays)
 
 
 @pytest.mark.parametrize("value", [50, 50.0])
@@ -437,6 +438,71 @@ def test_spent_in_another_version_of_the_definition_too() -> None:
         machine.tool(bank.pay)
         turn = machine.resume("one").send("once more")
     assert (turn.context["sum"], bank.paid, sentences(turn)) == (50, [(50, "Ada")], ["spent"])
+
+
+# -- Done is what is on record
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        calls(("pay", ALL)),
+        calls(("pay", ALL), ("pay", ALL)),
+        calls(("pay", ALL), ("pay", ALL), ("pay", {**ALL, "amount": 50.0})),
+        calls(("pay", {**ALL, "amount": 60})),
+        "Paid.",
+    ],
+)
+def test_done_is_no_call_that_failed_or_was_refused_beside_it(wanted: Any) -> None:
+    document = {**Bank(BY_TOOL).document, "tools": {"pay": {"registered": "down", "acts": True}}}
+
+    def down(amount: float, name: str) -> str:
+        """Pay somebody."""
+        raise ConnectionError(f"the bank is down: {amount} to {name}")
+
+    script = [TO_ADA, reply("act", ""), wanted, "Paid.", "Paid."]
+    with Machine.from_dict(document, model=ScriptedLLM(script), tools=[down]) as machine:
+        chat = machine.start(greet=False)
+        chat.send("50 to Ada")
+        turn = chat.send("yes")
+    assert (turn.state, turn.text) == ("failed", "Not paid.")
+
+
+@pytest.mark.parametrize(
+    ("approved", "before", "end"),
+    [
+        (True, ["look"], "done"),
+        (False, ["look"], "no"),
+        (True, [], "done"),
+        (False, [], "no"),
+        (False, ["look", "look"], "no"),
+    ],
+)
+def test_done_is_no_other_call_in_an_attempt_that_asked_a_person(
+    approved: bool, before: list[str], end: str
+) -> None:
+    task = {**BY_TOOL, "tools": ["pay", "look"], "max_retries": 0, "on_exhausted": "no"}
+    document = {
+        "name": "desk",
+        "initial_state": "act",
+        "tools": {
+            "pay": {"registered": "pay", "approval": True, "acts": True},
+            "look": {"registered": "look"},
+        },
+        "states": {
+            "act": task,
+            "done": {"kind": "final", "reply": "Paid."},
+            "no": {"kind": "final", "reply": "Not paid."},
+        },
+    }
+    bank = Bank(BY_TOOL)
+    script = [*(calls((name, {})) for name in before), PAY, "Paid."]
+    with Machine.from_dict(document, model=ScriptedLLM(script), allow_unsafe=True) as machine:
+        machine.tool(bank.pay)
+        machine.tool(lambda: "rain", name="look", description="Look out")
+        machine.run(conversation_id="one")
+        turn = machine.answer("one", {"approved": approved})
+    assert (turn.state, bool(bank.paid)) == (end, approved)
 
 
 # -- Bound

@@ -11,7 +11,8 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
 from llm_fsm.turn import failures
-from llm_fsm.turn.effects import HandlerResult, HandlerResults, Point, RunHandlers
+from llm_fsm.turn.agreement import withheld
+from llm_fsm.turn.effects import Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.turn_state import RunTo, TurnState
 
@@ -65,12 +66,19 @@ def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:
 
 
 def vetoed(turn: TurnState, move: Move) -> RunTo[str | None]:
-    """The reason of the first handler that forbids a move; the refusal is noted."""
+    """The reason of the first handler that forbids a move, or that changed what a yes is to; the
+    refusal is noted.
+    """
     for result in (yield from run(turn, Point.PRE_TRANSITION, target=move.target)):
         if result.veto is not None:
             turn.emit(ev.MoveRefused(target=move.target, reason=result.veto, by="veto"))
             return result.veto
-    return None
+    unmet = withheld(turn.machine, turn.session, move)
+    if unmet is None:
+        return None
+    sentence, reason = unmet
+    turn.emit(ev.MoveRefused(target=move.target, reason=reason, by="agrees", sentence=sentence))
+    return reason
 
 
 def first_allowed(turn: TurnState, moves: Iterable[Move]) -> RunTo[Move | None]:

@@ -131,20 +131,25 @@ def _only_talked(turn: TurnState, before: int) -> bool:
     )
 
 
-def _is_done(turn: TurnState) -> bool:
-    """Return true if a tool that acts has a result: of this turn, or one that was on record."""
+def _is_done(turn: TurnState, waiting: JsonMap) -> bool:
+    """Return true if a tool that acts has a result: of this turn, of an earlier one in which the
+    attempt paused, or on record.
+    """
     acting = turn.tools.acting(turn.state.id, acts=True)
-    return any(
-        (isinstance(event, ev.ToolReturned) and event.error is None and event.name in acting)
-        or (isinstance(event, ev.ToolRefused) and event.sentence == "spent")
-        for event in turn.events
-    )
-
-
-def _has_results(waiting: JsonMap) -> bool:
-    """Return true if calls of an earlier turn returned in an attempt that paused."""
-    told = any(message["role"] == "tool" for message in waiting.get("messages", ()))
-    return told or any("value" in outcome for outcome in waiting.get("done", {}).values())
+    for name in acting:
+        if permit(turn, turn.tools.policies[name].act).key in turn.session.acts:
+            return True
+    for event in turn.events:
+        if isinstance(event, ev.ToolReturned) and event.error is None and event.name in acting:
+            return True
+    called: dict[str, str] = {}
+    for message in waiting.get("messages", ()):
+        called |= {call["id"]: call["name"] for call in message["tool_calls"]}
+        is_error = message["content"].startswith('{"error"')
+        if called.get(message["tool_call_id"]) in acting and not is_error:
+            return True
+    done = waiting.get("done", {})
+    return any(called[id] in acting and "value" in done[id] for id in done)
 
 
 def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> None:
@@ -160,7 +165,7 @@ def _attempt(turn: TurnState, waiting: JsonMap | None) -> RunTo[Attempted | Stop
     if not isinstance(output, Output):
         return output
     acts = _acts_by_tools(turn) and output.fault is None
-    if acts and not (_has_results(waiting or {}) or _is_done(turn)):
+    if acts and not _is_done(turn, waiting or {}):
         output = Output(output.value, UNDONE)
     failures = yield from _check(turn, output)
     if isinstance(failures, Stop):
