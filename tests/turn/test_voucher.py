@@ -5,12 +5,14 @@ can be reached.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from llm_fsm import ConfigurationError, ConversationConflict, Machine
+from llm_fsm import ConfigurationError, ConversationConflict, Machine, ModelError
 from llm_fsm.events import Acted, Agreed, MoveRefused, ToolRefused
+from llm_fsm.records.doctor import examine
 from llm_fsm.records.transfer import fork
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, calls, reply
@@ -438,6 +440,33 @@ def test_spent_in_another_version_of_the_definition_too() -> None:
         machine.tool(bank.pay)
         turn = machine.resume("one").send("once more")
     assert (turn.context["sum"], bank.paid, sentences(turn)) == (50, [(50, "Ada")], ["spent"])
+
+
+@pytest.mark.parametrize("handled", [True, False])
+@pytest.mark.parametrize("act", [BY_TOOL, IN_TALK])
+@pytest.mark.parametrize("again", ["yes", "yes please"])
+def test_spent_a_turn_that_fails_behind_its_act_leaves_the_act_done(
+    act: dict[str, Any], again: str, *, handled: bool
+) -> None:
+    yes = [reply("act", "One moment.")] if act is IN_TALK else []
+    steps = [reply("act", ""), PAY] if act is BY_TOOL else [PAY]
+    after = [*steps, reply("act", "Paid.")]
+    store = MemoryStore()
+    model = ScriptedLLM([TO_ADA, *yes, *steps, ModelError("down"), *after, *after])
+    bank = Bank(act)
+    with Machine.from_dict(bank.document, model=model, store=store) as machine:
+        machine.tool(bank.pay)
+        if handled:
+            machine.on("error")(lambda _: "Sorry. Once more, please.")
+        chat = machine.start(greet=False, conversation_id="two")
+        for text in ("50 to Ada", "yes")[: 2 if yes else 1]:
+            chat.send(text)
+        with nullcontext() if handled else pytest.raises(ModelError):
+            chat.send("yes")
+        for text in (again, "yes") if chat.state == "confirm" and handled else (again,):
+            turn = chat.send(text)
+        assert (turn.state, bank.paid) == ("done" if act is BY_TOOL else "act", [(50, "Ada")])
+        assert machine._portal.run(examine(store)) == []
 
 
 # -- Done is what is on record

@@ -580,9 +580,8 @@ class Engine:
             words = await _words_for(deployment, error, session, turn, trigger.time)
             if words is None:
                 raise
-            after, happened = apologise(deployment.program, session, trigger, error, words)
-            _replace_events(turn, happened)
-            usage = Usage()
+            _replace_events(turn, apologise(deployment.program, session, trigger, error, words))
+            after, usage = fold(session, turn.events), Usage()
         return await turn.commit(KINDS[type(trigger)], after, loaded, usage)
 
 
@@ -609,14 +608,14 @@ def _is_alone(trigger: Trigger, program: CompiledMachine) -> bool:
 def _replace_events(turn: TurnRunner, apology: Sequence[ev.Event]) -> None:
     """Put an apology in the place of a failed turn's events.
 
-    Calls of tools stay on record, because their effects outside stay too. They come behind the
-    message.
+    Calls of tools and acts stay on record, because their effects outside stay too. They come
+    behind the message.
     """
     message, *rest = apology
     called = [
         item
         for item in turn.events
-        if isinstance(item, ev.ToolReturned | ev.ToolRefused | ev.FunctionFailed)
+        if isinstance(item, ev.ToolReturned | ev.ToolRefused | ev.FunctionFailed | ev.Acted)
     ]
     turn.events = [message, *called]
     turn.take(rest)

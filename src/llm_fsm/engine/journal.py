@@ -32,6 +32,8 @@ from llm_fsm.turn.effects import (
 
 Entry = JsonMap
 _KEYED = "keyed"
+_AHEAD = "ahead/"
+"""The beginning of keys of handlers, which another message may have, too."""
 BEGUN = "begun"
 FAILED = "failed"
 """The turn failed, and its caller decides what follows."""
@@ -117,6 +119,11 @@ class Journal:
             await self._store.forget_journal(self._id)
         self._used.append({**turn, **self._origin, "time": time})
         self._waiting.append(self._used[0])
+        # What a call did is done, whatever the user says next: its key is its own.
+        for entry in entries:
+            if entry["kind"] == _KEYED and not entry["key"].startswith(_AHEAD):
+                self._keyed[entry["key"]] = entry["entry"]
+                self._waiting.append(without_step(entry))
         if acts:
             await self._flush()
         return time
@@ -137,7 +144,7 @@ class Journal:
             acts: False if the step may be repeated. Its entry waits for a step that acts.
             key: The key under which `ahead` may have performed it.
         """
-        before = self._keyed.pop(key, None) if key else None
+        before = self._keyed.pop(_AHEAD + key, None) if key else None
         if self._known:
             entry = self._known.pop(0)
             if entry["kind"] == kind:
@@ -166,7 +173,7 @@ class Journal:
         if key in self._failed:
             raise self._failed[key]
         try:
-            entry = self._keyed[key] = await self.keyed(key, perform)
+            entry = self._keyed[_AHEAD + key] = await self.keyed(_AHEAD + key, perform)
         except HandlerError as error:
             self._failed[key] = error
             raise

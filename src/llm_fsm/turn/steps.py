@@ -144,7 +144,7 @@ def apology(machine: CompiledMachine, session: Session) -> str:
 
 def apologise(
     machine: CompiledMachine, session: Session, heard: UserMessage, error: Exception, text: str
-) -> tuple[Session, tuple[ev.Event, ...]]:
+) -> tuple[ev.Event, ...]:
     """Record the turn of a message that could not be handled, when an ERROR handler gave the words
     to show.
     """
@@ -160,4 +160,4 @@ def apologise(
         turn.emit(ev.HistoryTrimmed(dropped=dropped))
     pipeline.watch_silence(turn)
     turn.record_secrets()
-    return turn.session, tuple(turn.events)
+    return tuple(turn.events)
