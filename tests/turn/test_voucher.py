@@ -155,6 +155,23 @@ def test_whole_a_value_that_the_text_shows_only_if_it_is_known_may_be_missing() 
     assert bank.chat.update(context={"amount": 50}, state="confirm").text == "50 euros?"
 
 
+@pytest.mark.parametrize("lost", ["amount", "name"])
+@pytest.mark.parametrize("blank", [None, ""])
+def test_whole_a_value_that_is_lost_behind_the_read_back_leaves_no_yes(
+    lost: str, blank: Any
+) -> None:
+    keys = {"amount": {"description": "Euros"}, "name": {"description": "To whom"}}
+    script = [TO_ADA, reply("act", ""), reply("ask", "?")]
+    bank = Bank(BY_FUNCTION, *script, context_schema={"properties": keys})
+
+    @bank.machine.on("post_processing")
+    def forgets(occasion: Any) -> Any:
+        return {lost: blank}
+
+    turn = bank.say("50 to Ada", "yes")
+    assert (bank.paid, sentences(turn)) == ([], ["whole"])
+
+
 # -- Shown
 
 
