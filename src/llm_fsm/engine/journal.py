@@ -121,8 +121,9 @@ class Journal:
         self._waiting.append(self._used[0])
         # What a call did is done, whatever the user says next: its key is its own.
         for entry in entries:
-            if entry["kind"] == _KEYED and not entry["key"].startswith(_AHEAD):
-                self._keyed[entry["key"]] = entry["entry"]
+            key = entry.get("key", _AHEAD)
+            if entry["kind"] == _KEYED and not key.startswith(_AHEAD):
+                self._keyed[key] = entry["entry"]
                 self._waiting.append(without_step(entry))
         if acts:
             await self._flush()
