@@ -628,15 +628,17 @@ class Vouchers(RuleBasedStateMachine):
                         assert any(stands_in(value, text) for text in heard), (event, heard)
 
     def _passes_no_act(self, events: list[tuple[int, Event]]) -> None:
-        """No state behind an act is reached by a task without a record of the act."""
+        """No state behind an act is reached by a task without a record of the act, undone or not."""
+        agreed: dict[str, Any] = {}
         done = False
         for _, event in events:
             if isinstance(event, Agreed):
-                done = False
-            elif isinstance(event, Acted) or getattr(event, "sentence", "") == "spent":
+                agreed, done = dict(event.values), False
+            elif isinstance(event, Acted):
                 done = True
-            elif isinstance(event, StateEntered) and event.previous == "act":
-                assert event.by != "task" or done, events
+            elif isinstance(event, StateEntered) and event.previous == "act" and event.by == "task":
+                value = (agreed.get("amount", agreed.get("sum")), agreed.get("name"))
+                assert done or value in [(amount, name) for _, amount, name in self.paid], events
 
     def teardown(self) -> None:
         if hasattr(self, "machine"):

@@ -12,7 +12,7 @@ from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
 from llm_fsm.turn import failures
 from llm_fsm.turn.agreement import withheld
-from llm_fsm.turn.effects import Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
+from llm_fsm.turn.effects import HandlerResult, HandlerResults, Point, RunHandlers
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.turn_state import RunTo, TurnState
 
