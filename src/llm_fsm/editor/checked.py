@@ -277,10 +277,11 @@ def _workflow_node(name: str, state: Placed) -> DrawnState:
 def _branches(transitions: JsonMap) -> Iterator[Edge]:
     for source, way in transitions.items():
         pointer = "/transitions" + step(source)
-        if isinstance(way, str):
-            yield Edge(source=source, target=way, pointer=pointer, how="auto")
-        elif isinstance(way, dict):
-            for label, target in way.items():
-                place = pointer + step(label)
-                if isinstance(target, str) and not (label == "route" and len(way) == 1):
-                    yield Edge(source=source, target=target, pointer=place, label=label)
+        match way:
+            case str():
+                yield Edge(source=source, target=way, pointer=pointer, how="auto")
+            case dict():
+                for label, target in way.items():
+                    place = pointer + step(label)
+                    if isinstance(target, str) and not (label == "route" and len(way) == 1):
+                        yield Edge(source=source, target=target, pointer=place, label=label)

@@ -181,10 +181,11 @@ def _transition(document: JsonDict, pointer: str) -> str | JsonDict:
     """Return a transition, or the target of a time-out. Raises PatchError for anything else."""
     written = value_at(document, pointer)
     parts = steps(pointer)
-    if isinstance(written, dict) and len(parts) > 1 and parts[-2] in _LISTS:
-        return written
-    if isinstance(written, str) and parts and parts[-1] in _OPTIONS:
-        return written
+    match written:
+        case dict() if len(parts) > 1 and parts[-2] in _LISTS:
+            return written
+        case str() if parts and parts[-1] in _OPTIONS:
+            return written
     raise PatchError(f"there is no transition at {pointer!r:.200}")
 
 
@@ -263,12 +264,13 @@ def _way(state: str) -> str:
 def _branches(document: JsonDict) -> Iterator[tuple[str, str]]:
     """Yield the pointer and the target of each branch."""
     for source, way in object_at(document, "transitions").items():
-        if isinstance(way, str):
-            yield _way(source), way
-        elif isinstance(way, dict):
-            for label, target in way.items():
-                if isinstance(target, str) and not (label == "route" and len(way) == 1):
-                    yield _way(source) + step(label), target
+        match way:
+            case str():
+                yield _way(source), way
+            case dict():
+                for label, target in way.items():
+                    if isinstance(target, str) and not (label == "route" and len(way) == 1):
+                        yield _way(source) + step(label), target
 
 
 def _branch(document: JsonDict, pointer: str) -> str:

@@ -115,10 +115,11 @@ def create_app(
     Example:
         app = create_app(AsyncMachine.from_file("flow.json", model="offline"))
     """
-    if isinstance(machines, AsyncMachine):
-        machines = (machines,)
-    elif isinstance(machines, Mapping):
-        machines = machines.values()
+    match machines:
+        case AsyncMachine():
+            machines = (machines,)
+        case Mapping():
+            machines = machines.values()
     limits = limits or Limits()
     service = Service(Machines(machines), limits)
     feed = Feed(service.machines, service.secrecy)

@@ -227,20 +227,15 @@ async def _happened(
     ]
 
 
+_TOLD: views.EventTable = {
+    ev.UserSaid: ("message", {"text": "text", "picked": "picked", "request_id": "request_id"}),
+    ev.Reminded: ("reminder", {"due": "due"}),
+    ev.TimedOut: ("timeout", {"pause": "id"}),
+    ev.TurnUndone: ("undone", {"record": "record"}),
+}
+"""Events that followers need beside those of a turn's stream."""
+
+
 def _told(served: Served, event: ev.Event) -> tuple[str, JsonMap] | None:
     """Return name and data of an event; None if followers do not need it."""
-    match event:
-        case ev.UserSaid():
-            return "message", {
-                "text": event.text,
-                "picked": event.picked,
-                "request_id": event.request_id,
-            }
-        case ev.Reminded():
-            return "reminder", {"due": event.due}
-        case ev.TimedOut():
-            return "timeout", {"pause": event.id}
-        case ev.TurnUndone():
-            return "undone", {"record": event.record}
-        case _:
-            return views.told(served, event)
+    return views.told_by(_TOLD, event) or views.told(served, event)

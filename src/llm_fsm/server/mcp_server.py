@@ -31,6 +31,7 @@ from llm_fsm.server.rights import check
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import ANYBODY, Caller
 
+ToolContext = Context[Any, Any]
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 LONGEST_WAIT = 60.0
 """Seconds that a tool waits for turns."""
@@ -62,7 +63,7 @@ def _tools(server: MCPServer[Any]) -> Callable[[F], F]:
     return tool
 
 
-def _caller(context: Context[Any, Any]) -> Caller:
+def _caller(context: ToolContext) -> Caller:
     """Return the caller of a tool. Over HTTP the guard knows it."""
     request: Any = context.request_context.request
     caller: Caller = ANYBODY if request is None else request.state.caller
@@ -125,17 +126,17 @@ async def over_http(service: Service, *, workbench: bool) -> AsyncGenerator[ASGI
 def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     machines, tool, feed = service.machines, _tools(server), Feed(service.machines, service.secrecy)
 
-    async def found(ctx: Context[Any, Any], conversation_id: str) -> Served:
+    async def found(ctx: ToolContext, conversation_id: str) -> Served:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
 
     @tool
-    async def list_definitions(ctx: Context[Any, Any]) -> JsonDict:
+    async def list_definitions(ctx: ToolContext) -> JsonDict:
         """List the machines, each with its description and states."""
         return {"definitions": [views.head_of(machine) for machine in machines.all(_caller(ctx))]}
 
     @tool
     async def start_conversation(
-        ctx: Context[Any, Any],
+        ctx: ToolContext,
         definition: str,
         context: JsonDict | None = None,
         conversation_id: str | None = None,
@@ -154,7 +155,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def send_message(
-        ctx: Context[Any, Any],
+        ctx: ToolContext,
         conversation_id: str,
         text: str,
         request_id: str | None = None,
@@ -170,7 +171,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def answer(
-        ctx: Context[Any, Any],
+        ctx: ToolContext,
         conversation_id: str,
         value: Any,
         pause: str | None = None,
@@ -183,10 +184,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def read_conversation(
-        ctx: Context[Any, Any],
-        conversation_id: str,
-        after: views.After = 0,
-        limit: views.Limit = 100,
+        ctx: ToolContext, conversation_id: str, after: views.After = 0, limit: views.Limit = 100
     ) -> JsonDict:
         """Read the state of a conversation, and a page of its messages.
 
@@ -199,10 +197,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def wait_for_turns(
-        ctx: Context[Any, Any],
-        conversation_id: str,
-        after: int | None = None,
-        seconds: float = 20.0,
+        ctx: ToolContext, conversation_id: str, after: int | None = None, seconds: float = 20.0
     ) -> JsonDict:
         """Wait for what happens between messages: reminders, time-outs, words of the program or an
         operator, the end.
@@ -229,7 +224,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def run_machine(
-        ctx: Context[Any, Any],
+        ctx: ToolContext,
         definition: str,
         given: Any = None,
         context: JsonDict | None = None,
@@ -252,31 +247,31 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 def _add_workbench(server: MCPServer[Any], service: Service) -> None:
     tool = _tools(server)
 
-    async def work(ctx: Context[Any, Any], job: str, *arguments: Any) -> Any:
+    async def work(ctx: ToolContext, job: str, *arguments: Any) -> Any:
         check(_caller(ctx), "author", "use the tools for authors")
         return await service.pool.run(_caller(ctx), job, *arguments)
 
-    def served(ctx: Context[Any, Any], definition: str) -> AsyncMachine | None:
+    def served(ctx: ToolContext, definition: str) -> AsyncMachine | None:
         """Return the machine of a served name; None for JSON text."""
         if definition.lstrip()[:1] in ("{", "/"):
             return None
         return service.machines.named(_caller(ctx), definition)
 
     @tool
-    async def validate_definition(ctx: Context[Any, Any], definition: str) -> JsonDict:
+    async def validate_definition(ctx: ToolContext, definition: str) -> JsonDict:
         """Check a definition, given as JSON text. Returns every finding with line, column and hint."""
         found = await work(ctx, "findings", definition)
         return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
 
     @tool
-    async def explain_rule(ctx: Context[Any, Any], rule: str) -> str:
+    async def explain_rule(ctx: ToolContext, rule: str) -> str:
         """Explain a rule of the checker by its code or name: why it is bad, an example, the fix."""
         check(_caller(ctx), "author", "use the tools for authors")
         return workbench.rule_page(rule)
 
     @tool
     async def render_prompt(
-        ctx: Context[Any, Any],
+        ctx: ToolContext,
         definition: str,
         state: str | None = None,
         context: JsonDict | None = None,
@@ -291,7 +286,7 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         return found
 
     @tool
-    async def play_test(ctx: Context[Any, Any], definition: str, test: str) -> JsonDict:
+    async def play_test(ctx: ToolContext, definition: str, test: str) -> JsonDict:
         """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of
         the tests.
         """
@@ -300,7 +295,7 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def draw(
-        ctx: Context[Any, Any], definition: str, form: Literal["mermaid", "text", "dot"] = "mermaid"
+        ctx: ToolContext, definition: str, form: Literal["mermaid", "text", "dot"] = "mermaid"
     ) -> str:
         """Draw a definition, given as JSON text or as the name of a served one."""
         machine = served(ctx, definition)
@@ -327,6 +322,6 @@ def _add_resources(server: MCPServer[Any], service: Service) -> None:
     @server.resource(
         "definition://{name}", title="A definition that is served", mime_type="application/json"
     )
-    async def definition(name: str, ctx: Context[Any, Any]) -> str:
+    async def definition(name: str, ctx: ToolContext) -> str:
         machine = service.machines.inspected(_caller(ctx), name)
         return json.dumps(machine.definition.document, indent=2, ensure_ascii=False)

@@ -39,7 +39,7 @@ from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
 from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Service
-from llm_fsm.server.stream_events import PLACE, stream_of
+from llm_fsm.server.stream_events import PLACE, Responses, stream_of
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.transcript_index import Entry, entry_of
 from llm_fsm.server.transcripts import (
@@ -122,7 +122,7 @@ ChatMessages = Annotated[
 InputItems = Annotated[list[JsonObject], WithJsonSchema({"type": "array", "items": _INPUT_ITEM})]
 
 
-def _answers(whole: str, event: str) -> dict[int | str, JsonDict]:
+def _answers(whole: str, event: str) -> Responses:
     """Return the answer of a route, whole and as a stream, by names of `stream_events.schemas`."""
     return {
         200: {
@@ -730,19 +730,20 @@ def _content(content: object, *, strict: bool) -> str:
     """
     if content is None:
         return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        texts = []
-        for part in content:
-            text = part.get("text") if isinstance(part, dict) else None
-            if isinstance(text, str):
-                texts.append(text)
-            elif strict:
-                raise _invalid(
-                    "/messages", "only parts with text are read, no pictures, sounds or files"
-                )
-        return "".join(texts)
+    match content:
+        case str():
+            return content
+        case list():
+            texts = []
+            for part in content:
+                text = part.get("text") if isinstance(part, dict) else None
+                if isinstance(text, str):
+                    texts.append(text)
+                elif strict:
+                    raise _invalid(
+                        "/messages", "only parts with text are read, no pictures, sounds or files"
+                    )
+            return "".join(texts)
     if strict:
         raise _invalid("/messages", "the content of a message is a text or a list of parts")
     return ""

@@ -204,12 +204,13 @@ def problem_of(error: Exception, *, in_own_words: bool = False) -> Problem:
         in_own_words: True if the caller is the operator, who may read the words of all errors but
             faults of the server.
     """
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, RequestValidationError):
-        return _problem_of_request(error)
-    if isinstance(error, HTTPException):
-        return _problem_of_status(error)
+    match error:
+        case Problem():
+            return error
+        case RequestValidationError():
+            return _problem_of_request(error)
+        case HTTPException():
+            return _problem_of_status(error)
     row = _row_of(error)
     wait = error.retry_after if isinstance(error, errors.ModelError) else None
     if row.says is None or (in_own_words and row is not _INTERNAL):

@@ -25,7 +25,7 @@ from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
 from llm_fsm.server.rights import check
 from llm_fsm.server.service import RUN, Begun, Service
-from llm_fsm.server.stream_events import stream_of
+from llm_fsm.server.stream_events import Responses, stream_of
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse
@@ -176,14 +176,14 @@ async def _found_run(request: Request, run_id: ConversationId) -> Served:
 
 Found = Annotated[Served, Depends(_found)]
 FoundRun = Annotated[Served, Depends(_found_run)]
-PROBLEMS: dict[int | str, JsonDict] = {
+PROBLEMS: Responses = {
     "default": {
         "description": "A problem document (RFC 9457)",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
 _STREAM = stream_of("TurnEvent")
-_TURN: dict[int | str, JsonDict] = {200: {"model": views.TurnView, "content": _STREAM}}
+_TURN: Responses = {200: {"model": views.TurnView, "content": _STREAM}}
 
 
 def _header(description: str) -> JsonDict:

@@ -19,6 +19,9 @@ from llm_fsm.definition.models import JsonObject
 from llm_fsm.server import views
 from llm_fsm.session.turn_record import Kind
 
+Responses = dict[int | str, JsonDict]
+"""The answers of a route in an OpenAPI document, by status."""
+EventShapes = Mapping[str, type[BaseModel]]
 PLACE = "#/components/schemas/"
 """The place of schemas in an OpenAPI document, before their names."""
 
@@ -281,7 +284,7 @@ class AgUiEvent(BaseModel):
 
 
 _OTHERS = (ChatCompletion, ChatCompletionChunk, ModelResponse, ModelResponseEvent, AgUiEvent)
-HAPPENED: Mapping[str, type[BaseModel]] = {
+HAPPENED: EventShapes = {
     "state": StateData,
     "context": ContextData,
     "tool": ToolData,
@@ -292,14 +295,14 @@ HAPPENED: Mapping[str, type[BaseModel]] = {
     "ended": EndData,
 }
 """Names of events in every stream, with their data."""
-TURN_EVENTS: Mapping[str, type[BaseModel]] = {
+TURN_EVENTS: EventShapes = {
     "reading": ReadingData,
     "delta": DeltaData,
     **HAPPENED,
     "turn": views.TurnView,
 }
 """Names of events in the stream of one turn, besides `error`."""
-CONVERSATION_EVENTS: Mapping[str, type[BaseModel]] = {
+CONVERSATION_EVENTS: EventShapes = {
     "conversation": views.ConversationView,
     "message": UserMessageData,
     "reminder": ReminderData,
@@ -336,7 +339,7 @@ def schemas() -> JsonDict:
     }
 
 
-def _any_of(description: str, events: Mapping[str, type[BaseModel]]) -> JsonDict:
+def _any_of(description: str, events: EventShapes) -> JsonDict:
     kinds = [_event(name, model.__name__) for name, model in events.items()]
     return {"description": description, "oneOf": [*kinds, _event("error", "Problem")]}
 

@@ -394,7 +394,7 @@ def _hide_inside(event: object, document: JsonDict) -> None:
     for name in _INSIDE.get(type(event), ()):
         if document.get(name):
             document[name] = _NOT_TOLD
-    if isinstance(event, ev.KeyResultChecked):
+    if isinstance(event, ev.KeyResultChecked) and event.reason:
         document["reason"] = reason_of(event.reason)
     if isinstance(event, ev.AttemptFailed):
         document["failures"] = failures_of(event)
@@ -453,51 +453,48 @@ def _quotes_of(machine: AsyncMachine, event: ev.ContextSet) -> JsonDict:
     return {"quotes": places} if places else {}
 
 
-_Told = Callable[[AsyncMachine, Any], tuple[str, JsonDict]]
-_TOLD: Mapping[type[ev.Event], _Told] = {
-    ev.MessageDelta: lambda _, event: ("delta", {"text": event.text, **({"restart": True} if event.restart else {})}),
-    ev.PromptRead: lambda _, event: ("reading", {"read": event.read, "total": event.total}),
-    ev.StateEntered: lambda _, event: (
-        "state", {"state": event.state, "previous_state": event.previous, "by": event.by},
-    ),
-    ev.FlowPushed: lambda _, event: (
-        "state", {"state": event.entered, "previous_state": event.state, "by": event.kind},
-    ),
-    ev.FlowReturned: lambda _, event: (
-        "state", {"state": event.state, "previous_state": event.ended, "by": event.kind},
-    ),
-    ev.ContextSet: lambda machine, event: (
-        "context",
-        {
-            "values": context_of(machine, event.values),
-            "removed": list(event.removed),
-            **_quotes_of(machine, event),
-        },
-    ),
-    ev.ToolReturned: lambda _, event: (
-        "tool", {"name": event.name, "failed": event.error is not None, "seconds": event.seconds},
-    ),
-    ev.ToolRefused: lambda _, event: ("tool", {"name": event.name, "refused": event.reason}),
-    ev.Progressed: lambda _, event: ("progress", {"state": event.state, "report": event.report}),
-    ev.AttemptBegun: lambda _, event: ("attempt", {"state": event.state, "attempt": event.attempt}),
-    ev.AttemptFailed: lambda _, event: (
-        "attempt",
-        {"state": event.state, "attempt": event.attempt, "failures": failures_of(event)},
-    ),
-    ev.KeyResultChecked: lambda _, event: (
-        "check", {"name": event.name, "passed": event.passed, "reason": reason_of(event.reason)},
-    ),
-    ev.Ended: lambda _, event: ("ended", {"outcome": event.outcome}),
-}  # fmt: skip
-"""The events of streams, each as a name and data."""
+EventTable = Mapping[type[ev.Event], tuple[str, Mapping[str, str]]]
+"""The names of events in a stream, and the members of their data, each with the event's field."""
+_TOLD: EventTable = {
+    ev.PromptRead: ("reading", {"read": "read", "total": "total"}),
+    ev.StateEntered: ("state", {"state": "state", "previous_state": "previous", "by": "by"}),
+    ev.FlowPushed: ("state", {"state": "entered", "previous_state": "state", "by": "kind"}),
+    ev.FlowReturned: ("state", {"state": "state", "previous_state": "ended", "by": "kind"}),
+    ev.ToolRefused: ("tool", {"name": "name", "refused": "reason"}),
+    ev.Progressed: ("progress", {"state": "state", "report": "report"}),
+    ev.AttemptBegun: ("attempt", {"state": "state", "attempt": "attempt"}),
+    ev.Ended: ("ended", {"outcome": "outcome"}),
+}
+
+
+def told_by(table: EventTable, event: ev.Event) -> tuple[str, JsonDict] | None:
+    """Return name and data of an event by a table; None if it is not there."""
+    row = table.get(type(event))
+    if row is None:
+        return None
+    return row[0], {member: getattr(event, field) for member, field in row[1].items()}
 
 
 def told(served: Served, event: ev.Event) -> tuple[str, JsonDict] | None:
     """Return name and data of an event for a stream; None if clients do not need it."""
-    if isinstance(event, ev.Paused):
-        return "paused", _pause_told(served, event)
-    tell = _TOLD.get(type(event))
-    return None if tell is None else tell(served.machine, event)
+    match event:
+        case ev.Paused():
+            return "paused", _pause_told(served, event)
+        case ev.MessageDelta(text=text, restart=restart):
+            return "delta", {"text": text, "restart": True} if restart else {"text": text}
+        case ev.ContextSet():
+            values = context_of(served.machine, event.values)
+            quotes = _quotes_of(served.machine, event)
+            return "context", {"values": values, "removed": list(event.removed), **quotes}
+        case ev.ToolReturned(name=name, error=error):
+            return "tool", {"name": name, "failed": error is not None, "seconds": event.seconds}
+        case ev.AttemptFailed(state=state, attempt=attempt):
+            failures = failures_of(event)
+            return "attempt", {"state": state, "attempt": attempt, "failures": failures}
+        case ev.KeyResultChecked(name=name, passed=passed):
+            reason = reason_of(event.reason)
+            return "check", {"name": name, "passed": passed, "reason": reason}
+    return told_by(_TOLD, event)
 
 
 def _pause_told(served: Served, event: ev.Paused) -> JsonDict:

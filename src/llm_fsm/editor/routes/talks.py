@@ -13,7 +13,6 @@ from starlette.responses import Response, StreamingResponse
 
 from llm_fsm import AsyncConversation
 from llm_fsm import events as ev
-from llm_fsm._json import JsonDict
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows, read_document
@@ -33,13 +32,15 @@ from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.server.encoding import sse
 from llm_fsm.server.problems import Problem
+from llm_fsm.server.stream_events import Responses
+from llm_fsm.session.turn_record import events_of, of_kind
 from llm_fsm.stores.base import Store, kept_definition
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 
-_STREAM: dict[int | str, JsonDict] = {
+_STREAM: Responses = {
     200: {
         "description": "Events `delta`, `replaced` and `state`, then `talk` or `problem`, each a Streamed.",
         "content": {"text/event-stream": {"schema": {"$ref": "#/components/schemas/Streamed"}}},
@@ -138,10 +139,11 @@ async def _events(talk: OpenTalk, stream: TurnStream) -> AsyncGenerator[bytes]:
         try:
             async with aclosing(aiter(stream)) as events:
                 async for event in events:
-                    if isinstance(event, ev.MessageDelta):
-                        yield _event("replaced" if event.restart else "delta", event.text)
-                    elif isinstance(event, ev.StateEntered):
-                        yield _event("state", event.state)
+                    match event:
+                        case ev.MessageDelta():
+                            yield _event("replaced" if event.restart else "delta", event.text)
+                        case ev.StateEntered():
+                            yield _event("state", event.state)
             if stream.turn is not None:
                 talk.keep_calls(stream.turn.number)
             shown = await view(talk)
@@ -174,19 +176,12 @@ async def _forked(talks: Talks, talk: OpenTalk, body: models.ForkBody) -> OpenTa
         calls={turn: calls for turn, calls in talk.calls.items() if turn <= body.turn},
     )
     if isinstance(llm.llm, ScriptedLLM):
-        llm.llm.skip(await _used(made))
+        used = of_kind(events_of(await made.records()), ev.ModelReplied)
+        llm.llm.skip(len(used))
     if body.message is not None:
         turn = await chat.send(body.message)
         made.keep_calls(turn.number)
     return made
-
-
-async def _used(talk: OpenTalk) -> int:
-    """Return the number of replies that a conversation has taken."""
-    used = 0
-    for record in await talk.records():
-        used += sum(isinstance(event, ev.ModelReplied) for event in record.events)
-    return used
 
 
 async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> models.ReplayAnswer:
