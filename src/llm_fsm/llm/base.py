@@ -133,15 +133,16 @@ async def _whole(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
     yield await llm.complete(request)
 
 
-async def let_go(llm: object) -> None:
-    """Free the connections of a model, if it has any.
+async def let_go(*models: object) -> None:
+    """Free the connections of models that have any, of each once.
 
     Args:
-        llm: The adapter.
+        models: The adapters.
     """
-    close = getattr(llm, "aclose", None)
-    if close is not None:
-        await close()
+    for llm in {id(one): one for one in models}.values():
+        close = getattr(llm, "aclose", None)
+        if close is not None:
+            await close()
 
 
 async def in_pieces(llm: LLM, request: LLMRequest) -> AsyncIterator[str | ModelReply]:

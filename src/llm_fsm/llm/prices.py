@@ -20,6 +20,8 @@ from pathlib import Path
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.llm.providers import PROVIDERS
 
+Prices = Mapping[str, tuple[float, float, float]]
+"""A model to the prices of a token of the input, the output, and the input from a cache."""
 _FILE = Path(__file__).with_name("prices.json")
 _LIST = "model_prices_and_context_window_backup.json"
 _MODES = ("chat", "responses")
@@ -52,9 +54,9 @@ def cost_of(
 
 
 @cache
-def _prices() -> Mapping[str, Mapping[str, tuple[float, float, float]]]:
+def _prices() -> Mapping[str, Prices]:
     document: JsonDict = json.loads(_FILE.read_text(encoding="utf-8"))
-    found: Mapping[str, Mapping[str, tuple[float, float, float]]] = document["prices"]
+    found: Mapping[str, Prices] = document["prices"]
     return found
 
 

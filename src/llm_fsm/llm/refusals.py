@@ -210,14 +210,15 @@ def words_of(body: str) -> str:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key in _TOLD:
-                yield key
-            elif key not in _ECHOES:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
                 yield from _strings(item)
+        case dict():
+            for key, item in value.items():
+                if key in _TOLD:
+                    yield key
+                elif key not in _ECHOES:
+                    yield from _strings(item)

@@ -101,6 +101,18 @@ def resolve(
     return Router(name, owner=provider_of, make=make)
 
 
+def models_of(
+    model: str | None, human: str | None, base_url: str | None, environ: Mapping[str, str]
+) -> tuple[LLM, LLM]:
+    """Return the model of a machine, and that of its simulated users; None: the same one.
+
+    Raises:
+        ConfigurationError: A model cannot be used.
+    """
+    bot = resolve(model, base_url=base_url, environ=environ)
+    return bot, bot if human is None else resolve(human, base_url=base_url, environ=environ)
+
+
 def resolve_all(
     models: Sequence[str | LLM | None],
     *,

@@ -134,10 +134,11 @@ class ScriptedLLM:
                 raise _used_up(total, index + 1, request)
             index %= total
         reply = self._replies[index]
-        if isinstance(reply, ModelReply):
-            return reply
-        if isinstance(reply, BaseException):
-            raise reply
+        match reply:
+            case ModelReply():
+                return reply
+            case BaseException():
+                raise reply
         made = _prepare(reply(request), index + 1)
         if isinstance(made, ModelReply):
             return made
@@ -214,28 +215,39 @@ def scripted_calls(reply: JsonMap, number: int) -> tuple[ToolCall, ...]:
     return tuple(made)
 
 
-def words_beside(reply: JsonMap) -> str:
-    """Return the text of a scripted reply that calls tools: `text`, `message`, or `content` as in
-    OpenAI's form.
+def scripted_reply(reply: Words, number: int) -> ModelReply:
+    """Return a reply of a script as a model gives it.
+
+    Args:
+        reply: A text, or an object, which is sent as JSON. One with `tool_calls` calls tools; its
+            text is `text`, `message`, or `content` as in OpenAI's form.
+        number: Number of the reply, from which ids are made.
+
+    Raises:
+        TypeError: The calls have another form.
     """
-    return str(reply.get("text") or reply.get("message") or reply.get("content") or "")
+    calls: tuple[ToolCall, ...] = ()
+    if isinstance(reply, str):
+        text = reply
+    elif "tool_calls" in reply:
+        calls = scripted_calls(reply, number)
+        text = str(reply.get("text") or reply.get("message") or reply.get("content") or "")
+    else:
+        text = json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
+    return ModelReply(
+        text=text,
+        model="scripted",
+        mode="scripted",
+        finish_reason="tool_calls" if calls else "stop",
+        tool_calls=calls,
+    )
 
 
 def _prepare(
     reply: ScriptedReply, number: int
 ) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:
-    if isinstance(reply, dict) and "tool_calls" in reply:
-        return ModelReply(
-            text=words_beside(reply),
-            model="scripted",
-            mode="scripted",
-            finish_reason="tool_calls",
-            tool_calls=scripted_calls(reply, number),
-        )
-    if isinstance(reply, dict):
-        reply = json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
-    if isinstance(reply, str):
-        return ModelReply(text=reply, model="scripted", mode="scripted", finish_reason="stop")
+    if isinstance(reply, dict | str):
+        return scripted_reply(reply, number)
     if isinstance(reply, BaseException) or callable(reply):
         return reply
     raise TypeError(

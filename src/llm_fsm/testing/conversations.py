@@ -77,10 +77,11 @@ def reply(
 
 
 def _definition(source: str | Path | JsonMap | Definition) -> Definition:
-    if isinstance(source, Definition):
-        return source
-    if isinstance(source, Mapping):
-        return load_dict(source).definition
+    match source:
+        case Definition():
+            return source
+        case Mapping():
+            return load_dict(source).definition
     return load(source)
 
 

@@ -26,7 +26,7 @@ ENDING = ".test.json"
 OPTIONS = pytest.StashKey[Any]()
 """The `PlayOptions` of the run."""
 HOST = pytest.StashKey[Any]()
-"""The `CaseHost` of the run."""
+"""The `HostTools` of the run."""
 TOOLS = "llm_fsm_tools"
 """The setting of pytest that names files of the host's functions, as `--tools` of `llm-fsm test`.
 """
@@ -173,12 +173,8 @@ def _host(config: pytest.Config) -> Any:
     if not files:
         return None
     from llm_fsm.engine.host_files import host_of  # noqa: PLC0415
-    from llm_fsm.testing.scenarios.player import CaseHost  # noqa: PLC0415
 
-    brought = host_of(map(str, files))
-    host = CaseHost(
-        tools=brought.tools, functions=brought.functions, handlers=tuple(brought.handlers)
-    )
+    host = host_of(map(str, files))
     config.stash[HOST] = host
     return host
 

@@ -14,6 +14,7 @@ from llm_fsm._json import JsonMap
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.settings import TIMEOUT
 from llm_fsm.errors import LLMFSMError
@@ -22,7 +23,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.turn_record import events_of
 from llm_fsm.testing.scenarios.loader import LoadedCases
 from llm_fsm.testing.scenarios.models import Case, User, merged
-from llm_fsm.testing.scenarios.player import CaseHost, Player, masked
+from llm_fsm.testing.scenarios.player import Player, masked
 from llm_fsm.testing.scenarios.redaction import secret_samples
 
 OVER = "[END]"
@@ -88,7 +89,7 @@ async def simulate(
     times: int,
     *,
     users: Sequence[User] | None,
-    host: CaseHost | None,
+    host: HostTools | None,
     timeout: float | None = TIMEOUT,
 ) -> tuple[Rate, ...]:
     """Let each user of a file talk to its machine this many times. `human` plays the users and

@@ -20,16 +20,16 @@ from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.options import base_url_option, command, tools_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console, escape
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.settings import TIMEOUT
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.offline.model import OfflineLLM
-from llm_fsm.llm.registry import resolve
+from llm_fsm.llm.registry import models_of
 from llm_fsm.testing.evaluation.dialogue import Dialogue, DialoguePlayer
 from llm_fsm.testing.evaluation.figures import Figures, Interval, difference, figures
 from llm_fsm.testing.evaluation.judge import JudgedTurn
 from llm_fsm.testing.scenarios.loader import ENDING, LoadedCases, Play, read_suite, suite_of
-from llm_fsm.testing.scenarios.player import CaseHost
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.simulation import Rate, simulate
 
@@ -77,7 +77,7 @@ class Wish:
     forced: bool
     timeout: float
     user_model: str | None
-    host: CaseHost
+    host: HostTools
 
 
 @command(
@@ -173,16 +173,13 @@ def evaluate(
             models or (None,), definitions or (None,), replies or ("",)
         )
     ]
-    brought = host_of(tools)
     wish = Wish(
         base_url=base_url,
         times=times,
         forced=not free,
         timeout=timeout,
         user_model=user_model,
-        host=CaseHost(
-            tools=brought.tools, functions=brought.functions, handlers=tuple(brought.handlers)
-        ),
+        host=host_of(tools),
     )
     files = list(_files(paths))
     played = [_play(way, wish, [_loaded(file, way.definition) for file in files]) for way in ways]
@@ -232,12 +229,7 @@ def _loaded(file: str, definition: str | None) -> LoadedCases:
 def _play(way: Way, wish: Wish, suites: Sequence[LoadedCases]) -> Measured:
     """Play all cases and users in one way. Raises Failure if there is nothing to play."""
     try:
-        llm = resolve(way.model, base_url=wish.base_url, environ=os.environ)
-        human = (
-            llm
-            if wish.user_model is None
-            else resolve(wish.user_model, base_url=wish.base_url, environ=os.environ)
-        )
+        llm, human = models_of(way.model, wish.user_model, wish.base_url, os.environ)
     except ConfigurationError as error:
         raise Failure(str(error), exits.MODEL) from error
     tally = _Tally(way.name)
@@ -250,8 +242,7 @@ def _play(way: Way, wish: Wish, suites: Sequence[LoadedCases]) -> Measured:
                 dialogues += await _dialogues(suite, llm, way, wish, tally)
                 rates += await _met(suite, llm, human, wish)
         finally:
-            for one in {id(item): item for item in (llm, human)}.values():
-                await let_go(one)
+            await let_go(llm, human)
         return Measured(way=way, dialogues=tuple(dialogues), rates=tuple(rates))
 
     played = tally.during(measured)

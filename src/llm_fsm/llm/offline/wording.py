@@ -96,11 +96,14 @@ def shown(schema: Schema, value: Any) -> str:
     words = label_of(schema, value)
     if words is not None:
         return words
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        items = schema.get("items")
-        return ", ".join(shown(items if isinstance(items, dict) else {}, item) for item in value)
-    if isinstance(value, str) and value in options_of(schema):
-        return value.replace("_", " ")
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            items = schema.get("items")
+            return ", ".join(
+                shown(items if isinstance(items, dict) else {}, item) for item in value
+            )
+        case str() if value in options_of(schema):
+            return value.replace("_", " ")
     return str(value)

@@ -407,20 +407,19 @@ class CompatLLM:
         told = None if arriving is None else arriving.complaint
         if told is not None:
             return self._named(told)
-        if isinstance(error, TimeoutError):
-            return ModelError(f"{self.where} {late}", retryable=True)
-        if isinstance(error, Closed):
-            return ModelError(
-                f"the connection to {self.where} was closed on this side, before the reply was whole"
-            )
-        if isinstance(error, aiohttp.ClientHttpProxyError):
-            said = f"cannot connect to {self.where}, which answered {error.status}: {error.message}"
-            return ModelError(said, retryable=is_retryable(error.status), status=error.status)
-        if isinstance(error, aiohttp.ClientConnectorError):
-            said = (
-                f"cannot connect to {self.where}: {error.strerror or error}; is the server running?"
-            )
-            return ModelError(said, retryable=True)
+        match error:
+            case TimeoutError():
+                return ModelError(f"{self.where} {late}", retryable=True)
+            case Closed():
+                return ModelError(
+                    f"the connection to {self.where} was closed on this side, before the reply was whole"
+                )
+            case aiohttp.ClientHttpProxyError():
+                said = f"cannot connect to {self.where}, which answered {error.status}: {error.message}"
+                return ModelError(said, retryable=is_retryable(error.status), status=error.status)
+            case aiohttp.ClientConnectorError():
+                said = f"cannot connect to {self.where}: {error.strerror or error}; is the server running?"
+                return ModelError(said, retryable=True)
         cause = error.__cause__  # its own text has a status that no server sent
         said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
         reason = " ".join(self._hide(said).split()) or type(error).__name__

@@ -277,11 +277,12 @@ def content_text(content: Any) -> str:
 
 def _part(part: Any) -> str:
     """Return the text of one content part; thoughts, images and the like have none."""
-    if isinstance(part, str):
-        return part
-    if isinstance(part, dict) and part.get("type", "text") in {"text", "output_text"}:
-        text = part.get("text")
-        return text if isinstance(text, str) else ""
+    match part:
+        case str():
+            return part
+        case dict() if part.get("type", "text") in {"text", "output_text"}:
+            text = part.get("text")
+            return text if isinstance(text, str) else ""
     return ""
 
 

@@ -91,16 +91,17 @@ def merged(known: Any, piece: Any, depth: int = 0) -> Any:
     """Join a piece that arrived later to a part: texts and lists grow, objects by their keys."""
     if piece is None or depth > _MAX_DEPTH:
         return known
-    if isinstance(known, str) and isinstance(piece, str):
-        return known + piece
-    if isinstance(known, list) and isinstance(piece, list):
-        return _longer(known, piece, depth)
-    if isinstance(known, dict) and isinstance(piece, dict):
-        joined = dict(known)
-        for key, value in piece.items():
-            is_name = key in _OF_ITEMS or key not in joined
-            joined[key] = value if is_name else merged(joined[key], value, depth + 1)
-        return joined
+    match known, piece:
+        case str(), str():
+            return known + piece
+        case list(), list():
+            return _longer(known, piece, depth)
+        case dict(), dict():
+            joined = dict(known)
+            for key, value in piece.items():
+                is_name = key in _OF_ITEMS or key not in joined
+                joined[key] = value if is_name else merged(joined[key], value, depth + 1)
+            return joined
     return piece
 
 

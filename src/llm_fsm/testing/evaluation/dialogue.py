@@ -8,6 +8,7 @@ from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -16,7 +17,7 @@ from llm_fsm.testing.conversations import reply
 from llm_fsm.testing.evaluation.judge import JudgedTurn, StepOutcome, judge
 from llm_fsm.testing.evaluation.labels import Label, fits, labels_of
 from llm_fsm.testing.scenarios.loader import LoadedCases, Play
-from llm_fsm.testing.scenarios.player import CaseHost, Player
+from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Model
 
@@ -60,7 +61,7 @@ class DialoguePlayer:
         self,
         loaded: LoadedCases,
         llm: LLM,
-        host: CaseHost | None = None,
+        host: HostTools | None = None,
         *,
         forced: bool = True,
         timeout: float | None = None,
@@ -204,10 +205,11 @@ def _surplus_parts(key: str, value: Any, wanted: Any) -> list[str]:
 
 def _sample(wanted: Any, said: str) -> Any:
     """Return a value that a label allows: for a pattern the words of the user that fit it."""
-    if isinstance(wanted, dict) and set(wanted) == {"maybe"}:
-        return _sample(wanted["maybe"], said)
-    if isinstance(wanted, dict) and set(wanted) == {"like"}:
-        return _fitting_words(wanted, said) or str(wanted["like"]).strip("^$")
+    match wanted:
+        case dict() if set(wanted) == {"maybe"}:
+            return _sample(wanted["maybe"], said)
+        case dict() if set(wanted) == {"like"}:
+            return _fitting_words(wanted, said) or str(wanted["like"]).strip("^$")
     return wanted
 
 

@@ -75,19 +75,22 @@ def fits(value: Any, label: Any) -> bool:
         >>> fits("Ada Lovelace", {"like": "^ada"}), fits(1, True), fits(None, {"maybe": 1})
         (True, False, True)
     """
-    if isinstance(label, dict) and set(label) == {"maybe"}:
-        return value is None or fits(value, label["maybe"])
-    if isinstance(label, dict) and set(label) == {"like"}:
-        return isinstance(value, str) and found_in(f"(?i){label['like']}", value)
-    if isinstance(label, dict):
-        if not isinstance(value, dict):
-            return False
-        known = {key for key, item in value.items() if item is not None}
-        return known == set(label) and all(fits(value[key], item) for key, item in label.items())
-    if isinstance(label, list):
-        if not isinstance(value, list) or len(value) != len(label):
-            return False
-        return all(fits(one, wanted) for one, wanted in zip(value, label, strict=True))
+    match label:
+        case dict() if set(label) == {"maybe"}:
+            return value is None or fits(value, label["maybe"])
+        case dict() if set(label) == {"like"}:
+            return isinstance(value, str) and found_in(f"(?i){label['like']}", value)
+        case dict():
+            if not isinstance(value, dict):
+                return False
+            known = {key for key, item in value.items() if item is not None}
+            return known == set(label) and all(
+                fits(value[key], item) for key, item in label.items()
+            )
+        case list():
+            if not isinstance(value, list) or len(value) != len(label):
+                return False
+            return all(fits(one, wanted) for one, wanted in zip(value, label, strict=True))
     return type(value) is type(label) and bool(value == label)
 
 

@@ -154,14 +154,15 @@ class _Following:
         if machine is not None and state is not None:
             names = self.told(event, machine, state)
             self.found.update(named(session.flow, name) for name in names)
-        if isinstance(event, ev.Started):
-            root = self.decisions.mutants[""]
-            for key, value in event.context.items():
-                self.found.update(root.told_by_value(key, value, event.context))
-        elif isinstance(event, ev.UserSaid):
-            self.picked = ""
-        elif isinstance(event, ev.MovePicked):
-            self.picked = event.target
+        match event:
+            case ev.Started():
+                root = self.decisions.mutants[""]
+                for key, value in event.context.items():
+                    self.found.update(root.told_by_value(key, value, event.context))
+            case ev.UserSaid():
+                self.picked = ""
+            case ev.MovePicked():
+                self.picked = event.target
         self.session = apply(session, event)
 
     def told(self, event: ev.Event, machine: MachineMutants, state: CompiledState) -> Iterator[str]:

@@ -156,16 +156,17 @@ def _with(listed: Sequence[Any], number: int, *values: Any) -> list[Any]:
 
 
 def _other_values(value: Any) -> Iterator[Any]:
-    if isinstance(value, bool):
-        yield not value
-    elif isinstance(value, int | float):
-        yield value - 1
-        yield value + 1
-    elif isinstance(value, str):
-        yield value + "x"
-    elif isinstance(value, list) and not any(isinstance(part, dict | list) for part in value):
-        for number, _ in enumerate(value):
-            yield _with(value, number)
+    match value:
+        case bool():
+            yield not value
+        case int() | float():
+            yield value - 1
+            yield value + 1
+        case str():
+            yield value + "x"
+        case list() if not any(isinstance(part, dict | list) for part in value):
+            for number, _ in enumerate(value):
+                yield _with(value, number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from llm_fsm.testing.generate.solver import Solver
 from llm_fsm.testing.generate.task_outputs import outputs
 from llm_fsm.testing.generate.values import samples
 
+Outputs = tuple[tuple[str, Any], ...]
+"""Tasks in order, each with its output."""
 _MOST_KNOWN = 40
 """The most keys that a conversation knows at once."""
 
@@ -45,7 +47,7 @@ class Act:
     update: JsonMap = field(default_factory=dict)
     answer: Any = None
     wait: float | None = None
-    outputs: tuple[tuple[str, Any], ...] = ()
+    outputs: Outputs = ()
     garbled: bool = False
 
 
@@ -57,7 +59,7 @@ class Path:
 
     context: JsonMap = field(default_factory=dict)
     acts: tuple[Act, ...] = ()
-    outputs: tuple[tuple[str, Any], ...] = ()
+    outputs: Outputs = ()
 
     def known(self) -> JsonDict:
         """Return all values that are known at the end."""

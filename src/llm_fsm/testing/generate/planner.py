@@ -22,7 +22,7 @@ from llm_fsm.lint.solver.solver import Reasoning, reasoning
 from llm_fsm.testing.coverage import guard_holds, named
 from llm_fsm.testing.generate.decisions import MachineMutants, check_place, has_auto
 from llm_fsm.testing.generate.mutants import MutantsOfMoves, edges, told_apart_rule
-from llm_fsm.testing.generate.paths import Act, MachinePaths, Path, answer_of, answers
+from llm_fsm.testing.generate.paths import Act, MachinePaths, Outputs, Path, answer_of, answers
 from llm_fsm.testing.generate.solver import COUNTED, SAID, text
 from llm_fsm.testing.generate.task_outputs import candidates, outputs
 from llm_fsm.testing.scenarios.models import BEGINNING
@@ -58,7 +58,7 @@ class Plan:
     acts: tuple[Act, ...] = ()
     greet: bool = False
     input: Any = None
-    outputs: tuple[tuple[str, Any], ...] = ()
+    outputs: Outputs = ()
     refuses: Literal["", "checks", "judge"] = ""
     calls: str = ""
     """The tool that the model calls as soon as it is offered; empty for none."""

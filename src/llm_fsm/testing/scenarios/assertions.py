@@ -281,12 +281,13 @@ def _is(expected: EventExpected, event: ev.Event) -> bool:
 
 def same(found: Any, wanted: Any) -> bool:
     """Return true if two JSON values are equal. True is not 1, and tuples count as lists."""
-    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        return found.keys() == wanted.keys() and all(
-            same(found[key], wanted[key]) for key in wanted
-        )
-    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
-        return len(found) == len(wanted) and all(map(same, found, wanted))
+    match found:
+        case Mapping() if isinstance(wanted, Mapping):
+            return found.keys() == wanted.keys() and all(
+                same(found[key], wanted[key]) for key in wanted
+            )
+        case list() | tuple() if isinstance(wanted, list | tuple):
+            return len(found) == len(wanted) and all(map(same, found, wanted))
     return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
 

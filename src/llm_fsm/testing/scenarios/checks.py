@@ -263,10 +263,11 @@ def _says(expect: Expect | None) -> bool:
 
 
 def _claims(name: str, value: object) -> bool:
-    if isinstance(value, Expect):
-        return _says(value)
-    if isinstance(value, WordsExpected):
-        return value.equals is not None or any((*value.contains, *value.matches))
+    match value:
+        case Expect():
+            return _says(value)
+        case WordsExpected():
+            return value.equals is not None or any((*value.contains, *value.matches))
     if name == "any_of" and isinstance(value, list):  # an empty alternative is always met
         return all(map(_says, value))
     if value is None:

@@ -353,10 +353,11 @@ class _CaseReader:
         """Return the definition and its file."""
         given = self.document.get("definition")
         try:
-            if isinstance(given, dict):
-                return load_dict(given).definition, None
-            if isinstance(given, str):
-                return self.from_file(given)
+            match given:
+                case dict():
+                    return load_dict(given).definition, None
+                case str():
+                    return self.from_file(given)
         except DefinitionError as error:
             self.refused(error, given)
         return None, None

@@ -126,10 +126,11 @@ class ToolFixture(Written):
     @classmethod
     def _calls(cls, value: Any) -> Any:
         """Read the short forms: one result, or a list of results."""
-        if isinstance(value, dict) and value.keys() <= {"result", "error", "when"}:
-            return {"calls": [value]}
-        if isinstance(value, list):
-            return {"calls": value}
+        match value:
+            case dict() if value.keys() <= {"result", "error", "when"}:
+                return {"calls": [value]}
+            case list():
+                return {"calls": value}
         return value
 
 
@@ -670,10 +671,11 @@ def merged(shared: Case, case: Case) -> JsonMap:
     for name in _SETTINGS:
         own = getattr(case, name)
         given = getattr(shared, name)
-        if isinstance(given, dict) and isinstance(own, dict):
-            found[name] = {**given, **own}
-        elif isinstance(given, list) and isinstance(own, list):
-            found[name] = [*given, *own]
-        else:
-            found[name] = own if name in case.model_fields_set else given
+        match given:
+            case dict() if isinstance(own, dict):
+                found[name] = {**given, **own}
+            case list() if isinstance(own, list):
+                found[name] = [*given, *own]
+            case _:
+                found[name] = own if name in case.model_fields_set else given
     return found

@@ -26,19 +26,21 @@ def expanded(value: Any, row: Row, key: str = "") -> Any:
 
     `key`: the key of the value; some keys hold texts only.
     """
-    if isinstance(value, str):
-        whole = _COLUMN.fullmatch(value)
-        if whole is not None and whole[1] in row and key not in _TEXTS:
-            return row[whole[1]]
-        return _COLUMN.sub(
-            lambda found: _text(row[found[1]]) if found[1] in row else found[0], value
-        )
-    if isinstance(value, list):
-        return [expanded(item, row, key) for item in value]
-    if isinstance(value, dict):
-        return {
-            expanded(name, row, "name"): expanded(item, row, name) for name, item in value.items()
-        }
+    match value:
+        case str():
+            whole = _COLUMN.fullmatch(value)
+            if whole is not None and whole[1] in row and key not in _TEXTS:
+                return row[whole[1]]
+            return _COLUMN.sub(
+                lambda found: _text(row[found[1]]) if found[1] in row else found[0], value
+            )
+        case list():
+            return [expanded(item, row, key) for item in value]
+        case dict():
+            return {
+                expanded(name, row, "name"): expanded(item, row, name)
+                for name, item in value.items()
+            }
     return value
 
 
@@ -50,14 +52,15 @@ def _text(value: Any) -> str:
 
 def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
     """Yield every column that a value names, with the pointer of the text."""
-    if isinstance(value, str):
-        yield from ((name, pointer) for name in _COLUMN.findall(value))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from columns(item, f"{pointer}/{index}")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from columns(item, f"{pointer}{step(key)}")
+    match value:
+        case str():
+            yield from ((name, pointer) for name in _COLUMN.findall(value))
+        case list():
+            for index, item in enumerate(value):
+                yield from columns(item, f"{pointer}/{index}")
+        case dict():
+            for key, item in value.items():
+                yield from columns(item, f"{pointer}{step(key)}")
 
 
 def lacking(case: JsonMap, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:

@@ -5,13 +5,13 @@ case.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.engine.handlers.registry import Handler
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.settings import DEFAULTS
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -24,22 +24,12 @@ from llm_fsm.testing.scenarios.models import BEGINNING, Case, merged
 from llm_fsm.testing.scenarios.results import CaseFailure, Result, StepReport
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
-from llm_fsm.tools.registry import ToolRegistry
-from llm_fsm.tools.returns import Function
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseHost:
-    """The caller's own tools, functions and handlers, for those that a case does not simulate."""
-
-    tools: ToolRegistry = field(default_factory=ToolRegistry)
-    functions: Mapping[str, Function] = field(default_factory=dict)
-    handlers: tuple[Handler, ...] = ()
 
 
 class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
+    `host`: the caller's own tools, functions and handlers, for those that a case does not simulate.
     `choose` gives the model that answers in a case; without it, the file's replies answer.
     `timeout`: seconds for a turn, for live models. `reply`: the setting of the machine; "" takes
     its default.
@@ -49,7 +39,7 @@ class Player:
         self,
         loaded: LoadedCases,
         choose: Callable[[Play], Model] | None = None,
-        host: CaseHost | None = None,
+        host: HostTools | None = None,
         *,
         timeout: float | None = None,
         reply: str = "",
@@ -60,7 +50,7 @@ class Player:
         self.stage = Stage()
         self._timeout = timeout
         self._reply = reply or str(DEFAULTS["reply"])
-        self._host = host or CaseHost()
+        self._host = host or HostTools()
 
     @cached_property
     def machine(self) -> AsyncMachine:

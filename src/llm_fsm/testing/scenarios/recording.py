@@ -15,6 +15,7 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, TakenFor
 from llm_fsm.testing.scenarios.cassette import (
     Cassette,
     CassetteEntry,
+    Prompt,
     digest,
     prompt_of,
     restored,
@@ -230,9 +231,7 @@ class CassettePlayer(_OfCase):
         return f" (the definition has changed since: {old}, now {new})"
 
 
-def _changed(
-    old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]
-) -> Iterator[str]:
+def _changed(old: Prompt, new: Prompt) -> Iterator[str]:
     """Yield the sections of a prompt that differ."""
     for role in dict.fromkeys((*old, *new)):
         before = old.get(role, {})

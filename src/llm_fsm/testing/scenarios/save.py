@@ -195,14 +195,13 @@ def _said(
     """Return the name of a tool of the definition, and its result of a call; None for all other
     events.
     """
-    if isinstance(event, ev.ToolReturned) and (event.key or event.name not in MEMORY_TOOLS):
-        return event.name, {"result": event.result} if event.error is None else {
-            "error": event.error
-        }
-    if isinstance(event, ev.ToolRefused) and _has_refused(
-        program.of(session), session.state, event
-    ):
-        return event.name, {"error": event.reason}
+    match event:
+        case ev.ToolReturned() if event.key or event.name not in MEMORY_TOOLS:
+            return event.name, {"result": event.result} if event.error is None else {
+                "error": event.error
+            }
+        case ev.ToolRefused() if _has_refused(program.of(session), session.state, event):
+            return event.name, {"error": event.reason}
     return None
 
 
@@ -304,22 +303,25 @@ class _Disguise:
         """Return the value without secrets. Below `depth` levels, keys are not names of the
         definition; -1: never.
         """
-        if isinstance(value, str):
-            return (
-                value if value in self._names and value not in self._secrets else self._text(value)
-            )
-        if isinstance(value, Mapping):
-            members: JsonDict = {}
-            for key, item in value.items():
-                name = self._name(key) if depth in (0, 1) else key
-                while name in members:  # secrets with the same substitute
-                    name += "1"
-                members[name] = self.hidden(
-                    item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1)
+        match value:
+            case str():
+                return (
+                    value
+                    if value in self._names and value not in self._secrets
+                    else self._text(value)
                 )
-            return members
-        if isinstance(value, list):
-            return [self.hidden(item, depth) for item in value]
+            case Mapping():
+                members: JsonDict = {}
+                for key, item in value.items():
+                    name = self._name(key) if depth in (0, 1) else key
+                    while name in members:  # secrets with the same substitute
+                        name += "1"
+                    members[name] = self.hidden(
+                        item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1)
+                    )
+                return members
+            case list():
+                return [self.hidden(item, depth) for item in value]
         if str(value) in self._secrets and is_number(value):
             return type(value)(re.sub(r"\d", "1", str(value)))
         return value

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from msgspec import structs
 
 from llm_fsm._json import JsonDict, in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.scripted import scripted_calls, words_beside
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
+from llm_fsm.llm.scripted import scripted_reply
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import CaseReply
 
@@ -102,19 +105,19 @@ class Scripted(Model):
         self._calls += 1
         if reply.fault in _FAULTS:
             raise _FAULTS[reply.fault]()
+        raw: Any = reply.raw
         if reply.tool_calls:
             listed = [{"name": call.name, "arguments": call.arguments} for call in reply.tool_calls]
-            calls = scripted_calls({"tool_calls": listed}, self._calls)
-            return _said(reply.message, finish_reason="tool_calls", tool_calls=calls)
-        if isinstance(reply.raw, dict) and "tool_calls" in reply.raw:
-            calls = scripted_calls(reply.raw, self._calls)
-            return _said(words_beside(reply.raw), finish_reason="tool_calls", tool_calls=calls)
+            raw = {"tool_calls": listed, "text": reply.message}
+        if isinstance(raw, dict) and "tool_calls" in raw:
+            return scripted_reply(raw, self._calls)
         text = self._text(reply, request)
         if reply.fault == "empty":
             text = ""
         elif reply.fault == "cut_off":
-            return _said(text[: len(text) // 2], finish_reason="length")
-        return _said(text)
+            cut = scripted_reply(text[: len(text) // 2], self._calls)
+            return structs.replace(cut, finish_reason="length")
+        return scripted_reply(text, self._calls)
 
     def _text(self, reply: CaseReply, request: LLMRequest) -> str:
         if "raw" in reply.model_fields_set:
@@ -155,15 +158,3 @@ def _why(request: LLMRequest) -> str:
         return ""
     told = last.content.partition(" Answer <")[0]
     return f"; it is asked again, as it is told: {told[:_TOLD]}"
-
-
-def _said(
-    text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()
-) -> ModelReply:
-    return ModelReply(
-        text=text,
-        model="scripted",
-        mode="scripted",
-        finish_reason=finish_reason,
-        tool_calls=tool_calls,
-    )

@@ -13,6 +13,7 @@ from typing import Literal, Self
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.settings import TIMEOUT
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
@@ -25,7 +26,7 @@ from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette
 from llm_fsm.testing.scenarios.checks import tasks_of
 from llm_fsm.testing.scenarios.loader import LoadedCases, Play, read_suite
 from llm_fsm.testing.scenarios.models import script
-from llm_fsm.testing.scenarios.player import CaseHost, Player
+from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.problems import FileFault, SuiteError, in_order, plural
 from llm_fsm.testing.scenarios.recording import CassettePlayer, Match, Recorder
 from llm_fsm.testing.scenarios.results import Result
@@ -115,7 +116,7 @@ class CaseSession:
     """
 
     def __init__(
-        self, loaded: LoadedCases, options: PlayOptions | None = None, host: CaseHost | None = None
+        self, loaded: LoadedCases, options: PlayOptions | None = None, host: HostTools | None = None
     ) -> None:
         self.loaded = loaded
         self.recorded = ""

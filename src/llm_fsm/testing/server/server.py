@@ -22,8 +22,7 @@ from typing import Self, TypeAlias
 
 from llm_fsm._json import JsonDict
 from llm_fsm.engine.portal import Portal
-from llm_fsm.llm.scripted import scripted_calls, words_beside
-from llm_fsm.session.messages import ToolCall
+from llm_fsm.llm.scripted import scripted_reply
 from llm_fsm.testing.server.completions import (
     Form,
     chunks,
@@ -192,21 +191,23 @@ class ScriptedServer:
         said = self._next(body)
         if self._delay:
             await asyncio.sleep(self._delay)
-        if isinstance(said, HttpReply):
-            return await send(writer, said)
-        if isinstance(said, FaultyStream):
-            if body.get("stream"):
-                pieces = said.pieces(body, number)
-                cut = said.cut_after is not None
-                return await stream(writer, pieces, pause=said.pause, cut=cut)
-            said = said.text
+        match said:
+            case HttpReply():
+                return await send(writer, said)
+            case FaultyStream():
+                if body.get("stream"):
+                    pieces = said.pieces(body, number)
+                    cut = said.cut_after is not None
+                    return await stream(writer, pieces, pause=said.pause, cut=cut)
+                said = said.text
         try:
-            text, calls = _words(said, number)
+            reply = scripted_reply(said, number)
         except (TypeError, ValueError) as error:
             return await send(writer, HttpReply(status=400, body=failure(str(error))))
         if body.get("stream"):
-            return await stream(writer, chunks(text, body, number, calls))
-        return await send(writer, HttpReply(body=completion(text, body, number, calls)))
+            return await stream(writer, chunks(reply.text, body, number, reply.tool_calls))
+        whole = completion(reply.text, body, number, reply.tool_calls)
+        return await send(writer, HttpReply(body=whole))
 
     def _next(self, body: JsonDict) -> Said:
         form = reply_form(body)
@@ -228,20 +229,6 @@ class ScriptedServer:
         except Exception as error:
             message = f"the scripted reply raised {type(error).__name__}: {error}"
             return HttpReply(status=400, body=failure(message))
-
-
-def _words(said: str | JsonDict, number: int) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return text and calls of a reply.
-
-    Raises:
-        TypeError: It is no reply.
-        ValueError: It is no reply.
-    """
-    if isinstance(said, dict) and "tool_calls" in said:
-        return words_beside(said), scripted_calls(said, number)
-    return said if isinstance(said, str) else json.dumps(
-        said, ensure_ascii=False, separators=(",", ":")
-    ), ()
 
 
 async def _closed(listening: asyncio.Server) -> None:

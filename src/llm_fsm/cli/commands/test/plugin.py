@@ -25,9 +25,10 @@ from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.repository import from_root
 from llm_fsm.cli.terminal import console, escape
+from llm_fsm.engine.host_files import HostTools
 from llm_fsm.lint.report.formats import annotation
 from llm_fsm.llm.base import let_go
-from llm_fsm.llm.registry import resolve
+from llm_fsm.llm.registry import models_of
 from llm_fsm.testing.pytest_plugin import (
     COVERED,
     ENDING,
@@ -40,7 +41,6 @@ from llm_fsm.testing.pytest_plugin import (
 )
 from llm_fsm.testing.scenarios.loader import LoadedCases
 from llm_fsm.testing.scenarios.models import User
-from llm_fsm.testing.scenarios.player import CaseHost
 from llm_fsm.testing.scenarios.session import Covered, PlayOptions
 from llm_fsm.testing.simulation import Rate, simulate
 
@@ -64,12 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
     options = PlayOptions(**wanted["play"])
     if options.mode == "record" and config.getoption("numprocesses", None):
         raise pytest.UsageError("--record plays in one process: leave out -n")
-    brought = host_of(wanted["tools"])
     config.stash[_WANTED] = wanted
     config.stash[OPTIONS] = options
-    config.stash[HOST] = CaseHost(
-        tools=brought.tools, functions=brought.functions, handlers=tuple(brought.handlers)
-    )
+    config.stash[HOST] = host_of(wanted["tools"])
     verbose = config.option.verbose > 0
     config.add_cleanup(show_failures(verbose=verbose, write=_beside_capture(config)))
 
@@ -165,18 +162,16 @@ class UserItem(pytest.Item):
 
 
 async def _talk(
-    loaded: LoadedCases, user: User, options: PlayOptions, human: str | None, host: CaseHost
+    loaded: LoadedCases, user: User, options: PlayOptions, human: str | None, host: HostTools
 ) -> Rate:
     """Let a user talk to the machine; `human` names the model of the user, None the same one."""
-    bot = resolve(options.model, base_url=options.base_url, environ=os.environ)
-    person = bot if human is None else resolve(human, base_url=options.base_url, environ=os.environ)
+    models = models_of(options.model, human, options.base_url, os.environ)
     try:
         [rate] = await simulate(
-            loaded, bot, person, options.times, users=[user], host=host, timeout=options.timeout
+            loaded, *models, options.times, users=[user], host=host, timeout=options.timeout
         )
     finally:
-        for llm in {id(item): item for item in (bot, person)}.values():
-            await let_go(llm)
+        await let_go(*models)
     return rate
 
 

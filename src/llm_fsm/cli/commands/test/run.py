@@ -27,7 +27,7 @@ from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.options import base_url_option, example, timeout_option, tools_option, turn_time
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.offline.model import OfflineLLM
-from llm_fsm.llm.registry import resolve
+from llm_fsm.llm.registry import models_of
 from llm_fsm.testing.scenarios.recording import Match
 from llm_fsm.testing.scenarios.session import Mode, PlayOptions
 
@@ -320,12 +320,7 @@ def _check_report(ctx: click.Context, path: str) -> None:
 def _check_models(options: PlayOptions, user_model: str | None, *, simulate: bool) -> None:
     """Raise Failure where a live model cannot be used."""
     try:
-        bot = resolve(options.model, base_url=options.base_url, environ=os.environ)
-        human = (
-            bot
-            if user_model is None
-            else resolve(user_model, base_url=options.base_url, environ=os.environ)
-        )
+        _, human = models_of(options.model, user_model, options.base_url, os.environ)
     except ConfigurationError as error:
         raise Failure(str(error), USAGE) from error
     if simulate and isinstance(human, OfflineLLM):
