@@ -25,6 +25,9 @@ from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undon
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compiled import CompiledMachine
 
+Hear = Callable[[MessageDelta | PromptRead], None]
+"""Is told words while they arrive, and how much of the prompt was read."""
+
 
 class Talk:
     """A machine's conversation and the event loop that it is held on. `path`: the definition's
@@ -75,9 +78,7 @@ class Talk:
         """The choices that the user has now."""
         return self._conversation.choices
 
-    def send(
-        self, text: str | Choice, hear: Callable[[MessageDelta | PromptRead], None] | None = None
-    ) -> Turn:
+    def send(self, text: str | Choice, hear: Hear | None = None) -> Turn:
         """Take a message or a choice; errors as of AsyncConversation.send. `hear` is told the words
         as they come.
         """
@@ -85,9 +86,7 @@ class Talk:
             return self._runner.run(self._conversation.send(text))
         return self._runner.run(_streamed(self._conversation.stream(text), hear))
 
-    def answer(
-        self, value: object, hear: Callable[[MessageDelta | PromptRead], None] | None = None
-    ) -> Turn:
+    def answer(self, value: object, hear: Hear | None = None) -> Turn:
         """Answer what the conversation waits for; errors as of AsyncConversation.answer."""
         if hear is None:
             return self._runner.run(self._conversation.answer(value))
@@ -158,7 +157,7 @@ class Talk:
         return await self._machine.store.records(self.id)
 
 
-async def _streamed(stream: TurnStream, hear: Callable[[MessageDelta | PromptRead], None]) -> Turn:
+async def _streamed(stream: TurnStream, hear: Hear) -> Turn:
     async with aclosing(aiter(stream)) as events:
         async for event in events:
             if isinstance(event, MessageDelta | PromptRead):

@@ -65,12 +65,13 @@ class PipeClosed(Exception):
 
 def code_of(error: BaseException) -> int:
     """The exit code for an error."""
-    if isinstance(error, KeyboardInterrupt | click.Abort):
-        return INTERRUPTED
-    if isinstance(error, BrokenPipeError | PipeClosed):
-        return PIPE_CLOSED
-    if isinstance(error, Failure):
-        return error.code
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return INTERRUPTED
+        case BrokenPipeError() | PipeClosed():
+            return PIPE_CLOSED
+        case Failure():
+            return error.code
     if installation.missing_module(error) is not None:
         return USAGE
     if isinstance(error, errors.DefinitionError) and any(

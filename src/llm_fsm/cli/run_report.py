@@ -126,18 +126,17 @@ class RunTally:
 
     def take(self, event: ev.Event) -> None:
         """Count an event."""
-        if isinstance(event, ev.ModelReplied):
-            self.calls += 1
-            self.tokens += event.input_tokens + event.output_tokens
-            self.cost += event.cost
-        elif isinstance(event, ev.ToolReturned):
-            self.tools += 1
-        elif isinstance(event, ev.StateEntered | ev.Started | ev.AttemptBegun):
-            self.state = event.state
-        elif isinstance(event, ev.FlowPushed):
-            self.state = event.entered or event.state
-        elif isinstance(event, ev.FlowReturned):
-            self.state = event.state
+        match event:
+            case ev.ModelReplied():
+                self.calls += 1
+                self.tokens += event.input_tokens + event.output_tokens
+                self.cost += event.cost
+            case ev.ToolReturned():
+                self.tools += 1
+            case ev.StateEntered() | ev.Started() | ev.AttemptBegun() | ev.FlowReturned():
+                self.state = event.state
+            case ev.FlowPushed():
+                self.state = event.entered or event.state
 
     def text(self) -> str:
         """The counts for a reader."""
@@ -152,61 +151,62 @@ def line_of(event: ev.Event) -> tuple[str, str] | None:
     """An event for a reader: (style, line); None for what is not worth a line. Styles: head, good,
     bad, plain, dim.
     """
-    if isinstance(event, ev.KeyResultChecked):
-        if event.passed:
+    match event:
+        case ev.KeyResultChecked(passed=True):
             return "good", f"    ✓ {shown(event.name)} ({event.by})"
-        says = "not met: " if event.by == "logic" else ""  # the reason is then the criterion itself
-        reason = f": {says}{shown(event.reason)}" if event.reason else ""
-        return "bad", f"    ✗ {shown(event.name)} failed ({event.by}){reason}"
-    if isinstance(event, ev.AttemptFailed):
-        reasons = "; ".join(f"{item['name']} ({item['reason']})" for item in event.failures)
-        more = "no more" if event.last else "once more"
-        return (
-            "bad",
-            f"  attempt {event.attempt} failed, {more}; not met: {escape.shortened(reasons, 2 * _SHORT)}",
-        )
-    return _of_tools(event) or _of_moves(event)
+        case ev.KeyResultChecked(by=by, reason=reason):
+            says = "not met: " if by == "logic" else ""  # the reason is then the criterion itself
+            why = f": {says}{shown(reason)}" if reason else ""
+            return "bad", f"    ✗ {shown(event.name)} failed ({by}){why}"
+        case ev.AttemptFailed(attempt=attempt, failures=failures):
+            reasons = "; ".join(f"{item['name']} ({item['reason']})" for item in failures)
+            told = escape.shortened(reasons, 2 * _SHORT)
+            more = "no more" if event.last else "once more"
+            return "bad", f"  attempt {attempt} failed, {more}; not met: {told}"
+        case ev.ToolReturned():
+            return _of_call(event)
+        case ev.ToolRefused(name=name, reason=reason):
+            return "bad", f"    {shown(name)} refused: {shown(reason)}"
+        case ev.Progressed(report=report):
+            return "dim", f"    … {shown(report)}"
+        case ev.Summarised(summary=summary):
+            return "dim", f"    summary of {event.of}: {shown(summary)}"
+    return _of_moves(event)
 
 
-def _of_tools(event: ev.Event) -> tuple[str, str] | None:
-    if isinstance(event, ev.ToolReturned):
-        result = f"error: {event.error}" if event.error is not None else event.result
-        took = f" ({event.seconds:.1f} s)" if event.seconds >= 0.05 else ""
-        called = f"{event.name}({', '.join(f'{key}={shown(value)}' for key, value in event.arguments.items())})"
-        style = "plain" if event.error is None else "bad"
-        return style, f"    {escape.shortened(called, 2 * _SHORT)} → {shown(result)}{took}"
-    if isinstance(event, ev.ToolRefused):
-        return "bad", f"    {shown(event.name)} refused: {shown(event.reason)}"
-    if isinstance(event, ev.Progressed):
-        return "dim", f"    … {shown(event.report)}"
-    if isinstance(event, ev.Summarised):
-        return "dim", f"    summary of {event.of}: {shown(event.summary)}"
-    return None
+def _of_call(event: ev.ToolReturned) -> tuple[str, str]:
+    result = event.result if event.error is None else f"error: {event.error}"
+    took = f" ({event.seconds:.1f} s)" if event.seconds >= 0.05 else ""
+    given = ", ".join(f"{key}={shown(value)}" for key, value in event.arguments.items())
+    called = escape.shortened(f"{event.name}({given})", 2 * _SHORT)
+    style = "plain" if event.error is None else "bad"
+    return style, f"    {called} → {shown(result)}{took}"
 
 
 def _of_moves(event: ev.Event) -> tuple[str, str] | None:
-    if isinstance(event, ev.Started):
-        return "head", f"● {event.state}"
-    if isinstance(event, ev.FlowPushed) and event.kind == "subflow":
-        return "head", f"● {event.entered}  (in {event.flow})"
-    if isinstance(event, ev.FlowReturned):
-        return "head", f"● {event.state}  (back from {event.flow or 'a digression'})"
-    if isinstance(event, ev.StateEntered):
-        return "head", f"● {event.state}  (by {event.by})"
-    if isinstance(event, ev.AttemptBegun):
-        return ("dim", f"  attempt {event.attempt}") if event.attempt > 1 else None
-    if isinstance(event, ev.LimitReached) and event.limit == "no_progress":
-        return "bad", "  it came back to where it was, and nothing had changed"
-    if isinstance(event, ev.LimitReached):
-        return "bad", f"  the limit {event.limit} of {event.value:g} is reached"
-    if isinstance(event, ev.TimedOut):
-        return "bad", "  nobody answered in time"
-    if isinstance(event, ev.Reminded):
-        return "dim", "  it was time to remind"
-    if isinstance(event, ev.Answered):
-        return "good", f"  answered: {shown(event.value)}"
-    if isinstance(event, ev.HandlerFailed):
-        return "bad", f"  the handler {shown(event.handler)} failed: {shown(event.error)}"
+    match event:
+        case ev.Started(state=state):
+            return "head", f"● {state}"
+        case ev.FlowPushed(kind="subflow"):
+            return "head", f"● {event.entered}  (in {event.flow})"
+        case ev.FlowReturned(state=state):
+            return "head", f"● {state}  (back from {event.flow or 'a digression'})"
+        case ev.StateEntered(state=state):
+            return "head", f"● {state}  (by {event.by})"
+        case ev.AttemptBegun(attempt=attempt) if attempt > 1:
+            return "dim", f"  attempt {attempt}"
+        case ev.LimitReached(limit="no_progress"):
+            return "bad", "  it came back to where it was, and nothing had changed"
+        case ev.LimitReached(limit=limit):
+            return "bad", f"  the limit {limit} of {event.value:g} is reached"
+        case ev.TimedOut():
+            return "bad", "  nobody answered in time"
+        case ev.Reminded():
+            return "dim", "  it was time to remind"
+        case ev.Answered(value=value):
+            return "good", f"  answered: {shown(value)}"
+        case ev.HandlerFailed(error=error):
+            return "bad", f"  the handler {shown(event.handler)} failed: {shown(error)}"
     return None
 
 

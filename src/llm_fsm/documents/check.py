@@ -285,14 +285,18 @@ def _order(document: object, pointer: str, known: _Orders) -> tuple[int, ...]:
     """
     order = []
     for part in steps(pointer):
-        if isinstance(document, Mapping) and part in document:
-            if id(document) not in known:
-                known[id(document)] = document, {key: place for place, key in enumerate(document)}
-            order.append(known[id(document)][1][part])
-            document = document[part]
-        elif isinstance(document, list | tuple) and part.isdecimal() and int(part) < len(document):
-            order.append(int(part))
-            document = document[int(part)]
-        else:
-            break
+        match document:
+            case Mapping() if part in document:
+                if id(document) not in known:
+                    known[id(document)] = (
+                        document,
+                        {key: place for place, key in enumerate(document)},
+                    )
+                order.append(known[id(document)][1][part])
+                document = document[part]
+            case list() | tuple() if part.isdecimal() and int(part) < len(document):
+                order.append(int(part))
+                document = document[int(part)]
+            case _:
+                break
     return tuple(order)

@@ -252,10 +252,11 @@ def _changed(text: str, pointer: str, old: Any, new: Any) -> str:
     """Return the text with a value changed into another one, by the smallest parts that differ."""
     if _is_same(old, new):
         return text
-    if isinstance(old, dict) and isinstance(new, dict) and old and new:
-        return _changed_object(text, pointer, old, new)
-    if isinstance(old, list) and isinstance(new, list) and old and new:
-        return _changed_list(text, pointer, old, new)
+    match old, new:
+        case dict(), dict() if old and new:
+            return _changed_object(text, pointer, old, new)
+        case list(), list() if old and new:
+            return _changed_list(text, pointer, old, new)
     return _replaced(text, pointer, new)
 
 
@@ -263,10 +264,11 @@ def _is_same(one: Any, other: Any) -> bool:
     """Return true for equal JSON: 1, 1.0 and true differ."""
     if type(one) is not type(other):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
+    match one:
+        case dict():
+            return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+        case list():
+            return len(one) == len(other) and all(map(_is_same, one, other))
     return bool(one == other)
 
 

@@ -130,12 +130,13 @@ _Maps = Mapping[Naming, Mapping[str, str]]
 def _new_lines(document: Any, place: NamePlace, maps: _Maps) -> Iterator[tuple[str, str, str]]:
     """Yield (pointer, old text, new text). A reply may be a list of lines, which are one text."""
     old = value_at(document, place.pointer)
-    if isinstance(old, str):
-        yield place.pointer, old, _new(old, place.naming, maps)
-    elif isinstance(old, list) and all(isinstance(line, str) for line in old):
-        lines = _new(_LINE.join(old), place.naming, maps).split(_LINE)
-        for number, (line, other) in enumerate(zip(old, lines, strict=True)):
-            yield f"{place.pointer}/{number}", line, other
+    match old:
+        case str():
+            yield place.pointer, old, _new(old, place.naming, maps)
+        case list() if all(isinstance(line, str) for line in old):
+            lines = _new(_LINE.join(old), place.naming, maps).split(_LINE)
+            for number, (line, other) in enumerate(zip(old, lines, strict=True)):
+                yield f"{place.pointer}/{number}", line, other
 
 
 def _new(old: str, naming: Naming, maps: _Maps) -> str:

@@ -166,10 +166,11 @@ class _Search:
         self, after: _Origin, given: Registered | None, place: _Origin, state_id: str
     ) -> Definition:
         """Load the definition of an origin. Raises DefinitionError."""
-        if isinstance(given, Definition):
-            return given
-        if isinstance(given, Mapping):
-            return load_dict(given, file=after.name).definition
+        match given:
+            case Definition():
+                return given
+            case Mapping():
+                return load_dict(given, file=after.name).definition
         file = after.file or ""
         try:
             text = read_called(file, after.home or file)

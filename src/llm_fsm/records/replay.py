@@ -293,35 +293,40 @@ class _Source:
         Raises:
             NotRecordedError: There is none.
         """
-        if isinstance(effect, AskModel):
-            return self._reply(effect)
-        if isinstance(effect, RunHandlers):
-            vetoes = self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
-            handled = self._handled(last=effect.point is Point.POST_PROCESSING)
-            return HandlerResults(results=(*handled, *vetoes))
-        if isinstance(effect, CallTools):
-            return ToolResults(
-                results=tuple(
-                    self._called(call.id, call.name, call.arguments) for call in effect.calls
+        match effect:
+            case AskModel():
+                return self._reply(effect)
+            case RunHandlers():
+                vetoes = self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
+                handled = self._handled(last=effect.point is Point.POST_PROCESSING)
+                return HandlerResults(results=(*handled, *vetoes))
+            case CallTools():
+                return ToolResults(
+                    results=tuple(
+                        self._called(call.id, call.name, call.arguments) for call in effect.calls
+                    )
                 )
-            )
-        if isinstance(effect, CheckKeyResults):
-            checked = of_kind(self._events, ev.KeyResultChecked)
-            found = {
-                event.name: (event.passed, event.reason)
-                for event in checked
-                if event.by == "registered"
-            }
-            if any(name not in found for name, _ in effect.checks):
-                raise NotRecordedError("a registered check is asked whose verdict is not on record")
-            verdicts = {name: found[name] for name, _ in effect.checks}
-            return Verdicts(verdicts=verdicts, failed=tuple(self._failures("check")))
-        if isinstance(effect, PickRoute):
-            for event in self._events:
-                if isinstance(event, ev.RoutePicked) and event.state == effect.state:
-                    failed = next(self._failures("route"), None)
-                    return Routed(label=event.label, error=event.error, failed=failed)
-            raise NotRecordedError("a function picks a way, and what it picked is not on record")
+            case CheckKeyResults():
+                checked = of_kind(self._events, ev.KeyResultChecked)
+                found = {
+                    event.name: (event.passed, event.reason)
+                    for event in checked
+                    if event.by == "registered"
+                }
+                if any(name not in found for name, _ in effect.checks):
+                    raise NotRecordedError(
+                        "a registered check is asked whose verdict is not on record"
+                    )
+                verdicts = {name: found[name] for name, _ in effect.checks}
+                return Verdicts(verdicts=verdicts, failed=tuple(self._failures("check")))
+            case PickRoute():
+                for event in self._events:
+                    if isinstance(event, ev.RoutePicked) and event.state == effect.state:
+                        failed = next(self._failures("route"), None)
+                        return Routed(label=event.label, error=event.error, failed=failed)
+                raise NotRecordedError(
+                    "a function picks a way, and what it picked is not on record"
+                )
         return self._executed(effect.state)
 
     def _executed(self, state: str) -> Executed:
@@ -336,16 +341,17 @@ class _Source:
         failures = list(chain.from_iterable(failed))
         fault = next((item["reason"] for item in failures[::-1] if item["name"] == "output"), None)
         for event in here:
-            if isinstance(event, ev.TaskExhausted):
-                return Executed(output=event.output, error=fault, happened=raised)
-            if isinstance(event, ev.Paused) and event.loop is not None:
-                asked = {
-                    "kind": event.kind,
-                    "what": event.what,
-                    "call": event.call,
-                    "schema": event.schema,
-                }
-                return Executed(paused=asked)
+            match event:
+                case ev.TaskExhausted():
+                    return Executed(output=event.output, error=fault, happened=raised)
+                case ev.Paused() if event.loop is not None:
+                    asked = {
+                        "kind": event.kind,
+                        "what": event.what,
+                        "call": event.call,
+                        "schema": event.schema,
+                    }
+                    return Executed(paused=asked)
         stopped = any(item["name"] == "limit" for item in failures)
         for event in self._events if stopped else ():
             if isinstance(event, ev.LimitReached):

@@ -372,8 +372,9 @@ def _renamed(record: TurnRecord, name: str, lasting: JsonMap) -> TurnRecord:
 
 
 def _told_of(event: ev.Event, name: str, lasting: JsonMap) -> ev.Event:
-    if isinstance(event, ev.Started) and event.conversation_id != name:
-        return structs.replace(event, conversation_id=name, **lasting)
-    if isinstance(event, ev.TurnUndone):
-        return structs.replace(event, session={**event.session, "conversation_id": name})
+    match event:
+        case ev.Started() if event.conversation_id != name:
+            return structs.replace(event, conversation_id=name, **lasting)
+        case ev.TurnUndone():
+            return structs.replace(event, session={**event.session, "conversation_id": name})
     return event

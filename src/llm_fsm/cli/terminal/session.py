@@ -24,7 +24,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import run_report as report
-from llm_fsm.cli.chat_session import Talk
+from llm_fsm.cli.chat_session import Hear, Talk
 from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.cli.terminal import slash_commands as slash
 from llm_fsm.cli.terminal.answers import TypedAnswer
@@ -107,7 +107,7 @@ class _Wait:
             self.first = monotonic() - self._began
 
 
-def hear_out(work: Callable[[Callable[[MessageDelta | PromptRead], None]], _Done]) -> _Done:
+def hear_out(work: Callable[[Hear], _Done]) -> _Done:
     """Show the words of some work as they come; until then a spinner, the seconds, and the prompt
     that was read.
 
@@ -174,15 +174,14 @@ class ShownOpening:
     def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:
         """The conversation that `start` begins; its greeting is shown meanwhile."""
 
-        def observe(
-            hear: Callable[[MessageDelta | PromptRead], None], conversation_id: str, event: Event
-        ) -> None:
-            if isinstance(event, PromptRead):
-                hear(event)
-            elif isinstance(event, MessageDelta):
-                self.heard = True
-                self.show_head(conversation_id)
-                hear(event)
+        def observe(hear: Hear, conversation_id: str, event: Event) -> None:
+            match event:
+                case PromptRead():
+                    hear(event)
+                case MessageDelta():
+                    self.heard = True
+                    self.show_head(conversation_id)
+                    hear(event)
 
         return hear_out(lambda hear: start(partial(observe, hear)))
 
@@ -374,7 +373,7 @@ def _typed(talk: Talk, editor: PromptSession[str]) -> str | None:
     return None
 
 
-def _turn(talk: Talk, work: Callable[[Callable[[MessageDelta | PromptRead], None]], Turn]) -> None:
+def _turn(talk: Talk, work: Callable[[Hear], Turn]) -> None:
     """Take one turn. After an error or an interrupt the user may go on; a second interrupt goes
     through.
     """

@@ -177,8 +177,9 @@ def bare(schema: JsonMap) -> JsonDict:
 def _bare(word: str, value: Any) -> Any:
     if word in _NAMING and isinstance(value, dict):
         return {name: _bare("", part) for name, part in value.items()}
-    if isinstance(value, list) and word not in _PLAIN:
-        return [_bare("", part) for part in value]
-    if isinstance(value, dict) and word not in _PLAIN:
-        return bare(value)
+    match value:
+        case list() if word not in _PLAIN:
+            return [_bare("", part) for part in value]
+        case dict() if word not in _PLAIN:
+            return bare(value)
     return value

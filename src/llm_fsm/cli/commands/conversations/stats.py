@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import click
@@ -15,7 +15,8 @@ from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import on_store, open_existing
 from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
-from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.session.messages import Usage
+from llm_fsm.session.turn_record import TurnRecord, of_kind, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
 
 _PAGE = 500
@@ -27,11 +28,7 @@ class Counts:
     """The counts of a state, or of a day."""
 
     turns: int = 0
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
     misses: int = 0
     refusals: int = 0
     dropped: int = 0
@@ -77,12 +74,8 @@ class ConversationTally:
 
 def _add(counts: Counts, record: TurnRecord) -> None:
     counts.turns += 1
-    counts.calls += record.usage.calls
-    counts.input_tokens += record.usage.input_tokens
-    counts.output_tokens += record.usage.output_tokens
-    counts.cost += record.usage.cost
-    counts.seconds += record.usage.seconds
-    counts.misses += sum(isinstance(event, ev.Missed) for event in record.events)
+    counts.usage += record.usage
+    counts.misses += len(of_kind(record.events, ev.Missed))
     counts.refusals += sum(
         isinstance(event, ev.MoveRefused | ev.ContextRefused) for event in record.events
     )
@@ -159,15 +152,16 @@ async def _count(
 
 
 def _line(name: str, key: Key, counts: Counts) -> JsonDict:
+    usage = counts.usage
     return {
         "definition": key[0],
         name: key[1],
         "turns": counts.turns,
-        "calls": counts.calls,
-        "input_tokens": counts.input_tokens,
-        "output_tokens": counts.output_tokens,
-        "cost": round(counts.cost, 6),
-        "model_seconds": round(counts.seconds, 3),
+        "calls": usage.calls,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost": round(usage.cost, 6),
+        "model_seconds": round(usage.seconds, 3),
         "misses": counts.misses,
         "refusals": counts.refusals,
         **({"dropped": counts.dropped} if name == "state" else {}),
