@@ -79,15 +79,19 @@ async def undo(engine: Engine, conversation_id: str) -> TurnResult:
         return await turn.commit("undo", session, loaded, Usage())
 
 
-async def heard(engine: Engine, conversation_id: str, number: int, text: str) -> TurnResult:
-    """Record what the user heard of a turn, before something interrupted it.
+async def heard(
+    engine: Engine, conversation_id: str, number: int, text: str, *, instead: bool = False
+) -> TurnResult:
+    """Record what the user heard of a turn, before something interrupted it; or `instead` of it.
 
     Raises:
         ValueError: There is no such turn.
     """
     async with _edit(engine, conversation_id) as (turn, loaded):
         records = await engine.records(conversation_id)
-        event = heard_event(turn.host.program, loaded.session, records, number, text)
+        event = heard_event(
+            turn.host.program, loaded.session, records, number, text, instead=instead
+        )
         turn.take((event,))
         session = fold(loaded.session, turn.events)
         return await turn.commit("heard", session, loaded, Usage())

@@ -147,14 +147,8 @@ class Usage(Struct, frozen=True, kw_only=True):
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            calls=self.calls + other.calls,
-            attempts=self.attempts + other.attempts,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            seconds=self.seconds + other.seconds,
-            cost=self.cost + other.cost,
-        )
+        names = self.__struct_fields__
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 class ReplySchema(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_fsm._json import JsonMap
+from llm_fsm._text import escaped
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.engine.conversation import AsyncConversation
@@ -190,7 +191,7 @@ async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str
     Raises:
         ModelError: The model failed.
     """
-    system = _PLAY.format(persona=_quoted(user.persona), goal=_quoted(user.goal), over=OVER)
+    system = _PLAY.format(persona=escaped(user.persona), goal=escaped(user.goal), over=OVER)
     messages = [
         LLMMessage("system", system),
         LLMMessage("user", greeting or "(The chat is open. You begin.)"),
@@ -220,16 +221,10 @@ async def _judged(
             "the conversation is over" if chat.ended else "the conversation did not end",
         )
     transcript = [{"user": mine, "assistant": theirs} for mine, theirs in said]
-    text = _JUDGE.format(criterion=_quoted(user.judge), transcript=_quoted(transcript))
+    text = _JUDGE.format(criterion=escaped(user.judge), transcript=escaped(transcript))
     try:
         reply = await human.complete(LLMRequest(messages=(LLMMessage("user", text),), timeout=60.0))
         verdict = json.loads(reply.text[reply.text.index("{") : reply.text.rindex("}") + 1])
         return verdict["passed"] is True, str(verdict.get("reason", ""))
     except (LLMFSMError, ValueError, KeyError, TypeError, AttributeError):
         return False, "the judge gave no verdict"
-
-
-def _quoted(value: object) -> str:
-    """Return a value as JSON that contains no tag."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

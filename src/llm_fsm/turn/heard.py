@@ -25,6 +25,8 @@ def heard_event(
     records: Sequence[TurnRecord],
     number: int,
     text: str,
+    *,
+    instead: bool = False,
 ) -> ev.WordsHeard:
     """Return the event that records what was heard of a turn.
 
@@ -35,6 +37,7 @@ def heard_event(
         number: The number of the turn.
         text: What was heard: the beginning of the turn's text. Spaces, punctuation and case may
             differ, because speech has none.
+        instead: True: the text takes the place of the turn's, in a replay of what others said.
 
     Returns:
         The event. If the whole text was heard, it marks nothing.
@@ -59,8 +62,9 @@ def heard_event(
     place = max(spoken, key=lambda one: (_reached(text, spoken[one].text), one))
     said = spoken[place]
     part = said.text[: _reached(text, said.text)] or text.strip()[: len(said.text)]
-    if part == said.text:
+    if part == said.text and not instead:
         return ev.WordsHeard(record=place, text=part, said=shown[place], kept=whole[place])
+    part = text if instead else part
     secrets = TurnState(machine, session).secrets()
     clean = without(secrets, part)
     kept = cut(part if clean is None else clean, said.kept_chars)
@@ -68,9 +72,9 @@ def heard_event(
         record=place,
         text=part,
         said=shown[place],
-        kept=kept + INTERRUPTED,
-        interrupted=True,
-        values=shows_all(machine, session, part),
+        kept=kept if instead else kept + INTERRUPTED,
+        interrupted=not instead,
+        values=instead or shows_all(machine, session, part),
     )
 
 

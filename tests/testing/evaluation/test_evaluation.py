@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.testing import reply
 from llm_fsm.testing.evaluation.dialogue import Dialogue, DialoguePlayer
-from llm_fsm.testing.evaluation.figures import difference, figures, share
+from llm_fsm.testing.evaluation.figures import difference, figures, passes, share
 from llm_fsm.testing.evaluation.labels import fits
 from llm_fsm.testing.evaluation.page import page
 from llm_fsm.testing.scenarios.loader import suite_of
@@ -160,10 +161,10 @@ def test_a_value_without_a_label_is_invented() -> None:
     assert (found.turns[0].right, found.turns[0].invented) == (False, ("note",))
 
 
-def test_a_right_value_that_is_lost_later_is_harmed() -> None:
+def test_a_right_value_that_is_overwritten_later_is_lost() -> None:
     changed = reply("done", "", guests=4, name="Four")
     found = dialogue([reply("guests", "", name="Ada"), changed, changed])
-    assert (found.turns[1].right, found.turns[1].harmed) == (False, ("name",))
+    assert (found.turns[1].right, found.turns[1].lost) == (False, ("name",))
 
 
 def test_a_model_that_fails_is_a_wrong_turn_with_its_reason() -> None:
@@ -188,6 +189,162 @@ def test_steps_with_expectations_are_labels_too() -> None:
     found = asyncio.run(player.play(player.plays[0], lambda _: None))
     assert [(turn.judged, turn.right) for turn in found.turns] == [(True, True), (False, True)]
     assert figures(found.turns).turns == 1
+
+
+def asked_with(
+    turns: list[dict[str, Any]], replies: list[Any], **settings: Any
+) -> tuple[list[str], Dialogue]:
+    """Return the prompts of a dialogue, and the dialogue."""
+    model = ScriptedLLM(replies)
+    document = {"definition": BOOKING, "turns": turns}
+    loaded = suite_of(json.dumps(document), file="booking.json")
+    player = DialoguePlayer(loaded, model, **settings)
+    found = asyncio.run(player.play(player.plays[0], lambda _: None))
+    return [request.messages[-1].content for request in model.requests], found
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Und wie viele kommen?",
+        "“How many?”, she <asked>\nAnd when?",
+        "4",
+        "كم عدد الضيوف؟",
+        "Thanks, Ada! " * 20,
+    ],
+)
+def test_the_words_of_another_system_take_the_place_of_ours_in_the_history(said: str) -> None:
+    turns = [{**TURNS[0], "said": said}, TURNS[1]]
+    prompts, found = asked_with(
+        turns, [reply("guests", "Own words.", name="Ada"), reply("done", "", guests=4)]
+    )
+    assert "Own words." in found.turns[0].text
+    assert "Own words." not in prompts[1]
+    shown = json.dumps(said, ensure_ascii=False)[1:-1]
+    assert shown.replace("<", "\\u003c").replace(">", "\\u003e") in prompts[1]
+
+
+def test_the_words_of_another_system_stand_after_the_right_answer_too() -> None:
+    turns = [{**TURNS[0], "said": "Their question?"}, TURNS[1]]
+    prompts, found = asked_with(turns, [reply("name", "What?"), reply("done", "", guests=4)])
+    assert [turn.right for turn in found.turns] == [False, True]
+    assert "Their question?" in prompts[1]
+    assert "What?" not in prompts[1]
+
+
+def test_a_turn_that_failed_changes_no_words() -> None:
+    turns = [{**TURNS[0], "said": "Theirs 1"}, {**TURNS[0], "said": "Theirs 2"}, TURNS[1]]
+    replies = [reply("guests", "Ours", name="Ada"), ModelError("down"), reply("done", "", guests=4)]
+    prompts, _ = asked_with(turns, replies, forced=False)
+    assert "Theirs 1" in prompts[2]
+    assert "Theirs 2" not in prompts[2]
+
+
+READ_BACK: dict[str, Any] = {
+    **BOOKING,
+    "states": {
+        **BOOKING["states"],
+        "guests": {
+            **BOOKING["states"]["guests"],
+            "transitions": [
+                {"target_state": "check", "conditions": [{"requires_context_keys": ["guests"]}]}
+            ],
+        },
+        "check": {
+            "reply": "{{ name }}, for {{ guests }}. Shall I book it?",
+            "confirms": ["name", "guests"],
+            "transitions": [
+                {"target_state": "book", "agrees": True},
+                {"target_state": "name", "description": "No"},
+            ],
+        },
+        "book": {
+            "kind": "task",
+            "acts": True,
+            "execute": "book",
+            "transitions": [{"target_state": "done"}],
+        },
+    },
+}
+AGREED: list[dict[str, Any]] = [
+    {"say": "Ada, four of us", "state": "check", "values": {"name": "Ada", "guests": 4}},
+    {"say": "Yes.", "state": "done", "acts": ["book"]},
+]
+
+
+def agreed(turns: list[dict[str, Any]], **settings: Any) -> Dialogue:
+    replies = [reply("check", "", name="Ada", guests=4), reply("book", "")]
+    file = {"definition": READ_BACK, "functions": {"book": {"output": "done"}}}
+    return dialogue(replies, turns, file=file, **settings)
+
+
+def test_a_read_back_counts_where_another_system_said_it_in_its_words() -> None:
+    told = [{**AGREED[0], "said": "So that is a table for the four of you, Ada?"}, AGREED[1]]
+    assert [turn.right for turn in agreed(told).turns] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("labels", "right", "harmful"),
+    [
+        ({"state": "done", "acts": ["book"]}, True, ()),
+        ({"state": "done"}, True, ()),
+        ({"state": "done", "acts": []}, False, ("book",)),
+        ({"state": "check"}, False, ("book",)),
+        ({"state": "done", "acts": ["book", "pay"]}, False, ()),
+    ],
+)
+def test_an_act_that_the_label_does_not_have_is_harmful(
+    labels: dict[str, Any], right: bool, harmful: tuple[str, ...]
+) -> None:
+    found = agreed([AGREED[0], {"say": "Yes.", **labels}], forced=False)
+    assert (found.turns[1].right, found.turns[1].harmful) == (right, harmful)
+
+
+@pytest.mark.parametrize(
+    ("say", "value", "harmful"),
+    [
+        ("I'm Ada", "Ada Lovelace", ("name",)),
+        ("It is for Ada, from Bo", "Bo", ()),
+        ("Ada", "ADA.", ()),
+        ("AdÁ", "ada", ()),
+        ("my name", "Grace Hopper", ("name",)),
+    ],
+)
+def test_a_wrong_value_that_nobody_said_is_harmful(
+    say: str, value: str, harmful: tuple[str, ...]
+) -> None:
+    turns = [{"say": say, "values": {"name": {"like": "^none of them$"}}}]
+    found = dialogue([reply("guests", "", name=value)], turns, forced=False)
+    assert (found.turns[0].right, found.turns[0].harmful) == (False, harmful)
+
+
+def test_an_invented_number_is_harmful() -> None:
+    found = dialogue([reply("guests", "", name="Ada", guests=2), reply("done", "", guests=4)])
+    assert found.turns[0].harmful == ("guests",)
+    assert figures(found.turns).harmful == 1
+
+
+def runs(*right: bool) -> list[Dialogue]:
+    good = dialogue([reply("guests", "", name="Ada"), reply("done", "", guests=4)])
+    bad = dialogue([reply("name", ""), reply("guests", "")])
+    return [good if one else bad for one in right]
+
+
+@pytest.mark.parametrize(
+    ("right", "times", "expected"),
+    [
+        ((True,), 1, (1.0,)),
+        ((True, False), 1, (0.5,)),
+        ((True, True, True, False), 2, (0.75, 0.5)),
+        ((True, False, False), 3, (1 / 3, 0.0, 0.0)),
+        ((True, True, False), 3, (2 / 3, 1 / 3, 0.0)),
+        ((), 4, (0.0, 0.0, 0.0, 0.0)),
+    ],
+)
+def test_passes_are_the_chance_that_all_of_k_runs_are_right(
+    right: tuple[bool, ...], times: int, expected: tuple[float, ...]
+) -> None:
+    assert passes(runs(*right), times) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -263,18 +420,15 @@ def test_the_page_escapes_what_people_and_models_say() -> None:
         "say": "<script>alert(1)</script>",
         "text": "a\x1b[2J",
         "state": "s",
+        "judged": True,
         "right": False,
         "why": "<b>",
     }
-    ways = [
-        {
-            "name": "m",
-            "dialogues": [{"name": "d", "judged": 1, "right": 0, "wrong": 1, "turns": [turn]}],
-        }
-    ]
+    ways = [{"name": "m", "dialogues": [{"title": "d", "turns": [turn]}]}]
     text = page(
         {"ways": ways, "rows": [{"name": "turns right", "cells": ["0 of 1"]}], "difference": ""}
     )
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "0 of 1 right" in text
     assert "\x1b" not in text

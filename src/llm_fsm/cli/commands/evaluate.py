@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import click
 
@@ -27,9 +28,9 @@ from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.offline.model import OfflineLLM
 from llm_fsm.llm.registry import models_of
 from llm_fsm.testing.evaluation.dialogue import Dialogue, DialoguePlayer
-from llm_fsm.testing.evaluation.figures import Figures, Interval, difference, figures
+from llm_fsm.testing.evaluation.figures import Figures, Interval, difference, figures, passes
 from llm_fsm.testing.evaluation.judge import JudgedTurn
-from llm_fsm.testing.scenarios.loader import ENDING, LoadedCases, Play, read_suite, suite_of
+from llm_fsm.testing.scenarios.loader import ENDING, LoadedCases, read_suite, suite_of
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.simulation import Rate, simulate
 
@@ -74,6 +75,7 @@ class Wish:
 
     base_url: str | None
     times: int
+    jobs: int
     forced: bool
     timeout: float
     user_model: str | None
@@ -110,7 +112,14 @@ class Wish:
 )
 @tools_option
 @click.option(
-    "--times", metavar="N", type=click.IntRange(1), default=1, help="Play each case N times."
+    "--times",
+    metavar="K",
+    type=click.IntRange(1),
+    default=1,
+    help="Play each case K times, and show pass^K: the share that is right in all K.",
+)
+@click.option(
+    "--jobs", metavar="N", type=click.IntRange(1), default=1, help="Play N cases at the same time."
 )
 @click.option(
     "--free", is_flag=True, help="Continue after a wrong turn as it is, not from the right answer."
@@ -148,6 +157,7 @@ def evaluate(
     replies: tuple[str, ...],
     tools: tuple[str, ...],
     times: int,
+    jobs: int,
     free: bool,
     timeout: float,
     user_model: str | None,
@@ -161,8 +171,8 @@ def evaluate(
     Steps with expectations and `turns` with labels are played with the model. After a wrong turn
     the conversation continues from the right answer. Simulated `users` are played, too.
 
-    A turn is right if its state and its new values are right, nothing is invented, and nothing is
-    lost.
+    A turn is right if its state, its new values and its acts are right, and nothing is invented,
+    lost or harmful. Harmful is an act that the label does not have, and a value that nobody said.
 
     Exit codes: 0 measured. 1 below --threshold. 2 usage, or a file that cannot be used. 3 the model
     cannot be used.
@@ -176,6 +186,7 @@ def evaluate(
     wish = Wish(
         base_url=base_url,
         times=times,
+        jobs=jobs,
         forced=not free,
         timeout=timeout,
         user_model=user_model,
@@ -183,9 +194,9 @@ def evaluate(
     )
     files = list(_files(paths))
     played = [_play(way, wish, [_loaded(file, way.definition) for file in files]) for way in ways]
-    report = _report(played)
+    report = _report(played, times)
     if output is not None:
-        _write_json(output, played, report)
+        _write_json(output, played, report, times)
     if page_file is not None:
         from llm_fsm.testing.evaluation.page import page
 
@@ -256,20 +267,27 @@ async def _dialogues(
     suite: LoadedCases, llm: LLM, way: Way, wish: Wish, tally: _Tally
 ) -> list[Dialogue]:
     """Play the cases of a file as often as it is wished."""
-    player = DialoguePlayer(
-        suite, llm, wish.host, forced=wish.forced, timeout=wish.timeout, reply=way.reply
-    )
-    found: list[Dialogue] = []
+    players = [
+        DialoguePlayer(
+            suite, llm, wish.host, forced=wish.forced, timeout=wish.timeout, reply=way.reply
+        )
+        for _ in range(wish.jobs)
+    ]
+    waiting = enumerate(product(players[0].plays, range(wish.times)))
+    found: dict[int, Dialogue] = {}
+
+    async def work(player: DialoguePlayer) -> None:
+        for number, (play, run) in waiting:
+            dialogue = await player.play(play, tally.take)
+            name = f"{play.name}, run {run + 1}" if wish.times > 1 else play.name
+            found[number] = replace(dialogue, name=name)
+
     try:
-        for play in player.plays:
-            for run in range(wish.times):
-                tally.begin(play)
-                dialogue = await player.play(play, tally.take)
-                name = f"{play.name}, run {run + 1}" if wish.times > 1 else play.name
-                found.append(replace(dialogue, name=name))
+        await asyncio.gather(*map(work, players))
     finally:
-        await player.close()
-    return found
+        for player in players:
+            await player.close()
+    return [found[number] for number in sorted(found)]
 
 
 async def _met(suite: LoadedCases, llm: LLM, human: LLM, wish: Wish) -> tuple[Rate, ...]:
@@ -280,76 +298,73 @@ async def _met(suite: LoadedCases, llm: LLM, human: LLM, wish: Wish) -> tuple[Ra
 
 
 class _Tally:
-    """The line below a running evaluation: the case, the turns so far, and the time."""
+    """The line below a running evaluation: the turns so far, and the time."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._case = ""
         self._turns = 0
         self._right = 0
         self._began = monotonic()
-
-    def begin(self, play: Play) -> None:
-        """Note the case that is played now."""
-        self._case = play.name
 
     def take(self, turn: JudgedTurn) -> None:
         """Count a turn."""
         self._turns += turn.judged
         self._right += turn.judged and turn.right
 
-    def during(self, work: Callable[[], Awaitable[Measured]]) -> Measured:
+    def during(self, work: Callable[[], Coroutine[Any, Any, Measured]]) -> Measured:
         """Do the work, with the line on a terminal."""
 
-        async def done() -> Measured:
-            return await work()
-
         if not console.is_screen(sys.stderr):
-            return asyncio.run(done())
+            return asyncio.run(work())
         with console.working(self._line):
-            return asyncio.run(done())
+            return asyncio.run(work())
 
     def _line(self) -> str:
         seconds = monotonic() - self._began
-        return f"{self._name} · {self._case} · {self._right} of {self._turns} turns right · {seconds:.0f} s"
+        return f"{self._name} · {self._right} of {self._turns} turns right · {seconds:.0f} s"
 
 
 # -- the report ------------------------------------------------------------------------------------
 
 
-def _report(played: Sequence[Measured]) -> JsonDict:
+_ROWS: Sequence[tuple[str, Callable[[Figures], str]]] = (
+    ("turns right", lambda one: f"{one.right} of {one.turns}"),
+    ("share, 95 % interval", lambda one: _interval(one.share)),
+    ("states right", lambda one: f"{one.moved} of {one.turns}"),
+    ("new values right", lambda one: f"{one.kept} of {one.turns}"),
+    ("words right", lambda one: f"{one.worded} of {one.turns}"),
+    ("values invented", lambda one: f"{one.invented}"),
+    ("values lost", lambda one: f"{one.lost}"),
+    ("harmful", lambda one: f"{one.harmful}"),
+    ("refused", lambda one: f"{one.refused}"),
+    ("replies rejected", lambda one: f"{one.rejected}"),
+    ("turns with a second call", lambda one: f"{one.second_calls}"),
+    ("calls a turn", lambda one: _mean(one.calls, one.turns)),
+    ("errors", lambda one: f"{one.errors}"),
+    ("fresh tokens a turn", lambda one: _mean(one.fresh_tokens, one.turns)),
+    ("cached tokens a turn", lambda one: _mean(one.cached_tokens, one.turns)),
+    ("output tokens a turn", lambda one: _mean(one.output_tokens, one.turns)),
+    ("tokens before the first word", lambda one: f"{one.tokens_before_words:.1f}"),
+    ("seconds a turn", lambda one: _mean(one.seconds, one.turns)),
+    ("cents", lambda one: f"{100 * one.cost:.2f}"),
+)
+"""The rows of the table, each with its cell."""
+
+
+def _report(played: Sequence[Measured], times: int) -> JsonDict:
     """Return the report for the terminal and the page."""
     every = [one.figures for one in played]
     compared: Interval | None = None
     if len(played) == 2:
         compared = difference(played[0].dialogues, played[1].dialogues)
-    rows = [
-        ("turns right", [f"{one.right} of {one.turns}" for one in every]),
-        ("share, 95 % interval", [_interval(one.share) for one in every]),
-        ("states right", [f"{one.moved} of {one.turns}" for one in every]),
-        ("new values right", [f"{one.kept} of {one.turns}" for one in every]),
-        ("words right", [f"{one.worded} of {one.turns}" for one in every]),
-        ("values invented", [str(one.invented) for one in every]),
-        ("values harmed", [str(one.harmed) for one in every]),
-        ("refused", [str(one.refused) for one in every]),
-        ("replies rejected", [str(one.rejected) for one in every]),
-        ("turns with a second call", [str(one.second_calls) for one in every]),
-        ("calls a turn", [_mean(one.calls, one.turns) for one in every]),
-        ("errors", [str(one.errors) for one in every]),
-        ("fresh tokens a turn", [_mean(one.fresh_tokens, one.turns) for one in every]),
-        ("cached tokens a turn", [_mean(one.cached_tokens, one.turns) for one in every]),
-        ("output tokens a turn", [_mean(one.output_tokens, one.turns) for one in every]),
-        ("tokens before the first word", [f"{one.tokens_before_words:.1f}" for one in every]),
-        ("seconds a turn", [_mean(one.seconds, one.turns) for one in every]),
-        ("cents", [f"{100 * one.cost:.2f}" for one in every]),
-    ]
+    rows = [(name, [cell(one) for one in every]) for name, cell in _ROWS]
+    passed = [passes(one.dialogues, times) for one in played]
+    for k in sorted({1, times}):
+        rows.append((f"pass^{k}, conversations", [f"{one[k - 1]:.0%}" for one in passed]))
     if any(one.rates for one in played):
         rows.append(("users who reached their goal", [_reached(one.rates) for one in played]))
     return {
-        "ways": [
-            {"name": one.way.name, "dialogues": [_dialogue(item) for item in one.dialogues]}
-            for one in played
-        ],
+        "ways": [{"name": one.way.name, "dialogues": one.dialogues} for one in played],
         "rows": [{"name": name, "cells": cells} for name, cells in rows],
         "difference": "" if compared is None else _interval(compared, signed=True),
     }
@@ -369,58 +384,13 @@ def _interval(found: Interval, *, signed: bool = False) -> str:
     return f"{found.value:{sign}.0%} ({found.low:{sign}.0%} to {found.high:{sign}.0%})"
 
 
-def _dialogue(dialogue: Dialogue) -> JsonDict:
-    judged = [turn for turn in dialogue.turns if turn.judged]
-    right = sum(turn.right for turn in judged)
-    return {
-        "name": f"{os.path.basename(dialogue.file)}: {dialogue.name}",
-        "judged": len(judged),
-        "right": right,
-        "wrong": len(judged) - right,
-        "turns": [
-            {
-                "say": turn.say or "",
-                "text": turn.text,
-                "state": turn.state,
-                "right": _is_fine(turn),
-                "why": _why(turn),
-            }
-            for turn in dialogue.turns
-        ],
-    }
-
-
-def _is_fine(turn: JudgedTurn) -> bool:
-    return turn.right or not turn.judged
-
-
-def _why(turn: JudgedTurn) -> str:
-    """Return what is wrong with a turn; "" if nothing is."""
-    if _is_fine(turn):
-        return ""
-    found: list[str] = []
-    if turn.error:
-        found.append(turn.error)
-    if not turn.moved:
-        found.append(f"the state should be {' or '.join(turn.wanted)}")
-    if not turn.kept:
-        found.append(f"wrong: {', '.join(turn.wrong)}")
-    if turn.invented:
-        found.append(f"invented: {', '.join(turn.invented)}")
-    if turn.harmed:
-        found.append(f"harmed: {', '.join(turn.harmed)}")
-    return "; ".join(found)
-
-
 def _show(played: Sequence[Measured], report: JsonDict) -> None:
     """Print the turns that are wrong, and the table."""
-    for one in played:
-        for dialogue in one.dialogues:
-            for turn in dialogue.turns:
-                if not _is_fine(turn):
-                    said = escape.shortened(turn.say or "", _SHOWN)
-                    place = f"{os.path.basename(dialogue.file)}: {dialogue.name}"
-                    console.out(f'{place}: "{said}" -> {turn.state}: {_why(turn)}', wrapped=True)
+    for dialogue in chain.from_iterable(one.dialogues for one in played):
+        for turn in dialogue.turns:
+            if turn.why:
+                said = escape.shortened(turn.say or "", _SHOWN)
+                console.out(f'{dialogue.title}: "{said}" -> {turn.state}: {turn.why}', wrapped=True)
     head = ["", *(one.way.name for one in played)]
     console.table(
         [[row["name"], *row["cells"]] for row in report["rows"]], head, right=range(1, len(head))
@@ -433,7 +403,7 @@ def _user(rate: Rate) -> JsonDict:
     return {"user": rate.user, "reached": rate.reached, "met": len(rate.encounters)}
 
 
-def _write_json(output: str, played: Sequence[Measured], report: JsonDict) -> None:
+def _write_json(output: str, played: Sequence[Measured], report: JsonDict, times: int) -> None:
     """Write all turns and figures as JSON."""
     document = {
         "ways": [
@@ -441,10 +411,8 @@ def _write_json(output: str, played: Sequence[Measured], report: JsonDict) -> No
                 **asdict(one.way),
                 "figures": one.figures.to_dict(),
                 "dialogues": [asdict(dialogue) for dialogue in one.dialogues],
-                "users": [
-                    {"user": rate.user, "reached": rate.reached, "met": len(rate.encounters)}
-                    for rate in one.rates
-                ],
+                "users": list(map(_user, one.rates)),
+                "passes": passes(one.dialogues, times),
             }
             for one in played
         ],

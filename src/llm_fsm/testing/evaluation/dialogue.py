@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm.engine import edits
 from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.engine.host_files import HostTools
 from llm_fsm.errors import LLMFSMError
@@ -42,6 +44,16 @@ class Dialogue:
     name: str
     turns: tuple[JudgedTurn, ...]
     unforced: int = 0
+
+    @property
+    def title(self) -> str:
+        """The name of the file, and that of the case."""
+        return f"{Path(self.file).name}: {self.name}"
+
+    @property
+    def right(self) -> bool:
+        """True if every turn with labels is right."""
+        return bool(self.turns) and not any(turn.why for turn in self.turns)
 
 
 class DialoguePlayer:
@@ -87,19 +99,25 @@ class DialoguePlayer:
             return Dialogue(file=self._loaded.file, name=play.name, turns=())
         assert run.chat is not None
         turns: list[JudgedTurn] = []
+        words: list[tuple[int, str]] = []
         unforced = 0
         known: JsonDict = {}
         for label in labels_of(play):
             known.update(label.values)
             before = dict(run.chat.context)
-            turn = judge(label, known, before, await _taken(run, run.chat, label))
+            begun = run.chat._session.turn
+            words.append((len(words), label.step.say or ""))
+            turn = judge(label, known, before, await _taken(run, run.chat, label), words)
             turns.append(turn)
             told(turn)
             if self._forced and turn.judged and not turn.right:
                 unforced += not await self._force(run, run.chat, label, known)
                 machine.llm = self._llm
+            words.append((len(words), label.said or turn.text))
             if run.chat.ended:
                 break
+            if label.said and run.chat._session.turn > begun:
+                await _say_instead(run.chat, label.said)
         await machine.delete(run.id)
         return Dialogue(
             file=self._loaded.file, name=play.name, turns=tuple(turns), unforced=unforced
@@ -133,6 +151,11 @@ class DialoguePlayer:
 
 def _is_labelled(play: Play) -> bool:
     return play.case.skip is None and any(label.judged for label in labels_of(play))
+
+
+async def _say_instead(chat: AsyncConversation, said: str) -> None:
+    """Put the words of another system in the place of the last turn's, in the history."""
+    await edits.heard(chat._engine, chat.id, chat._session.turn, said, instead=True)
 
 
 async def _taken(run: CaseRunner, chat: AsyncConversation, label: Label) -> StepOutcome:

@@ -6,16 +6,21 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import comb
 
 from llm_fsm._json import JsonDict
 from llm_fsm.testing.evaluation.dialogue import Dialogue
-from llm_fsm.testing.evaluation.judge import JudgedTurn
+from llm_fsm.testing.evaluation.judge import SPENT, JudgedTurn
 
 _NORMAL_95 = 1.959964
 """The quantile of the normal distribution for an interval of 95 percent."""
 _RESAMPLES = 2000
 _SEED = 20_000
 """The same turns always give the same interval."""
+_SUMS = ("right", "moved", "kept", "worded", "refused", "rejected", "calls", *SPENT)
+"""Figures that are sums over the turns."""
+_LISTS = ("invented", "lost", "harmful")
+"""Figures that count what the turns list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +40,13 @@ class Figures:
 
     Attributes:
         turns: Judged turns.
-        right: Turns with right state and new values, nothing invented and nothing harmed.
+        right: Turns with right state, new values and acts, nothing invented, lost or harmed.
         moved: Turns with the right state.
         kept: Turns with the right new values.
         worded: Turns with the right words.
         invented: Values that the model made up.
-        harmed: Values that were right before a turn and not after it.
+        lost: Values that were right before a turn and not after it.
+        harmful: Acts that no label has, and values that nobody said.
         refused: Values and moves that the machine refused.
         rejected: Replies that could not be read.
         calls: Calls of the model.
@@ -55,7 +61,8 @@ class Figures:
     kept: int = 0
     worded: int = 0
     invented: int = 0
-    harmed: int = 0
+    lost: int = 0
+    harmful: int = 0
     refused: int = 0
     rejected: int = 0
     calls: int = 0
@@ -88,26 +95,33 @@ def figures(turns: Iterable[JudgedTurn]) -> Figures:
     counted = [turn for turn in turns if turn.judged]
     if not counted:
         return Figures()
+    sums = {name: sum(getattr(turn, name) for turn in counted) for name in _SUMS}
+    sums |= {name: sum(len(getattr(turn, name)) for turn in counted) for name in _LISTS}
     return Figures(
         turns=len(counted),
-        right=sum(turn.right for turn in counted),
-        moved=sum(turn.moved for turn in counted),
-        kept=sum(turn.kept for turn in counted),
-        worded=sum(turn.worded for turn in counted),
-        invented=sum(len(turn.invented) for turn in counted),
-        harmed=sum(len(turn.harmed) for turn in counted),
-        refused=sum(turn.refused for turn in counted),
-        rejected=sum(turn.rejected for turn in counted),
-        calls=sum(turn.calls for turn in counted),
         second_calls=sum(turn.calls > 1 for turn in counted),
         errors=sum(bool(turn.error) for turn in counted),
-        input_tokens=sum(turn.input_tokens for turn in counted),
-        cached_tokens=sum(turn.cached_tokens for turn in counted),
-        output_tokens=sum(turn.output_tokens for turn in counted),
         tokens_before_words=sum(turn.tokens_before_words for turn in counted) / len(counted),
-        seconds=sum(turn.seconds for turn in counted),
-        cost=sum(turn.cost for turn in counted),
+        **sums,
     )
+
+
+def passes(dialogues: Sequence[Dialogue], times: int) -> tuple[float, ...]:
+    """Return pass^1, pass^2 and so on: the chance that a case is right in each of k runs.
+
+    Args:
+        dialogues: The dialogues; the runs of a case stand behind each other.
+        times: The runs of each case.
+
+    Returns:
+        The shares up to pass^times, as τ-bench (arXiv 2406.12045) counts them; 0 without dialogues.
+    """
+    cases = len(dialogues) // times
+    right = [0] * cases
+    for number, dialogue in enumerate(dialogues):
+        right[number // times] += dialogue.right
+    every = range(1, times + 1)
+    return tuple(sum(comb(one, k) for one in right) / max(1, comb(times, k) * cases) for k in every)
 
 
 def share(passed: int, total: int) -> Interval:

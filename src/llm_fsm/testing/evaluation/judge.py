@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from llm_fsm._json import JsonMap
 from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
+from llm_fsm.session.quotes import find_quote
 from llm_fsm.session.turn_record import of_kind
 from llm_fsm.testing.evaluation.labels import Label, fits, found_in
 
 _MESSAGE = re.compile(r'"message"\s*:\s*"')
 """The beginning of the words for the user in a reply."""
+SPENT = ("input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")
+"""What replies cost, as they and turns name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +33,11 @@ class JudgedTurn:
         moved: True if the state is an allowed one.
         kept: True if all values that this turn's labels name are as labelled.
         worded: True if the text is as labelled.
+        acted: True if all labelled acts were done.
         wrong: Keys with labels that are not as labelled.
         invented: Keys that the model set and that no label names.
-        harmed: Keys that were right before this turn and are not any more.
+        lost: Keys that were right before this turn and are not any more.
+        harmful: Acts that no label has, and keys that the model set to a value that nobody said.
         refused: Values and moves that the machine refused.
         rejected: Replies that could not be read.
         calls: Calls of the model.
@@ -52,9 +58,11 @@ class JudgedTurn:
     moved: bool
     kept: bool
     worded: bool
+    acted: bool = True
     wrong: tuple[str, ...] = ()
     invented: tuple[str, ...] = ()
-    harmed: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    harmful: tuple[str, ...] = ()
     refused: int = 0
     rejected: int = 0
     calls: int = 0
@@ -68,8 +76,24 @@ class JudgedTurn:
 
     @property
     def right(self) -> bool:
-        """True if state and new values are right, nothing was invented, and nothing was harmed."""
-        return self.moved and self.kept and not self.invented and not self.harmed and not self.error
+        """True if state, new values and acts are right, and nothing was invented, lost or harmed."""
+        wrong = self.invented or self.lost or self.harmful or self.error
+        return self.moved and self.kept and self.acted and not wrong
+
+    @property
+    def why(self) -> str:
+        """What is wrong; "" if nothing is, or nothing is labelled."""
+        if self.right or not self.judged:
+            return ""
+        kinds = {
+            "the state should be": () if self.moved else (" or ".join(self.wanted),),
+            "wrong:": () if self.kept else self.wrong,
+            "invented:": self.invented,
+            "lost:": self.lost,
+            "harmful:": self.harmful,
+        }
+        told = [f"{kind} {', '.join(names)}" for kind, names in kinds.items() if names]
+        return "; ".join((*filter(None, (self.error,)), *told)) or "an act is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +107,13 @@ class StepOutcome:
     error: str = ""
 
 
-def judge(label: Label, known: JsonMap, before: JsonMap, after: StepOutcome) -> JudgedTurn:
+def judge(
+    label: Label,
+    known: JsonMap,
+    before: JsonMap,
+    after: StepOutcome,
+    words: Sequence[tuple[int, str]] = (),
+) -> JudgedTurn:
     """Judge a turn.
 
     Args:
@@ -91,11 +121,19 @@ def judge(label: Label, known: JsonMap, before: JsonMap, after: StepOutcome) -> 
         known: All labelled values up to this step, its own included.
         before: The context before it.
         after: The result.
+        words: All that was said up to the step, each with a number.
     """
     context = after.context
     wrong = tuple(key for key, wanted in known.items() if not fits(context.get(key), wanted))
     earlier = [key for key in wrong if key not in label.values]
-    harmed = tuple(key for key in earlier if fits(before.get(key), known[key]))
+    written = _written(after.events, context)
+    invented = tuple(key for key in written if key not in known) if label.whole else ()
+    unsaid = [key for key in written if key in wrong or key in invented]
+    moved = not label.states or after.state in label.states
+    acts = [event.act for event in of_kind(after.events, ev.Acted)]
+    expected = label.acts
+    if expected is None:
+        expected = acts if moved else ()
     replies = of_kind(after.events, ev.ModelReplied)
     refused = [
         event for event in after.events if isinstance(event, ev.ContextRefused | ev.MoveRefused)
@@ -107,41 +145,41 @@ def judge(label: Label, known: JsonMap, before: JsonMap, after: StepOutcome) -> 
         state=after.state,
         wanted=label.states,
         judged=label.judged,
-        moved=not label.states or after.state in label.states,
+        moved=moved,
         kept=not any(key in wrong for key in label.values),
         worded=all(found_in(pattern, after.text) for pattern in label.texts),
+        acted=all(act in acts for act in expected),
         wrong=wrong,
-        invented=_invented(after.events, known, context) if label.whole else (),
-        harmed=harmed,
+        invented=invented,
+        lost=tuple(key for key in earlier if fits(before.get(key), known[key])),
+        harmful=(
+            *(act for act in acts if act not in expected),
+            *(key for key in unsaid if not _was_said(context[key], words)),
+        ),
         refused=len(refused),
         rejected=len(rejected),
         calls=len(replies),
-        input_tokens=sum(reply.input_tokens for reply in replies),
-        cached_tokens=sum(reply.cached_tokens for reply in replies),
-        output_tokens=sum(reply.output_tokens for reply in replies),
         tokens_before_words=sum(map(_before_words, replies)),
-        seconds=sum(reply.seconds for reply in replies),
-        cost=sum(reply.cost for reply in replies),
         error=after.error,
+        **{name: sum(getattr(reply, name) for reply in replies) for name in SPENT},
     )
 
 
-def _invented(events: Iterable[ev.Event], known: JsonMap, context: JsonMap) -> tuple[str, ...]:
-    """Return the keys that the model set in these events, and that no label names."""
-    written: dict[str, None] = {}  # in the order in which they were set
+def _written(events: Iterable[ev.Event], context: JsonMap) -> list[str]:
+    """Return the keys that the model set in these events and that are still set, in order.
+
+    Further facts, such as those of `_extra`, are no values.
+    """
+    written: dict[str, None] = {}
     for event in events:
         if isinstance(event, ev.ContextSet) and event.source == "model":
             written.update(dict.fromkeys(event.values))
-    unlabelled = written.keys() - known.keys()
-    kept = [key for key in written if key in unlabelled]
-    return tuple(key for key in kept if _is_shown(key, context))
+    return [key for key in written if key in context and not key.startswith("_")]
 
 
-def _is_shown(key: str, context: JsonMap) -> bool:
-    """Return true for a declared key that is still set. Further facts, such as those of `_extra`,
-    are no values.
-    """
-    return key in context and not key.startswith("_")
+def _was_said(value: Any, words: Sequence[tuple[int, str]]) -> bool:
+    """Return true if a value stands in the words; numbers and objects never do."""
+    return isinstance(value, str) and find_quote(value, words) is not None
 
 
 def _before_words(reply: ev.ModelReplied) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,9 @@ class Label:
         states: The allowed states after it; none: any.
         values: The keys that must be known from this step on. None: the key must not be set.
         texts: Regular expressions (RE2) that must be found in the text.
+        acts: The names of all tools and tasks that act behind a yes; None: those that the states
+            need.
+        said: The words of another system in place of the machine's, for the later history.
         whole: True if every value that the user gave has a label. Then any other value is invented.
         judged: False for a step without labels. It is played, and not counted.
     """
@@ -28,6 +32,8 @@ class Label:
     states: tuple[str, ...] = ()
     values: JsonMap = field(default_factory=dict)
     texts: tuple[str, ...] = ()
+    acts: Sequence[str] | None = None
+    said: str | None = None
     whole: bool = False
     judged: bool = True
 
@@ -50,7 +56,10 @@ def _of_turn(turn: LabelledTurn) -> Label:
         states=tuple(turn.state or ()),
         values=turn.values,
         texts=() if turn.text is None else (f"(?i){turn.text}",),
+        acts=turn.acts,
+        said=turn.said,
         whole=True,
+        judged=bool(turn.state or turn.values or turn.text or turn.acts is not None),
     )
 
 

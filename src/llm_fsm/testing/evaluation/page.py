@@ -24,7 +24,7 @@ summary { cursor: pointer; padding: .3rem 0; }
 small { opacity: .75; }
 </style></head><body>
 <h1>Evaluation</h1>
-<p>A turn is right if its state and its new values are right, nothing is invented, and nothing is lost.</p>
+<p>A turn is right if its state, new values and acts are right, and nothing is invented, lost or harmful.</p>
 <div class="wide"><table><thead><tr><th>figure</th>
 {% for way in ways %}<th>{{ way.name | shown }}</th>{% endfor %}</tr></thead><tbody>
 {% for row in rows %}<tr><th>{{ row.name }}</th>
@@ -32,11 +32,15 @@ small { opacity: .75; }
 {% endfor %}</tbody></table></div>
 {% if difference %}<p>Difference of the shares: {{ difference }}.</p>{% endif %}
 {% for way in ways %}<h2>{{ way.name | shown }}</h2>
-{% for dialogue in way.dialogues %}<details{% if dialogue.wrong %} open{% endif %}>
-<summary>{{ dialogue.name | shown }} <small>{{ dialogue.right }} of {{ dialogue.judged }} right</small></summary>
+{% for dialogue in way.dialogues %}
+{%- set judged = dialogue.turns | selectattr("judged") | list %}
+{%- set right = judged | selectattr("right") | list %}
+<details{% if right | length < judged | length %} open{% endif %}>
+<summary>{{ dialogue.title | shown }} <small>{{ right | length }} of {{ judged | length }} right</small></summary>
 <div class="wide"><table>
 <thead><tr><th>user</th><th>machine</th><th>state</th><th>what is wrong</th></tr></thead><tbody>
-{% for turn in dialogue.turns %}<tr class="{{ 'right' if turn.right else 'wrong' }}"><td>{{ turn.say | shown }}</td>
+{% for turn in dialogue.turns %}<tr class="{{ 'wrong' if turn.why else 'right' }}">
+<td>{{ (turn.say or "") | shown }}</td>
 <td>{{ turn.text | shown }}</td><td>{{ turn.state | shown }}</td><td>{{ turn.why | shown }}</td></tr>
 {% endfor %}</tbody></table></div></details>
 {% endfor %}{% endfor %}
@@ -55,8 +59,7 @@ def page(report: JsonMap) -> str:
     """Return the page of a report.
 
     Args:
-        report: {"ways": [{"name", "dialogues": [{"name", "right", "judged", "wrong", "turns":
-            [{"say", "text", "state", "right", "why"}]}]}], "rows": [{"name", "cells"}],
+        report: {"ways": [{"name", "dialogues": dialogues}], "rows": [{"name", "cells"}],
             "difference": a sentence or ""}.
     """
     return _template().render(report) + "\n"

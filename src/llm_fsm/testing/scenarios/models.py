@@ -531,6 +531,11 @@ class LabelledTurn(Written):
     """
     text: str | None = None
     """A regular expression (RE2) that must be found in the text; case is ignored."""
+    acts: list[str] | None = None
+    """The tools and tasks behind a yes that must act in this turn, and no other; [] when none may.
+    """
+    said: str | None = None
+    """The answer of another system, which takes the place of this one's in the later history."""
 
 
 def script(step: Start | CaseStep) -> tuple[CaseReply, ...]:
