@@ -428,7 +428,7 @@ def test_arguments_that_do_not_fit_a_played_tool_are_refused() -> None:
     find = {"calls": [{"result": {}}], "parameters": schema}
     step = {
         "say": "x",
-        "replies": [{"tool_calls": [{"name": "find", "arguments": {"id": 1}}]}, TO_BYE],
+        "replies": [{"tool_calls": [{"name": "find", "arguments": {"id": [1]}}]}, TO_BYE],
         "expect": {"tools": [{"name": "find", "error": True}], "events": ["ToolRefused"]},
     }
     assert missed({"tools": {"find": find}, "steps": [step]}) == []
