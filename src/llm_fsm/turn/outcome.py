@@ -25,7 +25,7 @@ from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Point, Result, RunHandlers
 from llm_fsm.turn.guards import NOT_ASKED, Move, Refusal, reads
-from llm_fsm.turn.named import Named, named_by, possible_move
+from llm_fsm.turn.named import Named, is_end, named_by, possible_move
 from llm_fsm.turn.prompt.render import is_whole
 from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
@@ -147,6 +147,11 @@ def apply_reply(
         yield from _keep(turn, theirs)
         return Taken((yield from closing.after_failure(turn)))
     reason = _refused_values(turn, named, before)
+    if reason and not (named.here or named.pattern):
+        found = possible_move(turn.machine, turn.session, named)
+        if isinstance(found, Refusal):
+            _note_refusal(turn, named, found)
+            return _refusal(turn, named, found.reason)
     if reason:
         return Refused(reason, named)
     if names:
@@ -529,7 +534,7 @@ def _move(turn: TurnState, move: Move, by: str, reading: Reading) -> RunTo[Taken
         yield from _keep(turn, reading.theirs)
     _note_declined(turn, move)
     before, flow = turn.session, flow_of(turn, move)
-    turn.say("model", reading.message if _is_said(turn, move) else "")
+    turn.say("model", reading.message if _is_said(turn, move, reading.named) else "")
     arrival = yield from transitions.follow(turn, move, by, theirs)
     arrival = arrival._replace(passed=arrival.passed or by == "known")
     foreseen = turn.session.flow in (before.flow, flow) and turn.session.state in reading.foreseen
@@ -537,11 +542,16 @@ def _move(turn: TurnState, move: Move, by: str, reading: Reading) -> RunTo[Taken
     return Taken(arrival.stop)
 
 
-def _is_said(turn: TurnState, move: Move) -> bool:
+def _is_said(turn: TurnState, move: Move, named: Named) -> bool:
     """Return true if the message of a move is shown.
 
-    It is, unless the move comes to rest in a state whose fixed reply is alone.
+    It is, unless the move comes to rest in a state whose fixed reply is alone, or the message tells
+    of an end that is not reached because an answer changed.
     """
+    missed = is_end(turn.machine, named) and named.target != move.target
+    known = turn.initial_session.context
+    if missed and any(corrections.is_corrected(turn, key) for key in known):
+        return False
     if not turn.root.replies_alone:
         return True
     there = rest(turn.root, turn.session, move)
