@@ -379,7 +379,9 @@ _TIMES = (
 """Times of day in words, and whether their minutes count on or back from the hour."""
 _CLOCK = re.compile(r"(\d\d?)[:.](\d\d)")
 _BETWEEN = frozenset(("at", "link"))
-"""Kinds of words between a time and the half of its day."""
+"""Kinds of words between a half of the day and a time behind it."""
+_BEHIND = frozenset(("link", "oclock"))
+"""Kinds of words between a time and the half of the day behind it."""
 _FEW = 3
 """Pieces of an answer whose number is a time without further words."""
 
@@ -407,7 +409,7 @@ def _moments(minutes: float, found: Sequence[Piece], first: int, last: int) -> l
     begin, end = first - 1, last + 1
     while begin > 0 and not _BETWEEN.isdisjoint(found[begin].senses):
         begin -= 1
-    while end < len(found) - 1 and "link" in found[end].senses:
+    while end < len(found) - 1 and not _BEHIND.isdisjoint(found[end].senses):
         end += 1
     beside = found[max(begin, 0) : end + 1]
     halves = {one.senses["half"] * 60 for one in beside if "half" in one.senses}

@@ -82,6 +82,7 @@ def test_a_number_that_stands_for_itself_is_taken(text: str, number: float) -> N
         "8-12",
         "8–12",
         "1/3",
+        "3 1/4",
         "2½",
         "3²",
         "8, I think",

@@ -38,7 +38,7 @@ _DAYS = frozenset(("month", "ordinal"))
 _ANY_DAY = date(2000, 1, 1)
 _OTHERS = (
     EMAIL,
-    re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b|\b\d{1,2}\.\d{1,2}\.(?:\d{2,4})?"),
+    re.compile(r"(?<!\d )\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b|\b\d{1,2}\.\d{1,2}\.(?:\d{2,4})?"),
     re.compile(r"\b\d{1,2}[:.h]\d{2}\b(?=\s*(?:h|uhr|o'clock))|\b\d{1,2}:\d{2}", re.IGNORECASE),
     re.compile(
         r"\b\w+\s*(?:o['’]clock|uhr|h)\b|\b\d{1,2}(?:[:.]\d\d)?\s*[ap]\.?m\b", re.IGNORECASE

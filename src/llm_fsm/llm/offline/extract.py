@@ -436,12 +436,21 @@ def _tokens(said: Message) -> Iterator[Found]:
     is_late = any(one.senses.get("half") == _AFTERNOON for one in found)
     for match in EMAIL.finditer(text):
         yield Found((match.group(),), *match.span())
+    said_so: list[Found] = []
+    is_unclear = False
     for (start, end), values in moments.items():
         first, written = min(values), text[start:end]
-        if not first.startswith("000") and (len(values) == 1 or ":" in written):
-            is_unclear = is_doubtful(found) or (is_late and len(values) > 1)
-            forms = () if is_unclear else (first, f"{first}:00", f"{first}:00Z", written)
-            yield Found(forms, start, end)
+        if first.startswith("000") or (len(values) > 1 and ":" not in written):
+            continue
+        if any(start < one.end and one.start < end for one in said_so):
+            continue
+        before = [one for one in found if one.end <= start]
+        behind = [one for one in found if one.start >= end]
+        is_unclear |= is_doubtful((*before, *behind)) or (is_late and len(values) > 1)
+        is_unclear |= any(not _BOUNDS.isdisjoint(one.senses) for one in before[-1:])
+        said_so.append(Found((first, f"{first}:00", f"{first}:00Z", written), start, end))
+    for moment in said_so:
+        yield moment._replace(value=()) if is_unclear else moment
     for match in (*_PHONE.finditer(text), *_DIGITS.finditer(text)):
         yield Found((match.group(), match.group().upper()), *match.span())
 
@@ -471,6 +480,8 @@ def _name(text: str) -> str:
 
 
 _AFTERNOON = 12
+_BOUNDS = frozenset(("before", "after", "doubt"))
+"""Kinds of words right before a day or a time that is not meant itself: "after 7:30"."""
 _LONGEST_NAME = 5
 """The most words of a name."""
 
