@@ -4,49 +4,31 @@ import { Suspense, lazy } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "./api/client";
 import { warmUp } from "./canvas/layout";
-import type { ExportBody } from "./api/types";
-import {
-  addState,
-  connect,
-  copy,
-  duplicate,
-  find,
-  isEdge,
-  leaveUnsaved,
-  paste,
-  remove,
-  rename,
-  tidy,
-} from "./state/actions";
+import { addState, duplicate, find, remove, tidy } from "./state/actions";
+import { isEdge } from "./state/machine";
+import { listenToKeys, showShortcuts } from "./shortcuts";
 import { takeSchema } from "./state/schema";
+import { openFile, refreshFiles, save, watchDisk } from "./state/files";
+import { jump, redo, show, undo } from "./state/gestures";
 import {
   type Panel,
   type View,
   change,
-  checkNow,
-  discardDraft,
   getState,
-  goTo,
   isUnsaved,
-  openFile,
   openPanel,
   present,
-  redo,
-  refreshFiles,
-  save,
-  say,
-  select,
-  show,
-  takeDisk,
-  takeDraft,
   tell,
-  undo,
   useStudio,
-} from "./state/studio";
+} from "./state/store";
+import { checkNow } from "./state/versions";
+import { Conflict, DiskNotice, DraftOffer, NoMachine } from "./views/banners";
 import { Details } from "./views/Details";
-import { Dialogs, type Option, askChoice } from "./views/dialogs";
+import { Dialogs, askChoice } from "./views/dialogs";
+import { ExportMenu, FileMenu, askFile, goHome } from "./views/FileMenu";
 import { Findings } from "./views/Findings";
 import Outline from "./views/Outline";
+import { Invitation, Steps } from "./views/Steps";
 import { Start } from "./views/Start";
 import { Tests } from "./views/Tests";
 import "./style.css";
@@ -55,8 +37,6 @@ const Canvas = lazy(() => import("./canvas/Canvas"));
 const TextView = lazy(() => import("./views/TextView"));
 const Diff = lazy(() => import("./views/Diff"));
 const Talk = lazy(() => import("./talk/Talk"));
-
-type ExportForm = ExportBody["form"];
 
 const VIEWS: readonly [View, string][] = [
   ["canvas", "Canvas"],
@@ -70,59 +50,6 @@ const PANELS: readonly [Panel, string][] = [
   ["findings", "Findings"],
   ["tests", "Tests"],
 ];
-const EXPORTS: readonly [ExportForm, string][] = [
-  ["python", "Python"],
-  ["mermaid", "Mermaid"],
-  ["svg", "SVG picture"],
-  ["png", "PNG picture"],
-  ["procedure", "Procedure in words"],
-  ["json", "JSON"],
-];
-
-async function exportAs(form: ExportForm): Promise<void> {
-  const now = present();
-  const { path } = getState();
-  if (!now || path === null) return;
-  try {
-    const made = await api.export({ path, text: now.text, form });
-    const bytes = made.base64
-      ? Uint8Array.from(atob(made.base64), (one) => one.charCodeAt(0))
-      : (made.text ?? "");
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([bytes], { type: made.media_type }));
-    link.download = made.name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-    say(`Exported ${made.name}`);
-  } catch (error) {
-    tell(error);
-  }
-}
-
-function fileOptions(): Option[] {
-  const files = getState().listing?.files ?? [];
-  return files
-    .filter((one) => one.kind !== "layout")
-    .map((one) => ({ value: one.path, label: one.path, hint: one.kind }));
-}
-
-async function askFile(): Promise<void> {
-  const newer = refreshFiles().then(fileOptions);
-  const chosen = await askChoice("Open a file", "Name", fileOptions(), newer);
-  if (chosen === null) return;
-  if (isUnsaved() && !(await leaveUnsaved())) return;
-  await openFile(chosen);
-}
-
-async function goHome(): Promise<void> {
-  if (isUnsaved() && !(await leaveUnsaved())) return;
-  change({ path: null, versions: [], at: 0, selected: [], notice: "", problem: "" });
-  const address = new URL(location.href);
-  address.searchParams.delete("file");
-  history.replaceState(null, "", address);
-  await refreshFiles();
-}
-
 async function showHistory(): Promise<void> {
   const { versions, at, savedText } = getState();
   const rows = versions.map((one, index) => {
@@ -131,7 +58,7 @@ async function showHistory(): Promise<void> {
     return { value: String(index), label: `${index}. ${one.label}`, hint };
   });
   const chosen = await askChoice("Steps", "Go to a step", rows.reverse());
-  if (chosen !== null) goTo(Number(chosen));
+  if (chosen !== null) await jump(Number(chosen));
 }
 
 function Top() {
@@ -140,6 +67,7 @@ function Top() {
   const at = useStudio((state) => state.at);
   const count = useStudio((state) => state.versions.length);
   const unsaved = useStudio(isUnsaved);
+  const holds = useStudio((state) => state.held.size > 0);
   const writable = useStudio((state) => state.writable);
   const isPanelOpen = useStudio((state) => state.isPanelOpen);
   return (
@@ -169,7 +97,7 @@ function Top() {
         ))}
       </nav>
       <div class="tools" role="toolbar" aria-label="Tools">
-        <button type="button" disabled={at === 0} onClick={undo} title="Ctrl+Z">
+        <button type="button" disabled={at === 0 && !holds} onClick={undo} title="Ctrl+Z">
           Undo
         </button>
         <button type="button" disabled={at >= count - 1} onClick={redo} title="Ctrl+Y">
@@ -181,23 +109,8 @@ function Top() {
         <button type="button" class="wide" onClick={() => void find()} title="Ctrl+K">
           Find
         </button>
-        <select
-          aria-label="Export"
-          class="wide"
-          value=""
-          onChange={(event) => {
-            const form = event.currentTarget.value as ExportForm;
-            event.currentTarget.value = "";
-            void exportAs(form);
-          }}
-        >
-          <option value="">Export</option>
-          {EXPORTS.map(([form, label]) => (
-            <option key={form} value={form}>
-              {label}
-            </option>
-          ))}
-        </select>
+        <FileMenu />
+        <ExportMenu />
         <button
           type="button"
           class="main"
@@ -206,6 +119,15 @@ function Top() {
           title="Ctrl+S"
         >
           Save
+        </button>
+        <button
+          type="button"
+          class="wide"
+          aria-label="Keys"
+          title="Keys (?)"
+          onClick={() => void showShortcuts()}
+        >
+          ?
         </button>
         <button
           type="button"
@@ -227,6 +149,7 @@ function CanvasTools() {
   const state = selected.length === 1 && !isEdge(selected[0]!) ? selected[0]! : null;
   return (
     <div class="canvas-tools" role="toolbar" aria-label="Canvas tools">
+      <Steps />
       <button type="button" onClick={() => void addState(state)} title="N">
         Add state
       </button>
@@ -330,62 +253,6 @@ function Messages() {
   );
 }
 
-function Conflict() {
-  const found = useStudio((state) => state.conflict);
-  const mine = useStudio((state) => present(state)?.text ?? "");
-  if (!found) return null;
-  return (
-    <div class="conflict" role="alertdialog" aria-labelledby="conflict-title">
-      <h2 id="conflict-title">The file changed on disk</h2>
-      {found.text === null ? (
-        <p>
-          It was deleted, renamed or moved. You can write your version again, under the old name.
-        </p>
-      ) : (
-        <div class="both">
-          <section aria-label="On disk">
-            <h3>On disk</h3>
-            <pre tabIndex={0}>{found.text}</pre>
-          </section>
-          <section aria-label="Yours">
-            <h3>Yours</h3>
-            <pre tabIndex={0}>{mine}</pre>
-          </section>
-        </div>
-      )}
-      <div class="buttons">
-        <button type="button" onClick={() => void save(true)}>
-          Write mine
-        </button>
-        {found.text !== null && (
-          <button type="button" onClick={takeDisk}>
-            Take the one on disk
-          </button>
-        )}
-        <button type="button" onClick={() => change({ conflict: null })}>
-          Go on editing
-        </button>
-      </div>
-    </div>
-  );
-}
-
-function DraftOffer() {
-  const draft = useStudio((state) => state.draft);
-  if (draft === null) return null;
-  return (
-    <p class="banner" role="status">
-      There is a draft of this file that was not saved.{" "}
-      <button type="button" onClick={takeDraft}>
-        Take it up
-      </button>{" "}
-      <button type="button" onClick={discardDraft}>
-        Discard it
-      </button>
-    </p>
-  );
-}
-
 function App() {
   const path = useStudio((state) => state.path);
   const view = useStudio((state) => state.view);
@@ -406,6 +273,8 @@ function App() {
     <div class="app">
       <Top />
       <DraftOffer />
+      <DiskNotice />
+      <NoMachine />
       <div class={`work ${isPanelOpen ? "with-panel" : ""}`}>
         <main class="view" aria-label={VIEWS.find(([name]) => name === view)?.[1]}>
           <Suspense fallback={<p class="quiet">Opening…</p>}>
@@ -413,6 +282,7 @@ function App() {
               <>
                 <CanvasTools />
                 <Canvas />
+                <Invitation />
               </>
             )}
             {view === "outline" && <Outline />}
@@ -458,53 +328,8 @@ async function begin(): Promise<void> {
   }
 }
 
-const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement &&
-  (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
-
-function onKey(event: KeyboardEvent): void {
-  if (getState().path === null || document.querySelector("dialog[open]")) return;
-  const key = event.key.toLowerCase();
-  const isMod = event.ctrlKey || event.metaKey;
-  const run = (work: () => unknown) => {
-    event.preventDefault();
-    work();
-  };
-  if (isMod && key === "s") return run(() => save());
-  if (isMod && key === "o") return run(askFile);
-  if (isMod && key === "k") return run(find);
-  if (isTyping(event.target)) return;
-  if (isMod && key === "z") return run(event.shiftKey ? redo : undo);
-  if (isMod && key === "y") return run(redo);
-  const { selected, view } = getState();
-  if (view !== "canvas" && view !== "outline") return;
-  if (isMod && key === "d") return run(() => duplicate(selected));
-  if (isMod && key === "a" && view === "canvas") {
-    return run(() => select(present()?.checked.graph.nodes.map((one) => one.id) ?? []));
-  }
-  if (isMod) return;
-  if (key === "delete" || key === "backspace") return run(() => remove(selected));
-  const one = selected.length === 1 && !isEdge(selected[0]!) ? selected[0]! : null;
-  if (key === "n") return run(() => addState(one));
-  if (key === "c" && one !== null) return run(() => connect(one));
-  if (key === "f2" && one !== null) return run(() => rename(one));
-}
-
-function onCopy(event: ClipboardEvent): void {
-  if (isTyping(event.target) || getSelection()?.toString()) return;
-  if (getState().view === "canvas" || getState().view === "outline") copy(getState().selected);
-}
-
-function onPaste(event: ClipboardEvent): void {
-  if (isTyping(event.target) || getState().path === null) return;
-  if (getState().view === "canvas" || getState().view === "outline") {
-    void paste(event.clipboardData?.getData("text/plain"));
-  }
-}
-
-addEventListener("keydown", onKey);
-addEventListener("copy", onCopy);
-addEventListener("paste", onPaste);
+watchDisk();
+listenToKeys();
 addEventListener("beforeunload", (event) => {
   if (isUnsaved()) event.preventDefault();
 });

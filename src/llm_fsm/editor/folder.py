@@ -165,6 +165,27 @@ class Folder:
             ) from error
         return self.read(path), True
 
+    def delete(self, path: str, *, base: str) -> None:
+        """Delete a file and its positions, if it still is the version that its author saw.
+
+        Args:
+            path: The path below the folder.
+            base: The SHA-256 of that version.
+
+        Raises:
+            Problem: 409 with `conflict` if the file is another one now, 403 if it cannot be deleted.
+        """
+        now = self.find(path)
+        if now is None or now.sha256 != base:
+            raise _conflict(path, now)
+        try:
+            os.unlink(self.place(path))
+            with suppress(FileNotFoundError):
+                os.unlink(self.place(layout_path(path)))
+        except OSError as error:
+            reason = os_reason(error)
+            raise Problem("forbidden", f"{path}: the file cannot be deleted: {reason}") from error
+
     def listing(self) -> tuple[list[str], bool]:
         """Return the paths of all JSON files below the folder, and true if there are more."""
         found: list[str] = []

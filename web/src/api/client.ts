@@ -88,6 +88,8 @@ export const api = {
   schema: () => get<Record<string, unknown>>("api/schema"),
   files: () => get<T.Listing>("api/files"),
   open: (path: string) => get<T.Opened>(`api/file?path=${id(path)}&findings=false`),
+  remove: (path: string, base: string) =>
+    send("DELETE", `api/file?path=${id(path)}&base=${id(base)}`),
   save: (body: T.SaveBody) => put<T.SavedFile>("api/file", body),
   saveLayout: (body: T.LayoutBody) => put<T.Layout>("api/layout", body),
   check: (body: T.TextBody) => post<T.CheckedText>("api/check", body),

@@ -25,28 +25,19 @@ import {
 import "@xyflow/react/dist/base.css";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
-import { own } from "../forms/pointers";
+import { kindWords } from "../views/kinds";
 import {
   addState,
   connect,
-  edges,
   firstLayout,
   insertState,
-  isEdge,
   lastLayout,
   onReveal,
   repoint,
 } from "../state/actions";
-import {
-  type Positions,
-  fill,
-  getState,
-  openPanel,
-  place,
-  present,
-  select,
-  useStudio,
-} from "../state/studio";
+import { edges, isEdge } from "../state/machine";
+import { type Positions, getState, openPanel, present, select, useStudio } from "../state/store";
+import { fill, place } from "../state/versions";
 import { EVERYWHERE, HEIGHT, type LaidOut, type Point, WIDTH, boundsOf } from "./layout";
 import { pathOf, routesOf } from "./route";
 import { Overview } from "./Overview";
@@ -99,16 +90,6 @@ type WayEdge = Edge<
   "way"
 >;
 
-const KIND_WORDS: Record<string, string> = {
-  converse: "talks",
-  decide: "decides",
-  task: "works",
-  subflow: "sub-flow",
-  wait: "waits",
-  final: "ends",
-  unknown: "missing",
-};
-
 function StateBox({ id, data, selected }: NodeProps<StateNode>) {
   const { node } = data;
   const fault = node.level === "error" ? "✖" : node.level === "warning" ? "▲" : "";
@@ -126,7 +107,7 @@ function StateBox({ id, data, selected }: NodeProps<StateNode>) {
           </span>
         )}
         <b>{id}</b>
-        <span class="kind">{own(KIND_WORDS, node.kind) ?? node.kind}</span>
+        <span class="kind">{kindWords(node.kind)}</span>
         {fault && <span class={`fault ${node.level}`}>{fault}</span>}
       </div>
       <div class="purpose">{node.purpose || node.reply || node.flow || " "}</div>
@@ -169,7 +150,7 @@ const MARK_WORDS: Record<string, string> = {
 /** Return what the picture of a state says, colours included, in words. */
 function wordsOf(node: GraphNode, marks: readonly string[]): string {
   const told = marks.map((one) => MARK_WORDS[one] ?? "").join("");
-  return `State ${node.id}, ${own(KIND_WORDS, node.kind) ?? node.kind}.${told} ${node.purpose}`;
+  return `State ${node.id}, ${kindWords(node.kind)}.${told} ${node.purpose}`;
 }
 
 const labelOf = (edge: GraphEdge): string => edge.label || edge.words;

@@ -1,7 +1,7 @@
 // The whole machine, small: where the window is, and a way to elsewhere. One path for all states keeps it quick.
 import { useReactFlow, useStore } from "@xyflow/react";
 import { useMemo } from "preact/hooks";
-import type { Positions } from "../state/studio";
+import type { Positions } from "../state/store";
 import { HEIGHT, WIDTH, boundsOf } from "./layout";
 
 export function Overview({ places }: { places: Positions }) {

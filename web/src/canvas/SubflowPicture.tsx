@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Graph } from "../api/types";
-import { openFile } from "../state/studio";
+import { openFile } from "../state/files";
 import { HEIGHT, type LaidOut, WIDTH, layOut } from "./layout";
 import { pathOf } from "./route";
 

@@ -1,7 +1,7 @@
 // Where states, lines and labels are put. Dagre works in a worker, so that the page stays quick.
 import type { GraphEdge, GraphNode } from "../api/types";
-import { present } from "../state/studio";
-import type { Positions } from "../state/studio";
+import { present } from "../state/store";
+import type { Positions } from "../state/store";
 
 export const WIDTH = 216;
 export const HEIGHT = 72;

@@ -1,5 +1,5 @@
 // Lines between states: dagre's own points as long as both ends are where dagre put them, else a way around boxes.
-import type { Positions } from "../state/studio";
+import type { Positions } from "../state/store";
 import { HEIGHT, WIDTH, type LaidOut, type Point, type Route } from "./layout";
 
 const GAP = 22;

@@ -2,65 +2,28 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { ConditionAnswer } from "../api/types";
-import { getState } from "../state/studio";
-import { Draft, Faults, JsonInput } from "./SchemaForm";
-import { isObject } from "./pointers";
-import { contextKeys } from "./values";
+import { getState } from "../state/store";
+import {
+  type Group,
+  OPERATORS,
+  type Part,
+  type Row,
+  groupOf,
+  isGroup,
+  logicOf,
+  valueOf,
+  withPart,
+} from "../state/conditions";
+import { setValue } from "../state/gestures";
+import { Faults } from "./Faults";
+import { Draft, JsonInput, type Reading, valueWithHeld } from "./inputs";
+import { isObject, own } from "./pointers";
+import { contextKeys, valueAt } from "./values";
 
-interface Row {
-  readonly key: string;
-  readonly op: string;
-  readonly value: unknown;
-}
-
-const OPERATORS: Record<string, string> = {
-  "==": "is",
-  "!=": "is not",
-  ">": "is more than",
-  ">=": "is at least",
-  "<": "is less than",
-  "<=": "is at most",
-  contains: "contains",
-  has_context: "is known",
-};
-
-/** Return the rows of a condition; null if it is not of the builder's form. */
-function rowsOf(logic: unknown): Row[] | null {
-  if (logic === undefined || logic === null) return [];
-  if (!isObject(logic)) return null;
-  const [op, given] = Object.entries(logic)[0] ?? [];
-  if (op === "and" && Array.isArray(given)) {
-    const rows = given.map((one) => rowsOf(one));
-    if (rows.some((one) => one === null || one.length !== 1)) return null;
-    return rows.flatMap((one) => one ?? []);
-  }
-  if (op === "has_context" && typeof given === "string") return [{ key: given, op, value: null }];
-  if (
-    op === undefined ||
-    !Object.hasOwn(OPERATORS, op) ||
-    !Array.isArray(given) ||
-    given.length !== 2
-  ) {
-    return null;
-  }
-  const [left, right] = given as [unknown, unknown];
-  const key = isObject(left) ? left["var"] : null;
-  if (typeof key !== "string" || isObject(right) || Array.isArray(right)) return null;
-  return [{ key, op, value: right }];
-}
-
-function logicOf(rows: readonly Row[]): unknown {
-  const parts = rows.map(({ key, op, value }) =>
-    op === "has_context" ? { has_context: key } : { [op]: [{ var: key }, value] },
-  );
-  if (parts.length === 0) return undefined;
-  return parts.length === 1 ? parts[0] : { and: parts };
-}
-
-function valueOf(text: string): unknown {
-  if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
-  if (text === "true" || text === "false") return text === "true";
-  return text;
+function keySchema(key: string): Record<string, unknown> {
+  const found = valueAt("/context_schema/properties");
+  const schema = isObject(found) ? own(found, key) : undefined;
+  return isObject(schema) ? schema : {};
 }
 
 const examplePlace = () => `llm-fsm-example:${getState().path}`;
@@ -68,15 +31,16 @@ const examplePlace = () => `llm-fsm-example:${getState().path}`;
 interface Props {
   readonly value: unknown;
   readonly pointer: string;
-  readonly onCommit: (value: unknown) => void;
 }
 
-export function ConditionField({ value, pointer, onCommit }: Props) {
+const LABEL = "Change logic";
+
+export function ConditionField({ value, pointer }: Props) {
   const id = useId();
   const [example, setExample] = useState(() => localStorage.getItem(examplePlace()) ?? "{}");
   const [answer, setAnswer] = useState<ConditionAnswer | null>(null);
   const [fault, setFault] = useState("");
-  const rows = rowsOf(value);
+  const whole = groupOf(value);
   const written = JSON.stringify(value ?? null);
 
   useEffect(() => {
@@ -102,36 +66,25 @@ export function ConditionField({ value, pointer, onCommit }: Props) {
     };
   }, [written, example]);
 
-  const readExpression = async (expression: string) => {
-    if (expression.trim() === "") {
-      onCommit(undefined);
-      return;
-    }
-    try {
-      const found = await api.condition({ expression });
-      if (found.faults.length > 0) setFault(found.faults.join(" "));
-      else onCommit(found.logic);
-    } catch (error) {
-      setFault((error as Error).message);
-    }
-  };
-
   return (
     <fieldset class="condition">
       <legend>logic</legend>
-      {rows && (
-        <Builder rows={rows} onCommit={(next) => onCommit(logicOf(next))} listId={`${id}-keys`} />
-      )}
-      <details open={rows === null}>
+      {whole && <Builder whole={whole} pointer={pointer} listId={`${id}-keys`} />}
+      <details open={whole === null}>
         <summary>As text</summary>
         <label for={`${id}-words`}>Expression</label>
         <Draft
           shared={{ id: `${id}-words`, placeholder: "age >= 18 and name" }}
+          place={{ pointer, label: LABEL, part: "expression" }}
           text={answer?.expression ?? ""}
-          onDone={(text) => void readExpression(text)}
+          read={() => ({ form: "expression" })}
         />
         <label for={`${id}-json`}>JsonLogic</label>
-        <JsonInput shared={{ id: `${id}-json` }} value={value} commit={onCommit} />
+        <JsonInput
+          shared={{ id: `${id}-json` }}
+          place={{ pointer, label: LABEL, part: "json" }}
+          value={value}
+        />
       </details>
       {value !== undefined && value !== null && (
         <>
@@ -165,63 +118,124 @@ function outcome(answer: ConditionAnswer | null): string {
 }
 
 interface BuilderProps {
-  readonly rows: readonly Row[];
-  readonly onCommit: (rows: readonly Row[]) => void;
+  readonly whole: Group;
+  readonly pointer: string;
   readonly listId: string;
 }
 
-function Builder({ rows, onCommit, listId }: BuilderProps) {
-  const put = (index: number, part: Partial<Row>) =>
-    onCommit(rows.map((one, n) => (n === index ? { ...one, ...part } : one)));
-  return (
-    <div class="builder">
-      {rows.map((row, index) => (
-        <div class="builder-row" key={index}>
-          {index > 0 && <span>and</span>}
-          <Draft
-            shared={{ "aria-label": `Key ${index + 1}` }}
-            text={row.key}
-            list={listId}
-            onDone={(key) => put(index, { key })}
-          />
+/** Rows of a condition, in groups: all of them must be true, or one of them. */
+function Builder({ whole, pointer, listId }: BuilderProps) {
+  /** Return the condition with what its other fields hold. */
+  const latest = () => groupOf(valueWithHeld(pointer)) ?? whole;
+  const commit = (next: Group) => void setValue(LABEL, pointer, logicOf(next));
+  const changed = (path: readonly number[], change: (part: Part) => Part | null): Group =>
+    withPart({ op: "and", parts: [latest()] }, [0, ...path], change).parts[0] as Group;
+  const row = (one: Row, path: readonly number[]) => {
+    const name = path.map((n) => n + 1).join(".");
+    const read = (part: Partial<Row>): Reading => ({
+      value: logicOf(changed(path, (old) => ({ ...(old as Row), ...part }))),
+    });
+    const place = (part: string) => ({ pointer, label: LABEL, part: `${part} ${name}` });
+    const put = (part: Partial<Row>) =>
+      commit(changed(path, (old) => ({ ...(old as Row), ...part })));
+    const schema = keySchema(one.key);
+    const values = schema["type"] === "boolean" ? [true, false] : schema["enum"];
+    return (
+      <>
+        <Draft
+          shared={{ "aria-label": `Key ${name}` }}
+          place={place("key")}
+          text={one.key}
+          list={listId}
+          read={(key) => read({ key })}
+        />
+        <select
+          aria-label={`Comparison ${name}`}
+          value={one.op}
+          onChange={(event) => put({ op: event.currentTarget.value })}
+        >
+          {[...OPERATORS].map(([op, label]) => (
+            <option key={op} value={op}>
+              {label}
+            </option>
+          ))}
+        </select>
+        {one.op !== "has_context" && Array.isArray(values) && (
           <select
-            aria-label={`Comparison ${index + 1}`}
-            value={row.op}
-            onChange={(event) => put(index, { op: event.currentTarget.value })}
+            aria-label={`Value ${name}`}
+            value={String(one.value ?? "")}
+            onChange={(event) => put({ value: valueOf(event.currentTarget.value, schema) })}
           >
-            {Object.entries(OPERATORS).map(([op, label]) => (
-              <option key={op} value={op}>
-                {label}
-              </option>
+            {[...new Set(["", ...values.map(String), String(one.value ?? "")])].map((text) => (
+              <option key={text}>{text}</option>
             ))}
           </select>
-          {row.op !== "has_context" && (
-            <Draft
-              shared={{ "aria-label": `Value ${index + 1}` }}
-              text={row.value === null ? "" : String(row.value)}
-              onDone={(text) => put(index, { value: valueOf(text) })}
-            />
-          )}
+        )}
+        {one.op !== "has_context" && !Array.isArray(values) && (
+          <Draft
+            shared={{ "aria-label": `Value ${name}` }}
+            place={place("value")}
+            text={one.value === null ? "" : String(one.value)}
+            read={(text) => read({ value: valueOf(text, schema) })}
+          />
+        )}
+      </>
+    );
+  };
+  const added = (group: Part, part: Part): Part =>
+    isGroup(group) ? { ...group, parts: [...group.parts, part] } : group;
+  const group = (one: Group, path: readonly number[]) => {
+    const name = path.map((n) => n + 1).join(".");
+    const add = (part: Part) => commit(changed(path, (old) => added(old, part)));
+    const other = one.op === "and" ? "or" : "and";
+    return (
+      <>
+        {one.parts.length > 1 && (
+          <select
+            aria-label={name ? `Group ${name}` : "All or one"}
+            value={one.op}
+            onChange={() => commit(changed(path, (old) => ({ ...(old as Group), op: other })))}
+          >
+            <option value="and">All of these</option>
+            <option value="or">One of these</option>
+          </select>
+        )}
+        {one.parts.map((part, index) => {
+          const inner = [...path, index];
+          const place = inner.map((n) => n + 1).join(".");
+          return (
+            <div class={isGroup(part) ? "builder-group" : "builder-row"} key={index}>
+              {index > 0 && <span>{one.op}</span>}
+              {isGroup(part) ? group(part, inner) : row(part, inner)}
+              <button
+                type="button"
+                class="small"
+                aria-label={`Remove comparison ${place}`}
+                onClick={() => commit(changed(inner, () => null))}
+              >
+                ×
+              </button>
+            </div>
+          );
+        })}
+        <button type="button" class="small" onClick={() => add(fresh())}>
+          Add a comparison
+        </button>{" "}
+        {one.parts.length > 0 && (
           <button
             type="button"
             class="small"
-            aria-label={`Remove comparison ${index + 1}`}
-            onClick={() => onCommit(rows.filter((_, n) => n !== index))}
+            onClick={() => add({ op: other, parts: [fresh(), fresh()] })}
           >
-            ×
+            Add a group
           </button>
-        </div>
-      ))}
-      <button
-        type="button"
-        class="small"
-        onClick={() => {
-          const key = contextKeys()[0] ?? "key";
-          onCommit([...rows, { key, op: "has_context", value: null }]);
-        }}
-      >
-        Add a comparison
-      </button>
+        )}
+      </>
+    );
+  };
+  return (
+    <div class="builder">
+      {group(whole, [])}
       <datalist id={listId}>
         {contextKeys().map((one) => (
           <option key={one} value={one} />
@@ -230,3 +244,5 @@ function Builder({ rows, onCommit, listId }: BuilderProps) {
     </div>
   );
 }
+
+const fresh = (): Row => ({ key: contextKeys()[0] ?? "key", op: "has_context", value: null });

@@ -1,5 +1,5 @@
 // Places in the document, as JSON pointers.
-import { present } from "../state/studio";
+import { present } from "../state/store";
 import { valueIn } from "./pointers";
 import type { FindingRow } from "../api/types";
 

@@ -1,39 +1,25 @@
 // What a person does with states and transitions, the same from canvas, outline and keyboard.
-import type { GraphEdge, GraphNode, OneGesture } from "../api/types";
 import { freePlace, layOut, type LaidOut, type Point } from "../canvas/layout";
 import { stepsOf } from "../forms/pointers";
 import { askChoice, askText, askYes } from "../views/dialogs";
-import { change, getState, gesture, openPanel, place, present, say, select, tell } from "./studio";
+import { type Gesture, gesture } from "./gestures";
+import { edges, freeName, idOf, isEdge, isWorkflow, nodes, placed } from "./machine";
+import { change, getState, openPanel, present, say, select, tell } from "./store";
+import { place } from "./versions";
 
-type Gesture = OneGesture["gesture"];
-
-export const nodes = (): GraphNode[] => present()?.checked.graph.nodes ?? [];
-export const edges = (): GraphEdge[] => present()?.checked.graph.edges ?? [];
-export const isEdge = (id: string): boolean => id.startsWith("/");
-export const isWorkflow = (): boolean => present()?.checked.kind === "workflow";
-
-/** Return a state id that is free: the wanted one, or it with a number behind. */
-export function freeName(wanted: string, taken: readonly string[] = []): string {
-  const known = new Set([...nodes().map((one) => one.id), ...taken]);
-  if (!known.has(wanted)) return wanted;
-  const stem = wanted.replace(/_\d+$/, "");
-  for (let number = 2; ; number += 1) {
-    const name = `${stem}_${number}`;
-    if (!known.has(name)) return name;
-  }
+/** Return a new state. A title that is no id stays as its description. */
+function newValue(title: string): Record<string, unknown> {
+  if (isWorkflow()) return { objective: "" };
+  const about = idOf(title) === title ? {} : { description: title };
+  return { ...about, purpose: "", transitions: [] };
 }
-
-const newValue = (): Record<string, unknown> =>
-  isWorkflow() ? { objective: "" } : { purpose: "", transitions: [] };
 
 /** Add a state; with a neighbour, behind it and with a transition from it. */
 export async function addState(after: string | null, at?: { x: number; y: number }) {
-  const name = await askText("Add a state", "Name", freeName("new_state"), "Add");
-  if (name === null) return;
-  const gestures: Gesture[] = [{ do: "add_state", id: name, value: newValue(), after }];
-  if (after !== null) {
-    gestures.push({ do: "add_transition", source: after, target: name, value: {} });
-  }
+  const title = await askText("Add a state", "Name", freeName("new_state"), "Add");
+  if (title === null) return;
+  const name = idOf(title);
+  const gestures = placed(name, newValue(title), after);
   const spot = at ?? freePlace(after);
   const made = await gesture(`Add state ${name}`, gestures, new Map([[name, spot]]));
   if (made) reveal(name);
@@ -81,9 +67,10 @@ export async function askRepoint(id: string): Promise<void> {
 export async function insertState(id: string): Promise<void> {
   const edge = edges().find((one) => one.id === id);
   if (!edge) return;
-  const name = await askText("Insert a state", "Name", freeName("new_state"), "Insert");
-  if (name === null) return;
-  const value = newValue();
+  const title = await askText("Insert a state", "Name", freeName("new_state"), "Insert");
+  if (title === null) return;
+  const name = idOf(title);
+  const value = newValue(title);
   const gestures: Gesture[] = [{ do: "insert_state", pointer: edge.pointer, id: name, value }];
   const spot = freePlace(edge.source);
   const made = await gesture(`Insert state ${name}`, gestures, new Map([[name, spot]]));

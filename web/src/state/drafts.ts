@@ -1,15 +1,22 @@
 // Unsaved texts in local storage. They survive a crash of the page and of the server.
 import type { RenamedName } from "../api/types";
+import type { Held } from "./store";
 
 const PLACE = "llm-fsm-draft:";
 const WINDOW_PLACE = "llm-fsm-window";
 
-export interface KeptDraft {
-  readonly key: string;
+interface Unsaved {
   readonly text: string;
-  readonly at: number;
+  readonly base: string | null;
   /** The renamings since the last save. */
   readonly renamings: readonly RenamedName[];
+  /** What was in fields. */
+  readonly held: readonly (readonly [string, Held])[];
+}
+
+export interface KeptDraft extends Unsaved {
+  readonly key: string;
+  readonly at: number;
 }
 
 /** Each window has a draft of its own, so that two windows on one file do not take each other's. */
@@ -23,15 +30,10 @@ function windowName(): string {
 
 const placeOf = (path: string): string => `${PLACE}${JSON.stringify(path)}:`;
 
-export function keepDraft(
-  path: string,
-  text: string,
-  base: string | null,
-  renamings: readonly RenamedName[],
-): void {
+export function keepDraft(path: string, unsaved: Unsaved): void {
   try {
-    const draft = { text, base, at: Date.now(), renamings };
-    localStorage.setItem(placeOf(path) + windowName(), JSON.stringify(draft));
+    const draft = JSON.stringify({ ...unsaved, at: Date.now() });
+    localStorage.setItem(placeOf(path) + windowName(), draft);
   } catch {
     // The storage is full or forbidden: the page still asks before it is left.
   }
@@ -52,19 +54,20 @@ export function forget(draft: KeptDraft): void {
 function read(key: string): KeptDraft | null {
   try {
     const kept = JSON.parse(localStorage.getItem(key) ?? "") as Partial<KeptDraft>;
-    const renamings = kept.renamings ?? []; // drafts of older versions have none
-    return { key, text: String(kept.text), at: Number(kept.at), renamings };
+    const { base = null, renamings = [], held = [] } = kept; // drafts of older versions have not all
+    return { key, text: String(kept.text), at: Number(kept.at), base, renamings, held };
   } catch {
     return null;
   }
 }
 
-/** Return the newest draft of a file that has another text. */
+/** Return the newest draft of a file that has another text, or something in a field. */
 export function findDraft(path: string, text: string): KeptDraft | null {
   try {
     const keys = Object.keys(localStorage).filter((key) => key.startsWith(placeOf(path)));
-    const found = keys.map(read).filter((one) => one !== null && one.text !== text);
-    return found.sort((a, b) => b!.at - a!.at)[0] ?? null;
+    const found = keys.map(read).filter((one) => one !== null);
+    const others = found.filter((one) => one.text !== text || one.held.length > 0);
+    return others.sort((a, b) => b.at - a.at)[0] ?? null;
   } catch {
     return null;
   }

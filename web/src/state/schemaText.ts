@@ -3,7 +3,7 @@ import type { Completion, CompletionContext, CompletionResult } from "@codemirro
 import { syntaxTree } from "@codemirror/language";
 import type { EditorState } from "@codemirror/state";
 import { type Schema, childSchema, enumOf, propertiesOf, rootSchema } from "./schema";
-import { getState, present } from "./studio";
+import { getState, present } from "./store";
 
 type Node = ReturnType<ReturnType<typeof syntaxTree>["resolveInner"]>;
 

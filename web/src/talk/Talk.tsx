@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PausedRow, TurnInspection, TurnRow } from "../api/types";
 import { isObject } from "../forms/pointers";
-import { useStudio } from "../state/studio";
+import { useStudio } from "../state/store";
 import { askText } from "../views/dialogs";
 import {
   answer,

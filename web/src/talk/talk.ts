@@ -2,7 +2,9 @@
 import { useSyncExternalStore } from "preact/compat";
 import { api } from "../api/client";
 import type * as T from "../api/types";
-import { getState, light, openPanel, present, refreshFiles, say, tell } from "../state/studio";
+import { refreshFiles } from "../state/files";
+import { settledText } from "../state/gestures";
+import { light, openPanel, say, tell } from "../state/store";
 
 export interface TalkState {
   readonly talk: T.TalkView | null;
@@ -67,11 +69,6 @@ async function busy(work: () => Promise<void>): Promise<boolean> {
   }
 }
 
-const body = (): T.TextBody => {
-  const { path } = getState();
-  return { path: path ?? "definition.json", text: present()?.text ?? "" };
-};
-
 /** Read the replies of `scripted`: JSON values or lines of text. */
 export function repliesOf(text: string): unknown[] {
   try {
@@ -96,7 +93,7 @@ export const begin = () =>
     const { model } = state;
     const replies = model === "scripted" ? repliesOf(state.replies) : null;
     changeTalk({ inspected: null, replay: null, saved: null, talk: null });
-    take(await api.talk({ ...body(), model, replies }));
+    take(await api.talk({ ...(await settledText()), model, replies }));
   });
 
 async function follow(events: AsyncGenerator<T.Streamed>): Promise<void> {
@@ -138,7 +135,7 @@ export const inspect = (turn: number) =>
 export const fork = (turn: number, message: string | null = null) =>
   busy(async () => {
     if (!state.talk) return;
-    const { path, text } = body();
+    const { path, text } = await settledText();
     const edited = path === state.talk.path ? text : null;
     const made = await api.fork(state.talk.id, { turn, message, text: edited });
     changeTalk({ inspected: null, replay: null, saved: null });
@@ -149,7 +146,7 @@ export const fork = (turn: number, message: string | null = null) =>
 export const replay = () =>
   busy(async () => {
     if (!state.talk) return;
-    changeTalk({ replay: await api.replay(state.talk.id, body()) });
+    changeTalk({ replay: await api.replay(state.talk.id, await settledText()) });
   });
 
 export const saveTest = (name: string) =>
@@ -172,7 +169,7 @@ export const openStored = (id: string) =>
 /** Show figures of the store on the canvas. */
 export async function showFigures(): Promise<void> {
   try {
-    const found = await api.overlays(body());
+    const found = await api.overlays(await settledText());
     const figures = Object.fromEntries(found.flows.map((one) => [one.pointer, wordsOf(one)]));
     light({ figures });
     say(`Figures of ${found.conversations} conversations`);

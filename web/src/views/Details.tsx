@@ -2,7 +2,8 @@
 import { useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { CONTEXT_KEY, WORKFLOW, WORKFLOW_STATE } from "../forms/workflow";
-import { Draft, Faults, Field, Fields } from "../forms/SchemaForm";
+import { Faults } from "../forms/Faults";
+import { Fields } from "../forms/SchemaForm";
 import { isObject, join, own } from "../forms/pointers";
 import { valueAt } from "../forms/values";
 import {
@@ -11,15 +12,17 @@ import {
   connect,
   duplicate,
   insertState,
-  isEdge,
-  isWorkflow,
   remove,
   rename,
   reveal,
   showInText,
 } from "../state/actions";
+import { isEdge, isWorkflow } from "../state/machine";
+import { keyGesture } from "../state/steps";
 import { definitionOf, propertiesOf, rootSchema } from "../state/schema";
-import { fold, gesture, present, select, setValue, useStudio } from "../state/studio";
+import { gesture, setValue } from "../state/gestures";
+import { present, select, useStudio } from "../state/store";
+import { fold } from "../state/versions";
 
 const MAIN: Record<string, readonly string[]> = {
   converse: ["kind", "purpose", "instructions", "required_context_keys", "reply"],
@@ -228,17 +231,9 @@ export function MachineForm() {
   const given = isObject(keys) ? keys : {};
   const add = () => {
     if (!name.trim()) return;
-    const pointer = "/context_schema";
-    const wanted = { type: "string" };
     const key = name.trim();
     setName("");
-    if (!isObject(valueAt(pointer))) {
-      void setValue(`Add key ${key}`, pointer, { type: "object", properties: { [key]: wanted } });
-    } else if (!isObject(keys)) {
-      void setValue(`Add key ${key}`, `${pointer}/properties`, { [key]: wanted });
-    } else {
-      void setValue(`Add key ${key}`, join(`${pointer}/properties`, key), wanted);
-    }
+    void gesture(`Add key ${key}`, [keyGesture(key, { type: "string" })]);
   };
   return (
     <section aria-label="Machine">
@@ -294,5 +289,3 @@ export function MachineForm() {
     </section>
   );
 }
-
-export { Draft, Field };

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { DiffAnswer } from "../api/types";
-import { getState, present, useStudio } from "../state/studio";
+import { getState, present, useStudio } from "../state/store";
 
 const SAVED = "\u0000saved";
 const COMMIT = "\u0000commit";

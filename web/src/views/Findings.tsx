@@ -1,7 +1,9 @@
 // All findings of the checker, each with the way to its place, and the safe corrections.
 import type { FindingRow } from "../api/types";
-import { edges, nodes, reveal } from "../state/actions";
-import { change, checkNow, present, typed, useStudio } from "../state/studio";
+import { reveal } from "../state/actions";
+import { edges, nodes } from "../state/machine";
+import { change, present, useStudio } from "../state/store";
+import { checkNow, typed } from "../state/versions";
 
 /** Return the state or transition that a finding is about: the longest pointer that leads to it. */
 function subject(found: FindingRow): string | null {

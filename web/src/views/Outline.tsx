@@ -1,8 +1,10 @@
 // The machine as a list. Everything can be done here with the keyboard and with a screen reader.
 import { useState } from "preact/hooks";
 import { addState } from "../state/actions";
-import { openPanel, present, select, useStudio } from "../state/studio";
+import { openPanel, present, select, useStudio } from "../state/store";
 import type { GraphEdge, GraphNode } from "../api/types";
+import { kindWords } from "./kinds";
+import { Invitation, Steps } from "./Steps";
 
 /** States that are listed before the rest is asked for. */
 const MOST = 300;
@@ -37,6 +39,7 @@ export default function Outline() {
           Filter
           <input value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
         </label>
+        <Steps />
         <button type="button" onClick={() => void addState(null)}>
           Add state
         </button>
@@ -44,6 +47,7 @@ export default function Outline() {
           Machine
         </button>
       </div>
+      <Invitation />
       <ol class="states" aria-label="States">
         {found.slice(0, most).map((node) => (
           <li key={node.id} class={lit === node.id ? "lit" : ""}>
@@ -53,7 +57,7 @@ export default function Outline() {
               onClick={() => choose(node.id)}
               onKeyDown={step}
             >
-              <b>{node.id}</b> <span class={`kind kind-${node.kind}`}>{node.kind}</span>
+              <b>{node.id}</b> <span class={`kind kind-${node.kind}`}>{kindWords(node.kind)}</span>
               {node.initial && <span class="start">begins</span>}
               {node.level && <span class={`fault ${node.level}`}>{node.level}</span>}
               <small>{node.purpose || node.reply}</small>

@@ -2,7 +2,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Template } from "../api/types";
-import { openFile, openPanel, refreshFiles, tell, useStudio } from "../state/studio";
+import { openFile, refreshFiles } from "../state/files";
+import { openPanel, tell, useStudio } from "../state/store";
 
 const KINDS: Record<string, string> = {
   definition: "conversation",
@@ -41,6 +42,21 @@ export function Start() {
   );
 }
 
+const BLANK: Template = {
+  name: "blank",
+  title: "Blank",
+  description: "Nothing yet. You add one question after the other.",
+  kind: "definition",
+};
+
+/** Write a definition without states. Nothing is overwritten. */
+async function blank(name: string): Promise<string> {
+  const path = `${name}.json`;
+  const text = `${JSON.stringify({ name, initial_state: "", states: {} }, null, 2)}\n`;
+  await api.save({ path, text, base: null });
+  return path;
+}
+
 function NewMachine({ isFirst }: { isFirst: boolean }) {
   const [templates, setTemplates] = useState<Template[]>([]);
   const [template, setTemplate] = useState("starter");
@@ -48,13 +64,14 @@ function NewMachine({ isFirst }: { isFirst: boolean }) {
   useEffect(() => {
     api.templates().then(setTemplates).catch(tell);
   }, []);
+  const made = async (wanted: string) => (await api.create({ name: wanted, template })).files[0]!;
   const create = async (event: Event) => {
     event.preventDefault();
     try {
-      const made = await api.create({ name: name.trim(), template });
+      const path = template === BLANK.name ? await blank(name.trim()) : await made(name.trim());
       await refreshFiles();
-      await openFile(made.files[0]!);
-      openPanel("talk");
+      await openFile(path, template === BLANK.name ? "canvas" : undefined);
+      openPanel(template === BLANK.name ? "details" : "talk");
     } catch (error) {
       tell(error);
     }
@@ -63,7 +80,7 @@ function NewMachine({ isFirst }: { isFirst: boolean }) {
     <form onSubmit={create} class="new-machine">
       <h2>{isFirst ? "Start from a template" : "New machine"}</h2>
       <div class="templates" role="radiogroup" aria-label="Template">
-        {templates.map((one) => (
+        {[BLANK, ...templates].map((one) => (
           <label key={one.name} class={template === one.name ? "chosen" : ""}>
             <input
               type="radio"
@@ -86,7 +103,7 @@ function NewMachine({ isFirst }: { isFirst: boolean }) {
             onInput={(event) => setName(event.currentTarget.value)}
           />
         </label>
-        <button class="main">Create and talk</button>
+        <button class="main">{template === BLANK.name ? "Create" : "Create and talk"}</button>
       </div>
     </form>
   );

@@ -2,7 +2,8 @@
 import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { RanTests } from "../api/types";
-import { getState, light, present, tell, useStudio } from "../state/studio";
+import { settledText } from "../state/gestures";
+import { light, tell, useStudio } from "../state/store";
 import { showFigures } from "../talk/talk";
 
 export function Tests() {
@@ -12,8 +13,7 @@ export function Tests() {
   const run = async () => {
     setBusy(true);
     try {
-      const { path } = getState();
-      const found = await api.runTests({ path: path!, text: present()!.text });
+      const found = await api.runTests(await settledText());
       setRan(found);
       light({ covered: found.covered, missed: found.missed });
     } catch (error) {

@@ -32,7 +32,9 @@ import {
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
 import type { FindingRow } from "../api/types";
-import { change, getState, present, redo, typed, undo, useStudio } from "../state/studio";
+import { redo, undo } from "../state/gestures";
+import { change, getState, present, useStudio } from "../state/store";
+import { typed } from "../state/versions";
 import { completions, describe } from "../state/schemaText";
 
 const fromOutside = Annotation.define<boolean>();

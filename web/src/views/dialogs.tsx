@@ -1,5 +1,5 @@
 // Questions of the page, one at a time: a name, a choice, a yes.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSyncExternalStore } from "preact/compat";
 
 export interface Option {
@@ -8,13 +8,28 @@ export interface Option {
   readonly hint?: string;
 }
 
+/** A field of a form. `when` shows it only while another one has a value, or the value that is named. */
+export interface FormField {
+  readonly name: string;
+  readonly label: string;
+  readonly value?: string;
+  readonly hint?: string;
+  readonly options?: readonly string[];
+  readonly required?: boolean;
+  readonly isLong?: boolean;
+  readonly when?: readonly [name: string, value?: string];
+}
+
+type Answers = Readonly<Record<string, string>>;
+
 interface Question {
-  readonly kind: "text" | "choice" | "yes";
+  readonly kind: "text" | "choice" | "yes" | "form" | "page";
   readonly title: string;
   readonly label: string;
   readonly value: string;
   readonly action: string;
   readonly options: readonly Option[];
+  readonly fields: readonly FormField[];
   readonly done: (answer: string | null) => void;
 }
 
@@ -28,7 +43,14 @@ function put(question: Question | null): void {
 
 function ask(part: Partial<Question> & { title: string }): Promise<string | null> {
   open?.done(null);
-  const rest = { kind: "text" as const, label: "", value: "", action: "OK", options: [] };
+  const rest = {
+    kind: "text" as const,
+    label: "",
+    value: "",
+    action: "OK",
+    options: [],
+    fields: [],
+  };
   return new Promise((resolve) => {
     const done = (answer: string | null) => {
       put(null);
@@ -56,6 +78,20 @@ export function askChoice(
   return answer;
 }
 
+/** Ask for several values at once. */
+export async function askForm(
+  title: string,
+  action: string,
+  fields: readonly FormField[],
+): Promise<Answers | null> {
+  const answer = await ask({ kind: "form", title, action, fields });
+  return answer === null ? null : (JSON.parse(answer) as Answers);
+}
+
+/** Show rows to read, such as the keys of the page. */
+export const showPage = (title: string, options: readonly Option[]) =>
+  ask({ kind: "page", title, options, action: "Close" });
+
 export const askYes = async (title: string, label: string, action: string) =>
   (await ask({ kind: "yes", title, label, action })) !== null;
 
@@ -73,10 +109,11 @@ function Asked({ question }: { question: Question }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const before = useRef(document.activeElement as HTMLElement | null);
   const [value, setValue] = useState(question.value);
+  const [answers, setAnswers] = useState(() => firstAnswers(question.fields));
   // The focus moves before the next key arrives, so that no letter is lost. An effect after painting is too late.
   useLayoutEffect(() => {
     dialog.current?.showModal();
-    dialog.current?.querySelector<HTMLInputElement>("input")?.select();
+    dialog.current?.querySelector<HTMLInputElement>("input, textarea")?.select();
     return () => before.current?.focus?.();
   }, []);
   const wanted = value.trim().toLowerCase();
@@ -86,7 +123,8 @@ function Asked({ question }: { question: Question }) {
   const submit = (event: Event) => {
     event.preventDefault();
     if (question.kind === "choice") question.done(found[0]?.value ?? null);
-    else if (question.kind === "yes") question.done("yes");
+    else if (question.kind === "form") question.done(JSON.stringify(answers));
+    else if (question.kind !== "text") question.done("yes");
     else if (value.trim()) question.done(value.trim());
   };
   const move = (event: KeyboardEvent) => {
@@ -110,9 +148,16 @@ function Asked({ question }: { question: Question }) {
     >
       <form onSubmit={submit}>
         <h2 id="dialog-title">{question.title}</h2>
-        {question.kind === "yes" ? (
-          <p>{question.label}</p>
-        ) : (
+        {question.kind === "yes" && <p>{question.label}</p>}
+        {question.kind === "page" && <Rows rows={question.options} />}
+        {question.kind === "form" && (
+          <FormFields
+            fields={question.fields}
+            answers={answers}
+            put={(name, text) => setAnswers((now) => ({ ...now, [name]: text }))}
+          />
+        )}
+        {(question.kind === "text" || question.kind === "choice") && (
           <label>
             {question.label}
             <input
@@ -136,12 +181,75 @@ function Asked({ question }: { question: Question }) {
           </ul>
         )}
         <div class="buttons">
-          <button type="button" onClick={() => question.done(null)}>
-            Cancel
-          </button>
+          {question.kind !== "page" && (
+            <button type="button" onClick={() => question.done(null)}>
+              Cancel
+            </button>
+          )}
           {question.kind !== "choice" && <button class="main">{question.action}</button>}
         </div>
       </form>
     </dialog>
+  );
+}
+
+const firstAnswers = (fields: readonly FormField[]): Answers =>
+  Object.fromEntries(fields.map((one) => [one.name, one.value ?? one.options?.[0] ?? ""]));
+
+interface FormFieldsProps {
+  readonly fields: readonly FormField[];
+  readonly answers: Answers;
+  readonly put: (name: string, text: string) => void;
+}
+
+function FormFields({ fields, answers, put }: FormFieldsProps) {
+  const id = useId();
+  const isShown = ({ when }: FormField) => {
+    if (when === undefined) return true;
+    const [name, wanted] = when;
+    return wanted === undefined ? Boolean(answers[name]) : answers[name] === wanted;
+  };
+  return (
+    <>
+      {fields.filter(isShown).map((one) => {
+        const shared = {
+          value: answers[one.name],
+          required: one.required,
+          placeholder: one.hint,
+          onInput: (event: { currentTarget: { value: string } }) =>
+            put(one.name, event.currentTarget.value),
+        };
+        const key = `${id}-${one.name}`;
+        return (
+          <div class="field" key={one.name}>
+            <label for={key}>{one.label}</label>
+            {one.options && (
+              <select {...shared} id={key}>
+                {one.options.map((option) => (
+                  <option key={option}>{option}</option>
+                ))}
+              </select>
+            )}
+            {one.isLong && <textarea {...shared} id={key} rows={3} />}
+            {!one.options && !one.isLong && <input {...shared} id={key} autocomplete="off" />}
+          </div>
+        );
+      })}
+    </>
+  );
+}
+
+function Rows({ rows }: { rows: readonly Option[] }) {
+  return (
+    <dl class="keys">
+      {rows.map((one) => (
+        <div key={one.value}>
+          <dt>
+            <kbd>{one.label}</kbd>
+          </dt>
+          <dd>{one.hint}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -79,6 +79,14 @@ def router(studio: Studio) -> APIRouter:
         """
         return save(folder, body)
 
+    @made.delete("/file", status_code=204)
+    def delete_file(path: str = Query(max_length=4096), base: str = Query()) -> None:
+        """Delete a file and its positions.
+
+        409 with `conflict` if the file is another one now than `base`, its SHA-256.
+        """
+        folder.delete(path, base=base)
+
     @made.put("/layout")
     def save_layout(body: LayoutBody) -> Layout:
         """Keep positions beside a file. The file itself is not touched."""

@@ -1,0 +1,270 @@
+// Files: open, save, drafts, and what happens to them on disk.
+import { ServerProblem, api } from "../api/client";
+import { dropDraft, findDraft, forget } from "./drafts";
+import { type Gesture, gesture, settle } from "./gestures";
+import { merged } from "./merge";
+import {
+  type Conflict,
+  DARK,
+  type Version,
+  type View,
+  change,
+  getState,
+  isUnsaved,
+  present,
+  tell,
+} from "./store";
+import { checkNow, keepLayout, keepNow, record, unsavedRenamings } from "./versions";
+
+export async function openFile(path: string, view?: View): Promise<void> {
+  change({ busy: true, problem: "" });
+  try {
+    const opened = await api.open(path);
+    const version: Version = {
+      text: opened.text,
+      checked: opened.checked,
+      positions: new Map(Object.entries(opened.layout.positions ?? {})),
+      folded: opened.layout.folded ?? [],
+      renamings: [],
+      label: "Opened",
+      isUnchecked: opened.checked.kind === "definition",
+    };
+    change({
+      path,
+      writable: opened.writable,
+      base: opened.sha256,
+      savedText: opened.text,
+      savedRenamings: [],
+      versions: [version],
+      at: 0,
+      selected: [],
+      held: new Map(),
+      conflict: null,
+      disk: null,
+      lit: DARK,
+      draft: findDraft(path, opened.text),
+      notice: `Opened ${path}`,
+      cursor: null,
+      ...(view ? { view } : {}),
+    });
+    const { is_json: isJson, kind, findings } = opened.checked;
+    if (!isJson) change({ view: "text", cursor: findings[0]?.offset ?? 0 });
+    else if (kind !== "definition" && kind !== "workflow") change({ view: "text" });
+    showAddress(path);
+    if (version.isUnchecked) void checkNow();
+  } catch (error) {
+    tell(error);
+  } finally {
+    change({ busy: false });
+  }
+}
+
+function showAddress(path: string | null): void {
+  const address = new URL(location.href);
+  if (path === null) address.searchParams.delete("file");
+  else address.searchParams.set("file", path);
+  history.replaceState(null, "", address);
+}
+
+/** Leave the file, for the first page. */
+export async function closeFile(): Promise<void> {
+  const gone = { path: null, versions: [], at: 0, selected: [], held: new Map() };
+  change({ ...gone, draft: null, conflict: null, disk: null, notice: "", problem: "" });
+  showAddress(null);
+  await refreshFiles();
+}
+
+/** Take up what a crash left: the text, and what was in fields. */
+export function takeDraft(): void {
+  const now = present();
+  const { draft, savedRenamings } = getState();
+  if (!now || draft === null) return;
+  change({ draft: null, held: new Map(draft.held) });
+  forget(draft);
+  const renamings = [...savedRenamings, ...draft.renamings];
+  if (draft.text !== now.text) {
+    record({ ...now, text: draft.text, renamings, label: "Draft taken up" });
+  }
+  void checkNow().then(settle);
+}
+
+export function discardDraft(): void {
+  const { draft } = getState();
+  if (draft !== null) forget(draft);
+  change({ draft: null });
+}
+
+export async function save(overwrite = false): Promise<void> {
+  await settle();
+  const version = present();
+  const { path, base, held } = getState();
+  if (!version || path === null) return;
+  const [wrong] = held.values();
+  if (wrong !== undefined) {
+    const help = "Mend it, or leave it with Escape, and save again.";
+    if (wrong.fault) change({ problem: `${wrong.label}: ${wrong.fault} ${help}` });
+    return;
+  }
+  change({ busy: true });
+  try {
+    const renamings = unsavedRenamings(version);
+    const saved = await api.save({ path, text: version.text, base, overwrite, renamings });
+    const also = saved.tests.length > 0 ? `, and ${saved.tests.join(", ")}` : "";
+    change({
+      base: saved.sha256,
+      savedText: version.text,
+      savedRenamings: version.renamings,
+      conflict: null,
+      disk: null,
+      notice: `Saved ${path}${also}`,
+      problem: "",
+    });
+    keepNow();
+  } catch (error) {
+    if (error instanceof ServerProblem && error.status === 409) {
+      const conflict = (error.body["conflict"] as Conflict | undefined) ?? null;
+      change({ conflict });
+      if (conflict === null) tell(error);
+    } else {
+      tell(error);
+    }
+  } finally {
+    change({ busy: false });
+  }
+}
+
+/** Take the text on disk as a step of its own, so that undo brings back what was typed. */
+export function takeDisk(): void {
+  const now = present();
+  const { conflict, savedRenamings } = getState();
+  if (!now || conflict === null || conflict.text === null) return;
+  const { text, sha256 } = conflict;
+  change({ savedText: text, base: sha256, conflict: null, disk: null });
+  record({ ...now, text, renamings: savedRenamings, label: "Version from disk taken" });
+  void checkNow();
+}
+
+/** Return the gestures that bring the version on disk into the own one; null if both changed one place. */
+export function mergeOf(disk: Conflict): Gesture[] | null {
+  const { versions, savedText } = getState();
+  const before = versions.find((one) => one.text === savedText)?.checked.value;
+  try {
+    return merged(before, present()?.checked.value, JSON.parse(disk.text ?? ""));
+  } catch {
+    return null;
+  }
+}
+
+/** Bring what others wrote to disk into the own version: one step. */
+export async function mergeDisk(disk: Conflict): Promise<void> {
+  await settle();
+  const gestures = mergeOf(disk);
+  if (gestures === null || disk.text === null) {
+    change({ conflict: disk });
+    return;
+  }
+  const taken = { savedText: disk.text, base: disk.sha256, conflict: null, disk: null };
+  if (gestures.length === 0) change(taken);
+  else if (await gesture("Merge with the version on disk", gestures)) change(taken);
+}
+
+/** Look at the file on disk. What others wrote is taken at once if there is nothing to lose. */
+async function look(): Promise<void> {
+  const { path, base, busy, conflict } = getState();
+  if (path === null || base === null || busy || conflict || document.hidden) return;
+  const found = await api.open(path).catch((error: ServerProblem) => error);
+  const isOther = found instanceof ServerProblem && found.status !== 404;
+  const now = getState();
+  if (isOther || now.path !== path || now.base !== base || now.busy) return;
+  const disk =
+    found instanceof ServerProblem
+      ? { text: null, sha256: null }
+      : { text: found.text, sha256: found.sha256 };
+  if (disk.sha256 === base) {
+    if (now.disk) change({ disk: null });
+  } else if (disk.text !== null && !isUnsaved()) {
+    change({ conflict: disk });
+    takeDisk();
+    change({ notice: `${path} changed on disk, and was read again` });
+  } else if (now.disk?.sha256 !== disk.sha256) {
+    await settle(); // what is in fields counts when both are compared
+    change({ disk });
+  }
+}
+
+const PAUSE = 4_000;
+
+/** Look at the file every few seconds, and at once when the window is turned to. */
+export function watchDisk(): void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const again = async () => {
+    clearTimeout(timer);
+    const begun = performance.now();
+    await look();
+    // A large file is looked at less often.
+    timer = setTimeout(again, Math.max(PAUSE, (performance.now() - begun) * 30));
+  };
+  addEventListener("focus", again);
+  document.addEventListener("visibilitychange", again);
+  timer = setTimeout(again, PAUSE);
+}
+
+// -- files as a whole
+
+/** Write the own version under another name, and go on with that file. Nothing is overwritten. */
+export async function saveAs(path: string): Promise<boolean> {
+  await settle();
+  const version = present();
+  const old = getState().path;
+  if (!version || old === null) return false;
+  try {
+    const saved = await api.save({ path, text: version.text, base: null });
+    dropDraft(old);
+    const { sha256: base } = saved;
+    const { text: savedText, renamings: savedRenamings } = version;
+    change({ path, base, savedText, savedRenamings, writable: true, conflict: null, disk: null });
+    showAddress(path);
+    keepLayout(version);
+    change({ notice: `Saved ${path}`, problem: "" });
+    await refreshFiles();
+    return true;
+  } catch (error) {
+    const isThere = error instanceof ServerProblem && error.status === 409;
+    tell(isThere ? new Error(`There is a file ${path} already. Choose another name.`) : error);
+    return false;
+  }
+}
+
+/** Give the file another name. */
+export async function renameFile(path: string): Promise<void> {
+  const { path: old, base } = getState();
+  if (old === null || base === null || !(await saveAs(path))) return;
+  try {
+    await api.remove(old, base);
+    await refreshFiles();
+    change({ notice: `Renamed ${old} to ${path}` });
+  } catch (error) {
+    tell(error);
+  }
+}
+
+export async function deleteFile(): Promise<void> {
+  const { path, base } = getState();
+  if (path === null || base === null) return;
+  try {
+    await api.remove(path, base);
+    dropDraft(path);
+    await closeFile();
+    change({ notice: `Deleted ${path}` });
+  } catch (error) {
+    tell(error);
+  }
+}
+
+export async function refreshFiles(): Promise<void> {
+  try {
+    change({ listing: await api.files() });
+  } catch (error) {
+    tell(error);
+  }
+}
