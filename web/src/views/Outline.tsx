@@ -39,6 +39,8 @@ export default function Outline() {
           Filter
           <input value={wanted} onInput={(event) => setWanted(event.currentTarget.value)} />
         </label>
+      </div>
+      <div class="buttons">
         <Steps />
         <button type="button" onClick={() => void addState(null)}>
           Add state
