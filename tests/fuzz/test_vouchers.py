@@ -283,10 +283,12 @@ class Vouchers(RuleBasedStateMachine):
         }
 
     def _flow(self, key: str) -> dict[str, Any]:
+        keys = self._keys(key)
+        del keys["properties"]["fee"]
         return {
             "name": "payment",
             "initial_state": "act",
-            "context_schema": self._keys(key),
+            "context_schema": keys,
             "tools": self._tools(key),
             "states": {"act": self._act(done="paid", failed="paid"), "paid": {"kind": "final"}},
         }

@@ -265,6 +265,38 @@ def test_unchanged_a_called_flow_is_judged_where_it_is_called(
     assert (turn.state, "unchanged" in sentences(turn)) == ("done" if pays else "confirm", not pays)
 
 
+@pytest.mark.parametrize("taken", ["amount", "name", ""])
+def test_unchanged_a_value_that_is_taken_back_in_a_called_flow_is_not_acted_on(taken: str) -> None:
+    called = {"kind": "subflow", "flow": "payment", "input": {"amount": "amount", "name": "name"}}
+    tools = {"pay": {"registered": "pay", "acts": True}}
+    states = {
+        "ask": ASK,
+        "confirm": CONFIRM,
+        "act": {**called, "transitions": [{"target_state": "ask"}]},
+    }
+    talk = {**IN_TALK, "transitions": [{"target_state": "end", "description": "Done"}]}
+    payment = {
+        "name": "payment",
+        "initial_state": "act",
+        "context_schema": KEYS,
+        "tools": tools,
+        "states": {"act": talk, "end": {"kind": "final"}},
+    }
+    document = {"name": "pay", "initial_state": "ask", "context_schema": KEYS, "states": states}
+    quotes = {"_quotes": {"_clear": "forget it"}}
+    forget = reply("act", "Well.", **({"_clear": [taken], **quotes} if taken else {}))
+    script = [TO_ADA, reply("act", ""), "One moment.", forget, PAY, reply("act", "Hm.")]
+    paid: list[Any] = []
+    with Machine.from_dict(
+        document, model=ScriptedLLM(script), flows={"payment": payment}
+    ) as machine:
+        machine.tool(lambda amount, name: paid.append(amount), name="pay", description="Pay")
+        chat = machine.start(greet=False)
+        for text in ("50 to Ada", "yes", "forget it", "pay now"):
+            chat.send(text)
+    assert paid == ([] if taken else [50])
+
+
 @pytest.mark.parametrize("value", [50, 50.0])
 def test_unchanged_values_are_compared_as_values(value: Any) -> None:
     bank = Bank(BY_FUNCTION, TO_ADA, reply("act", ""))

@@ -290,13 +290,13 @@ def permit(
         agreements |= dict.fromkeys(one.keys, one)
     voucher = session.agreed[-1]
     if policy is None:
-        unmet = _unkept(session, {key: agreements[key] for key in voucher.keys})
+        unmet = _unkept(turn, {key: agreements[key] for key in voucher.keys})
     else:
         given = dict(policy.bound(arguments or {}, agreements))
         named = [one for one in session.agreed if not given.keys().isdisjoint(one.keys)]
         voucher = named[-1] if named else voucher
         unmet = _unbound(policy, given, agreements) or _unkept(
-            session, {key: agreements[key] for key in given if key in agreements}
+            turn, {key: agreements[key] for key in given if key in agreements}
         )
     # The same for every attempt, in forks, and in other versions of the definition.
     key = hashlib.sha256(f"{voucher.id}/{act}".encode()).hexdigest()[:32]
@@ -334,12 +334,14 @@ def _unbound(
     )
 
 
-def _unkept(session: Session, agreements: Mapping[str, Agreement]) -> Unmet | None:
+def _unkept(turn: TurnState, agreements: Mapping[str, Agreement]) -> Unmet | None:
     """Return the sentence that is broken if a key has another value than the agreed one."""
+    session, declared = turn.session, turn.machine.definition.key_schemas
     changed: list[str] = []
     for key, agreement in agreements.items():
         known = values_of(session.context, (key,)).get(key)
-        if known is None and agreement.flow != session.flow:  # a called definition may lack the key
+        is_known_here = agreement.flow == session.flow or key.partition(".")[0] in declared
+        if known is None and not is_known_here:
             known = _value_of_caller(session, agreement, key)
         if not same(known, agreement.values.get(key)):
             changed.append(key)
