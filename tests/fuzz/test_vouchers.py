@@ -36,6 +36,7 @@ from llm_fsm.events import (
     Started,
     StateEntered,
     TurnUndone,
+    Updated,
     UserSaid,
     ValuesReadBack,
     WordsHeard,
@@ -329,7 +330,11 @@ class Vouchers(RuleBasedStateMachine):
             return "Shall I pay?" if self.calls % 2 else None
         if self.handled == "post_processing":
             return {"fee": None if self.calls % 3 else 1}
-        if self.handled.endswith("transition") and self.calls % 2 and self.key in occasion.context:
+        if (
+            self.handled.endswith("transition")
+            and not self.calls % 2
+            and self.key in occasion.context
+        ):
             return {self.key: 7}
         return {"fee": self.calls % 3 + 1}
 
@@ -399,11 +404,12 @@ class Vouchers(RuleBasedStateMachine):
         name=NAMES,
         times=st.integers(1, 2),
         between=st.sampled_from(["", "", "", "", "words", "a part", "another value"]),
+        text=st.sampled_from(["Pay it", "Pay it", "Pay it", *NO_YES[:-2], "stop"]),
         change=st.sampled_from(["", "", "", *CHANGES]),
         dies=st.sampled_from(["", "", "", "before", "after"]),
     )
     def pays_as_people_do(  # noqa: PLR0917 - hypothesis calls it by name
-        self, amount: float, name: str, times: int, between: str, change: str, dies: str
+        self, amount: float, name: str, times: int, between: str, text: str, change: str, dies: str
     ) -> None:
         chat = self.chats[-1]
         if chat.ended or chat.paused:
@@ -419,17 +425,17 @@ class Vouchers(RuleBasedStateMachine):
         elif between == "another value" and not chat.ended:
             chat.update(context={self.key: 5})
         self.dies = dies
-        self._agree(change, times)
+        self._agree(change, times, text)
         self._say("go on", called(*([self.last] * times)), written("act", {}))
         self.dies = ""
         if self.mortal.dead:
             self._reopen(self.key, "pin")
 
-    def _agree(self, change: str = "", times: int = 1) -> None:
-        """Say yes to what was given last, and call the tool for it."""
+    def _agree(self, change: str = "", times: int = 1, text: str = "Pay it") -> None:
+        """Say yes to what was given last, or what is none, and call the tool for it."""
         calls = called(*([self.last] * times))
-        text = "1" if self.picked else "Pay it"
-        quotes = {"_yes": "Pay it", "_clear": text}
+        text = "1" if self.picked and text == "Pay it" else text
+        quotes = {"_yes": " ".join(words(text)[:2]), "_clear": text}
         self._say(text, written("act", {**self._change(change), "_quotes": quotes}), calls, calls)
 
     @precondition(lambda self: self.paid)
@@ -620,14 +626,18 @@ class Vouchers(RuleBasedStateMachine):
     def _says_what_the_user_said(self, turns: Any) -> None:
         """Each value that needs proof stands in a message of the user."""
         heard: list[str] = []
+        given: list[Any] = []
         for turn in turns:
             for event in turn.events:
                 if isinstance(event, UserSaid):
                     heard.append(event.text)
+                elif isinstance(event, Updated) or getattr(event, "source", "") == "host":
+                    given += event.values.values()
                 elif isinstance(event, ContextSet) and event.source == "model":
                     for key in event.values.keys() & {"amount", "sum", "name"}:
                         value = event.values[key]
-                        assert any(stands_in(value, text) for text in heard), (event, heard)
+                        is_said = any(stands_in(value, text) for text in heard)
+                        assert is_said or value in given, (event, heard)
 
     def _passes_no_act(self, events: list[tuple[int, Event]]) -> None:
         """No state behind an act is reached by a task without a record of the act, undone or not."""

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.reply_template import WordingError
 from llm_fsm.languages import QUESTION_MARKS, every_language, language_of
 from llm_fsm.session import events as ev
@@ -288,16 +288,15 @@ def permit(
     agreements: dict[str, Agreement] = {}
     for one in session.agreed:
         agreements |= dict.fromkeys(one.keys, one)
-    voucher = session.agreed[-1]
-    if policy is None:
-        unmet = _unkept(turn, {key: agreements[key] for key in voucher.keys})
-    else:
-        given = dict(policy.bound(arguments or {}, agreements))
+    voucher, unmet = session.agreed[-1], None
+    given: JsonDict = {}
+    if policy is not None:
+        given |= policy.bound(arguments or {}, agreements)
         named = [one for one in session.agreed if not given.keys().isdisjoint(one.keys)]
         voucher = named[-1] if named else voucher
-        unmet = _unbound(policy, given, agreements) or _unkept(
-            turn, {key: agreements[key] for key in given if key in agreements}
-        )
+        unmet = _unbound(policy, given, agreements)
+    bound = {*voucher.keys, *given}
+    unmet = unmet or _unkept(turn, {key: agreements[key] for key in bound & agreements.keys()})
     # The same for every attempt, in forks, and in other versions of the definition.
     key = hashlib.sha256(f"{voucher.id}/{act}".encode()).hexdigest()[:32]
     return Permit(key, unmet)
