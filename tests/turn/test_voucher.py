@@ -265,6 +265,38 @@ def test_unchanged_a_called_flow_is_judged_where_it_is_called(
     assert (turn.state, "unchanged" in sentences(turn)) == ("done" if pays else "confirm", not pays)
 
 
+@pytest.mark.parametrize(
+    ("act", "changes", "pays"),
+    [
+        (BY_FUNCTION, {"fee": 2}, False),
+        (BY_FUNCTION, {"amount": 7}, False),
+        (BY_TOOL, {"fee": 2}, False),
+        (BY_TOOL, {"fee": 1}, True),
+        (IN_TALK, {"fee": 2}, False),
+        (IN_TALK, {"fee": 1.0}, True),
+    ],
+)
+def test_unchanged_a_handler_behind_the_yes_leaves_nothing_to_act_on(
+    act: dict[str, Any], changes: dict[str, Any], pays: bool
+) -> None:
+    fee = {"type": "number", "x-source": "host"}
+    confirm = {
+        "reply": "{{ amount }} to {{ name }}, and {{ fee }} for us?",
+        "confirms": ["amount", "name", "fee"],
+    }
+    schema = {"properties": {**KEYS["properties"], "fee": fee}}
+    script = [TO_ADA, reply("act", "One moment."), PAY, *([reply("act", "Well.")] * 3)]
+    bank = Bank(act, *script, confirm=confirm, context_schema=schema)
+
+    @bank.machine.on("post_transition")
+    def meddle(occasion: Any) -> Any:
+        return changes if occasion.state == "act" else None
+
+    bank.chat.update(context={"fee": 1})
+    bank.say("50 to Ada", "yes", *(["go on"] if act is IN_TALK else []))
+    assert bank.paid == ([(50, "Ada")] if pays else [])
+
+
 @pytest.mark.parametrize("taken", ["amount", "name", ""])
 def test_unchanged_a_value_that_is_taken_back_in_a_called_flow_is_not_acted_on(taken: str) -> None:
     called = {"kind": "subflow", "flow": "payment", "input": {"amount": "amount", "name": "name"}}
