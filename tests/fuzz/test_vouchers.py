@@ -527,6 +527,7 @@ class Vouchers(RuleBasedStateMachine):
         except ValueError:
             return
         self.chats.append(self.machine.resume(name))
+        self._agree()
 
     # -- what must hold
 
@@ -553,24 +554,25 @@ class Vouchers(RuleBasedStateMachine):
 
     def _keeps_to_vouchers(self, events: list[tuple[int, Event]]) -> None:
         """Each act has a yes of its own before it, and does what was read back."""
-        agreed: dict[str, Any] = {}
+        agreed: dict[str, Any] | None = None
         done: set[str] = set()
         for _, event in events:
             if isinstance(event, ValuesReadBack):
-                agreed = {}
+                agreed = None
             elif isinstance(event, Agreed):
                 agreed, done = dict(event.values), set()
-            elif isinstance(event, ContextSet):
+            elif isinstance(event, ContextSet) and agreed:
                 gone = set(event.removed)
                 gone |= {key for key, value in event.values.items() if agreed.get(key) != value}
-                if gone & agreed.keys():
-                    agreed = {}
+                agreed = None if gone & agreed.keys() else agreed
             elif isinstance(event, Acted):
                 payments = [one for one in self.paid if one.key == event.key]
                 assert payments, (event, events)
                 assert event.act not in done, (self.paid, events)
                 done.add(event.act)
-                value = (agreed.get("amount", agreed.get("sum")), agreed.get("name"))
+                value = None
+                if agreed is not None:
+                    value = (agreed.get("amount", agreed.get("sum")), agreed.get("name"))
                 for _, amount, name in payments:
                     is_edited = amount in self.edited and name == "Eve"
                     assert is_edited or (amount, name) == value, (self.paid, events)
