@@ -433,7 +433,7 @@ class Vouchers(RuleBasedStateMachine):
 
     def _agree(self, change: str = "", times: int = 1, text: str = "Pay it") -> None:
         """Say yes to what was given last, or what is none, and call the tool for it."""
-        calls = called(*([self.last] * times))
+        calls = called(*[self.last, {**self.last, "amount": 6}][:times])
         text = "1" if self.picked and text == "Pay it" else text
         quotes = {"_yes": " ".join(words(text)[:2]), "_clear": text}
         self._say(text, written("act", {**self._change(change), "_quotes": quotes}), calls, calls)
