@@ -6,6 +6,7 @@ BIN = $(VENV)/bin
 OPTIONAL = .venv-optional
 MODEL_ENV = .venv-model
 VOICE = .venv-voice
+MESSENGERS = .venv-messengers
 
 # What `make chat` talks to: any definition, any model that `llm-fsm chat --model` takes.
 FSM = fsm_definitions/greeting.json
@@ -27,7 +28,7 @@ help:
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run all tests, about ten minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run the tests of the rooms that your change against main touches, and of those that import them'
-	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit and a small real model, in two environments of their own'
+	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit, messengers and a small real model, in three environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
 	@echo 'make page      build the page of the studio from web/ (Node 20.19 or newer)'
@@ -57,9 +58,10 @@ quick: $(VENV)/.dev
 
 # A few minutes each. The second needs PostgreSQL (make services).
 # smolagents, Google's ADK, Pipecat and LiveKit are too big for everybody: they have an environment of their own.
-optional: $(OPTIONAL)/.made $(VOICE)/.made
+optional: $(OPTIONAL)/.made $(VOICE)/.made $(MESSENGERS)/.made
 	@OPTIONAL_TESTS=agents $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
 	@OPTIONAL_TESTS=voice $(VOICE)/bin/python -m pytest tests/optional $(ARGS)
+	@OPTIONAL_TESTS=messengers $(MESSENGERS)/bin/python -m pytest tests/optional $(ARGS)
 
 crash: kills
 	@$(BIN)/python tests/crash --store sqlite $(ARGS)
@@ -130,8 +132,8 @@ wheel: $(VENV)/.dev
 	@ls dist/*.whl
 
 clean:
-	@echo 'removing $(VENV), $(OPTIONAL), $(VOICE), $(MODEL_ENV) and everything else that was made'
-	@rm -rf $(VENV) $(OPTIONAL) $(VOICE) $(MODEL_ENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@echo 'removing $(VENV), $(OPTIONAL), $(VOICE), $(MESSENGERS), $(MODEL_ENV) and everything else that was made'
+	@rm -rf $(VENV) $(OPTIONAL) $(VOICE) $(MESSENGERS) $(MODEL_ENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's Python may come without ensurepip; then its own pip fills the new environment.
@@ -187,6 +189,16 @@ $(VOICE)/.made: pyproject.toml
 	@$(VOICE)/bin/python -m pip uninstall -qq --yes llm-fsm
 	@$(VOICE)/bin/python -m pip install --quiet --editable . \
 		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3' 'livekit-agents>=1.5,<2' 'pipecat-ai>=1.13,<2'
+	@touch $@
+
+$(MESSENGERS)/.made: pyproject.toml
+	@echo 'installing llm-fsm-runtime with slack-bolt, aiogram and pywa into $(MESSENGERS), a few minutes'
+	@$(PYTHON) -m venv $(MESSENGERS) >/dev/null 2>&1 || \
+		{ $(PYTHON) -m venv --clear --without-pip $(MESSENGERS) && $(PYTHON) -m pip --quiet --python $(MESSENGERS)/bin/python install pip; }
+	@$(MESSENGERS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(MESSENGERS)/bin/python -m pip uninstall -qq --yes llm-fsm
+	@$(MESSENGERS)/bin/python -m pip install --quiet --editable '.[server,slack,telegram,whatsapp]' \
+		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3'
 	@touch $@
 
 $(MODEL_ENV)/.made:

@@ -12,7 +12,8 @@ VOICE = {"livekit": "livekit.agents", "pipecat": "pipecat"}
 """They need older versions of what Google's ADK needs, so that they have an environment of their
 own.
 """
-NEEDS = {**AGENTS, **VOICE}
+MESSENGERS = {"aiogram": "aiogram", "pywa": "pywa_async", "slack_bolt": "slack_bolt"}
+NEEDS = {**AGENTS, **VOICE, **MESSENGERS}
 
 
 def _installed(module: str) -> bool:
@@ -23,7 +24,9 @@ def _installed(module: str) -> bool:
 
 
 MISSING = [name for name, module in NEEDS.items() if not _installed(module)]
-WANTED = {"agents": AGENTS, "voice": VOICE}.get(os.environ.get("OPTIONAL_TESTS", ""), {})
+WANTED = {"agents": AGENTS, "voice": VOICE, "messengers": MESSENGERS}.get(
+    os.environ.get("OPTIONAL_TESTS", ""), {}
+)
 LACKING = sorted(WANTED.keys() & set(MISSING))
 if LACKING:
     raise RuntimeError(f"not installed: {', '.join(LACKING)}; run make optional")

@@ -27,6 +27,7 @@ class Room(NamedTuple):
 
 
 ROOMS = {
+    "channels": Room(0, 5.80),
     "cli": Room(32_496, 5.96),
     "conditions": Room(6_602, 6.37),
     "definition": Room(12_823, 6.21),

@@ -128,7 +128,7 @@ def test_the_extra_all_takes_every_extra_that_does_not_conflict() -> None:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     (taken,) = extras["all"]
     named = set(taken.removeprefix("llm-fsm-runtime[").removesuffix("]").split(","))
-    assert named == set(extras) - {"all", "adk", "smolagents"}
+    assert named == set(extras) - {"all", "adk", "smolagents", "telegram"}
 
 
 def test_no_extra_has_a_twin_and_only_the_documented_one_is_empty() -> None:

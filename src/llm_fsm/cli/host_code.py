@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -58,11 +59,13 @@ def sinks_in(files: Iterable[str]) -> list[Any]:
     return found
 
 
-def channels_in(files: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """Run the host's own Python files, and return their functions `routes` by the files' names.
-    Raises Failure.
+def channels_in(names: Iterable[str], files: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """Run the host's own Python files, and return their functions `routes` by the files' names,
+    beside those of the messengers with these names. Raises Failure.
     """
     found: dict[str, Callable[..., Any]] = {}
+    for name in names:
+        found[name] = import_module(f"llm_fsm.channels.{name}").routes
     for number, file in enumerate(files):
         name = Path(file).stem
         routes = getattr(

@@ -72,20 +72,3 @@ async def answer(
         return await send(await open_thread(), question)
     except ConversationEnded:
         return await send(await open_thread(anew=True), None)
-
-
-async def is_answered(service: Service, caller: Caller, thread: str, request_id: str) -> bool:
-    """Return true if the turn of a message is on record.
-
-    Args:
-        service: The service.
-        caller: The channel.
-        thread: The chat of the messenger.
-        request_id: The messenger's id of the message.
-
-    Raises:
-        StoreError: The store cannot be used.
-    """
-    machine = service.machines.all(caller)[0]
-    loaded = await machine.store.load(caller.stored(thread), request_id)
-    return loaded is not None and loaded.recorded is not None

@@ -459,7 +459,10 @@ def test_every_worker_takes_changed_tokens_and_json_web_tokens(tmp_path: Path, f
                 assert answer.status_code == status
 
 
-def test_sinks_webhooks_and_channels_come_from_the_command_line(tmp_path: Path) -> None:
+def test_sinks_webhooks_and_channels_come_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TELEGRAM_SECRET", "s3cret")
     (tmp_path / "flow.json").write_text(json.dumps(GREETER), "utf-8")
     told = tmp_path / "told.jsonl"
     source = f"""
@@ -493,9 +496,18 @@ def routes(service):
         "notes.py",
         "--mount",
         "echo.py",
+        "--channel",
+        "telegram",
     )
     with serving(tmp_path, *arguments) as (_, client):
         assert client.get("/channels/echo").json() == {"definitions": 1}
+        message = {"from": {"id": 5}, "chat": {"id": 7}, "text": "Hello"}
+        answer = client.post(
+            "/channels/telegram",
+            json={"update_id": 1, "message": message},
+            headers={"X-Telegram-Bot-Api-Secret-Token": "s3cret"},
+        )
+        assert answer.json()["chat_id"] == 7
         client.post("/conversations", json={"definition": "greeter"})
         deadline = time.monotonic() + 30
         while not told.exists() and time.monotonic() < deadline:
@@ -510,6 +522,8 @@ def routes(service):
         (("--sink", "empty.py"), "it has no SINKS"),
         (("--mount", "empty.py"), "it has no function routes(service)"),
         (("--mount", "broken.py"), "broken.py:1: it could not be run: KeyError"),
+        (("--channel", "slack"), "SLACK_SIGNING_SECRET is empty"),
+        (("--channel", "pigeon"), "'pigeon' is not one of 'slack', 'telegram', 'whatsapp'"),
         (("--webhook", "nowhere"), "http:// or https:// address"),
         (
             ("--webhook", "http://localhost/x", "--webhook-secret-file", "nothing"),

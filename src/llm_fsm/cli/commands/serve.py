@@ -140,6 +140,13 @@ class ServeOptions(Brought, SinkOptions):
         multiple=True,
         help="A Python file with the routes of a channel.",
     )
+    channels: tuple[str, ...] = option(
+        "--channel",
+        "channels",
+        type=click.Choice(["slack", "telegram", "whatsapp"]),
+        multiple=True,
+        help="Answer in this messenger, too.",
+    )
     temporal: str | None = taken(temporal_option)
     reload: bool = option("--reload", is_flag=True, help="Load a file again when it changes.")
     workers: int = option(
@@ -429,7 +436,7 @@ def _application(wanted: ServeOptions) -> Any:
         hosts=None if tokens is not None and not wanted.hosts else wanted.hosts,
         limits=_limits(wanted),
         closes=True,
-        channels=channels_in(wanted.mounts),
+        channels=channels_in(wanted.channels, wanted.mounts),
         changed=fleet.changed if wanted.reload else None,
         beside=beside,
         answered=[log_answer] if wanted.log == "json" else [],
