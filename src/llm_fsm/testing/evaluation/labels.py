@@ -59,7 +59,6 @@ def _of_turn(turn: LabelledTurn) -> Label:
         acts=turn.acts,
         said=turn.said,
         whole=True,
-        judged=bool(turn.state or turn.values or turn.text or turn.acts is not None),
     )
 
 
