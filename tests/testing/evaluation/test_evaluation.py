@@ -161,6 +161,11 @@ def test_a_value_without_a_label_is_invented() -> None:
     assert (found.turns[0].right, found.turns[0].invented) == (False, ("note",))
 
 
+def test_a_turn_without_labels_counts_what_is_invented() -> None:
+    found = dialogue([reply("name", "", note="a window")], [{"say": "hm"}, TURNS[0]], forced=False)
+    assert (found.turns[0].judged, found.turns[0].invented) == (True, ("note",))
+
+
 def test_a_right_value_that_is_overwritten_later_is_lost() -> None:
     changed = reply("done", "", guests=4, name="Four")
     found = dialogue([reply("guests", "", name="Ada"), changed, changed])
