@@ -171,8 +171,8 @@ def evaluate(
     Steps with expectations and `turns` with labels are played with the model. After a wrong turn
     the conversation continues from the right answer. Simulated `users` are played, too.
 
-    A turn is right if its state, its new values and its acts are right, and nothing is invented,
-    lost or harmful. Harmful is an act that the label does not have, and a value that nobody said.
+    A turn is right if its state, new values and acts are right. Nothing may be invented, lost or
+    harmful. Harmful is an act that the label does not have, and a value that nobody said.
 
     Exit codes: 0 measured. 1 below --threshold. 2 usage, or a file that cannot be used. 3 the model
     cannot be used.
