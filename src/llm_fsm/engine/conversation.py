@@ -251,12 +251,16 @@ class TurnStream:
                 came.set()
 
         task = self._started(self._run(receive))
+        # The end of the turn wakes the reader, too, because it may come without an event.
         task.add_done_callback(lambda _: came.set())
         try:
+            # Events may still wait when the task is done, so both must be asked.
             while waiting or not task.done():
                 if waiting:
                     yield waiting.popleft()
                 else:
+                    # Cleared before waiting: an event between the two is not lost, because nothing
+                    # is awaited here.
                     came.clear()
                     await came.wait()
             self.turn = await task
@@ -500,6 +504,8 @@ class AsyncConversation:
     async def _seen_pause(self) -> str | None:
         """Return the id of the pause that the caller can have seen; None for none."""
         session = self._session
+        # This object may be older than the pause, so it looks once more before it says that there
+        # is none.
         if session.pause is None and session.settled is None:
             await self.refresh()
         seen = self._session.pause

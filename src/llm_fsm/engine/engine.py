@@ -323,12 +323,17 @@ class Engine:
         request_id = getattr(trigger, "request_id", None)
         if request_id is not None:
             checked_id(request_id, "request id")
+        # Before the lock: looking for tools may take seconds, and nobody should wait for that in
+        # the queue.
         host = await self.prepare()
         turn = TurnRunner(host, conversation_id, sink, alone=_is_alone(trigger, host.program))
         async with turn.lock():
             if isinstance(trigger, Due):
                 return await self.take_due(conversation_id, trigger)
+            # Read under the lock, so that no other turn can come between reading and writing.
             loaded, recorded = await self.read_for(conversation_id, request_id)
+            # A known request is answered before anything is checked: its state may have moved on
+            # since.
             if recorded is not None and not isinstance(trigger, Resume):
                 known = await turn_again(self.store, loaded.session, trigger, recorded)
                 return await self._again(turn, known)
@@ -338,9 +343,12 @@ class Engine:
                 if not isinstance(trigger, UserMessage):
                     raise
                 return await self._parked_reply(turn, loaded.session, trigger)
+            # Interrupted turns and due times are done now, so this is the session that the trigger
+            # meets.
             before = loaded.session
             taken = checked_trigger(deployment.program, before, trigger, pause_id)
             check_agreed(deployment.capabilities.tools, deployment.program, trigger)
+            # The run waits or is over. Its last turn is what a caller who asks again wants to know.
             if taken is None:
                 record = await self._last(conversation_id)
                 if isinstance(trigger, Resume) and trigger.input is not None:
@@ -363,6 +371,7 @@ class Engine:
             except ENDS:
                 await turn.stopped(first=before.held is not None)
                 raise
+        # The lock is free again, because the handlers may use this conversation.
         if result.session.ended and not before.ended:
             await run_end_handlers(deployment, result)
         return result
@@ -370,12 +379,14 @@ class Engine:
     async def take_due(self, conversation_id: str, trigger: Due) -> TurnResult:
         """Take a time that is due, under the lock. An interrupted turn is finished instead; the
         time stays due."""
+        # The look that found the time was without the lock, so all of it is asked again.
         stored = await self.store.load(conversation_id)
         if stored is None:
             raise NothingDueError
         loaded, _ = await self.read(conversation_id, stored)
         if not is_due(loaded.session, trigger.time):
             raise NothingDueError
+        # Another host with this definition will do it.
         deployment = await self.versions.of(loaded.session)
         if deployment is None or not deployment.program.knows(loaded.session):
             raise NothingDueError
@@ -468,6 +479,7 @@ class Engine:
         If the next turn itself was interrupted, the session stays as it was.
         """
         current = self.versions.current
+        # The way of nearly every turn; all below is for the others.
         if current.is_next(loaded.session) and not loaded.has_journal:
             return current, loaded
         deployment = await self.versions.of(loaded.session)
@@ -479,8 +491,10 @@ class Engine:
                 found.first, identity(trigger, loaded.session.pause)
             ):
                 return deployment, loaded
+            # The journal was read under this lock, so the turn need not read it again.
             loaded = loaded._replace(blank=found.blank)
             loaded = after_turn(loaded, await self.finish(deployment, loaded, found))
+        # An interrupted turn may have been finished, and may have made or ended a pause.
         session, now = loaded.session, trigger.time
         if session.pause is not None and is_due(session, now) and deployment.program.knows(session):
             loaded = after_turn(loaded, await self._fire(deployment, loaded, Due(time=now)))
@@ -567,6 +581,8 @@ class Engine:
         if deployment.journals or durable:
             entry = identity(trigger, session.pause)
             blank = loaded.blank
+            # A turn that begins again has the time of its first attempt, so that its keys stay the
+            # same.
             began = await turn.open(entry, trigger.time, blank=blank, durable=durable)
             trigger = replace(trigger, time=began)
         try:
@@ -611,6 +627,7 @@ def _replace_events(turn: TurnRunner, apology: Sequence[ev.Event]) -> None:
     Calls of tools and acts stay on record, because their effects outside stay too. They come
     behind the message.
     """
+    # The message of the user comes first, as in every record.
     message, *rest = apology
     called = [
         item

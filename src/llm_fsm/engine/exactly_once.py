@@ -61,9 +61,12 @@ class ExactlyOnce:
         for call in calls:
             if not call.at_most_once or call.key in self._made:
                 continue
+            # Its result went to an equal call, so this one is made under a key that nothing has
+            # used.
             if call.key in self._given:
                 found.pop(call.id, None)
                 self._made[call.key] = f"{call.key}+"
+            # A person wants it repeated: it is made again under the key of the first time.
             elif call.key in self._left:
                 self._made[call.key] = self._left.pop(call.key)[2]
             elif (
@@ -91,6 +94,7 @@ class ExactlyOnce:
         due = tuple(
             claimed(replace(call, key=self._made.get(call.key, call.key))) for call in calls
         )
+        # The results may come in any order.
         results = {item.id: item for item in (await perform(due)).results}
         for call, made in zip(calls, due, strict=True):
             if call.at_most_once:

@@ -100,8 +100,10 @@ class Journal:
         entries = (
             [] if blank else [json.loads(text) for text in await self._store.journalled(self._id)]
         )
+        # The same turn begins again, so what it did is read instead of done.
         if entries and all(entries[0].get(name) == value for name, value in turn.items()):
             check_not_parked(self._id, entries)
+            # Steps may be missing: calls of a batch are written as they end.
             self._step = 1 + max(entry["step"] for entry in entries)
             self._used.append(entries[0])
             for entry in entries[1:]:
@@ -115,6 +117,7 @@ class Journal:
                     self._known.append(entry)
             await self._mark({"kind": ATTEMPT, "time": time})
             return float(entries[0]["time"])
+        # Another message came, so the interrupted turn will never be finished.
         if entries:
             await self._store.forget_journal(self._id)
         self._used.append({**turn, **self._origin, "time": time})
@@ -147,11 +150,14 @@ class Journal:
         """
         before = self._keyed.pop(_AHEAD + key, None) if key else None
         if self._known:
+            # Results are read in the order in which they were written. Another kind of step means
+            # other code.
             entry = self._known.pop(0)
             if entry["kind"] == kind:
                 self._used.append(entry)
                 return entry
             await self._part_here()
+        # Whatever led here must be on record before anything acts.
         if acts:
             await self._flush()
         if key in self._failed:
@@ -199,6 +205,7 @@ class Journal:
                 # A model that is asked again numbers its calls anew: an equal call is the same one.
                 like = fingerprint(call)
                 key = next((known for known, kind in free.items() if kind == like), key)
+            # Two equal calls of one turn are two calls, so each has a key of its own.
             while key in taken:
                 key += "+"
             self._claimed[call.key] = key
@@ -225,6 +232,7 @@ class Journal:
         if begun is not None and key in self._begun:
             return begun()
         await self._flush()
+        # The note that a call began is written first. A crash after it leaves an unknown outcome.
         if begun is not None:
             await self._write({"kind": BEGUN, "key": key, "call": call})
         entry = await perform()
@@ -285,17 +293,21 @@ class Journal:
         if not self._waiting and not self._flushing.locked():
             return
         async with self._flushing:
+            # After a failed write nobody knows what the journal holds, so nothing may be put behind
+            # it.
             if self._torn:
                 raise StoreError(
                     "an earlier step of this turn could not be written down", retryable=True
                 )
             while self._waiting:
+                # Only a write that returned is known to be whole. A cancelled one is not.
                 self._torn = True
                 await self._write(self._waiting[0])
                 self._torn = False
                 del self._waiting[0]
 
     async def _write(self, entry: Entry) -> None:
+        # Counted before the write: a number is never used twice, even if the write fails.
         step, self._step = self._step, self._step + 1
         await self._store.journal(self._id, step, in_unicode({**entry, "step": step}))
 

@@ -156,6 +156,7 @@ class AsyncMachine:
         self.functions = Functions()
         for function in checked_list(chosen["functions"], "functions"):
             self.functions.register(function)
+        # Servers are not started here: a machine is cheap to make, and the first turn starts them.
         self._toolbox = Toolbox(self.tools, McpServers(chosen["mcp"] or {}))
         self._now = chosen["clock"] or time.time
         sinks = sinks_of((*checked_list(chosen["sinks"], "sinks"),))
@@ -258,6 +259,7 @@ class AsyncMachine:
         """As `Machine.open`, awaited. `on_event` is called in the event loop."""
         try:
             chat = await self.resume(conversation_id)
+            # Resume first: it is the common case, and needs no write.
             if not (anew and chat.ended):
                 return chat
         except ConversationNotFound:
@@ -285,6 +287,7 @@ class AsyncMachine:
             and await self._engine.run_due(conversation_id, self._now()) is not None
         ):
             session = await self._engine.load(conversation_id)
+        # The greeting is the first record, unless the conversation began again since.
         most = 1 if session.generation == 1 else None
         texts = await self._engine.store.records(conversation_id, limit=most)
         starts = [record for record in map(parse, texts) if record.kind == "start"]
@@ -455,6 +458,7 @@ class AsyncMachine:
         done: list[Turn] = []
         failed: LLMFSMError | None = None
         name = self._engine.versions.current.name
+        # Turns of dead processes come first, because what is due may wait for them.
         async for conversation_id in every_unfinished(self.store, [name]):
             try:
                 result = await take_up(self._engine, conversation_id)
@@ -513,6 +517,7 @@ class AsyncMachine:
                 else:
                     done.append(turn_of(result))
             if not waiting:
+                # Every row of the page stays due, so a larger page is needed to see beyond them.
                 more, limit = len(rows) == limit, 2 * limit
         if (failed := next(filter(None, left.values()), None)) is not None:
             raise failed
@@ -560,6 +565,7 @@ class AsyncMachine:
         query = query_of(wanted, limit=DELETED_AT_ONCE)
         if query == ListQuery(limit=DELETED_AT_ONCE):
             raise ValueError("say which conversations to delete: give a filter, such as metadata=")
+        # A conversation that changes while the list is read may be left out of it.
         deleted, before = 0, -1
         while deleted != before:  # until a whole round finds none
             before = deleted

@@ -66,6 +66,7 @@ class Merger:
         place = (asyncio.get_running_loop(), conversation_id)
         batch = self._under_way.get(place)
         if batch is None or not _repeats(batch.messages, message):
+            # A turn under way takes no more messages: they wait for the next one.
             batch = self._waiting.setdefault(place, _Batch())
             if not _repeats(batch.messages, message):
                 batch.messages.append(message)
@@ -73,6 +74,7 @@ class Merger:
             batch.sinks.append(sink)
         if batch.task is None:
             batch.task = asyncio.create_task(self._turn(place, batch))
+        # Others wait for the same turn, so one caller who leaves must not cancel it.
         return await asyncio.shield(batch.task)
 
     async def _turn(
@@ -81,6 +83,7 @@ class Merger:
         await asyncio.sleep(self._seconds)
         while (before := self._under_way.get(place)) is not None and before.task is not None:
             await asyncio.wait([before.task])  # later messages join the waiting ones
+        # Both in one step, without an await: no message can fall between the two tables.
         self._under_way[place] = self._waiting.pop(place)
         try:
             return await self._answer(place[1], batch.merged(), batch.tell if batch.sinks else None)

@@ -54,6 +54,7 @@ class Portal:
             RuntimeError: The portal is stopped, or the loop's own thread would wait for itself.
             concurrent.futures.CancelledError: The portal was stopped before the end.
         """
+        # A forked child has the object, but not the thread.
         if self._restarts:
             with self._restarting:
                 if self._restarts:
@@ -62,6 +63,7 @@ class Portal:
             work.close()
             raise RuntimeError(_NESTED)
         try:
+            # The caller may wait for seconds, and its signals must reach it meanwhile.
             return self._result(self._submit(work))
         except BaseException:  # an interrupt of the waiting thread must not leave the work running
             if inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:

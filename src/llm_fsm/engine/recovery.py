@@ -123,9 +123,11 @@ def _counted(first: JsonMap, later: Sequence[JsonMap]) -> LeftTurn:
     """Count the marks at the end of a journal. A new result before them is progress."""
     deaths, is_answered = 0, False
     errors: list[JsonMap] = []
+    # From the end: only what came after the last progress counts.
     for entry in reversed(later):
         if entry["kind"] not in MARKS:
             break
+        # An attempt with any mark behind it ended in a process that lived.
         is_answered = is_answered or entry["kind"] != ATTEMPT
         deaths += not is_answered
         if entry["kind"] == ERROR and entry.get("handed_back"):
@@ -134,6 +136,7 @@ def _counted(first: JsonMap, later: Sequence[JsonMap]) -> LeftTurn:
             errors.append(entry)
     if not errors:
         return LeftTurn(first, deaths)
+    # The exponent is bounded, because a large one would overflow before the minimum is taken.
     wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(len(errors) - 1, 10))
     return LeftTurn(first, deaths, retry_at=errors[0]["time"] + wait)
 
@@ -152,6 +155,7 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     if "time" not in first:  # it does not name its turn
         return UnderWay()
     kinds = [entry["kind"] for entry in entries[1:]]
+    # An answer was accepted, and a call that began may have acted: neither may be lost.
     must = first["kind"] == "answer" or BEGUN in kinds
     if first.get("request_id") is not None and not must:
         is_kept = "durable" in first and kinds[-1:] != [FAILED]

@@ -27,6 +27,7 @@ class MessageStream:
 
     def up_to(self, text: str) -> None:
         """Send the rest of the turn's text, which is known."""
+        # The listener shows another text, which must be withdrawn before this one.
         if not text.startswith(self._sent):
             self._say(MessageDelta(text=text, restart=True))
         elif len(text) > len(self._sent):
@@ -65,6 +66,7 @@ class ReplyListener:
         """Process the next piece of the reply's text."""
         words = self._reader.feed(piece)
         if self._judge is not None and self._reader.head is not None:
+            # Judged once: the head of a reply does not change any more.
             judge, self._judge = self._judge, None
             self._so_far = await judge(self._reader.head)
         if not words or self._so_far is None:

@@ -217,6 +217,7 @@ class TurnRunner:
     async def play(self, step: Step) -> Step:
         """Perform effects until the turn is over."""
         self.take(step.events)
+        # The turn decides how many effects it needs; its limits see to it that they end.
         while step.effect is not None:
             try:
                 result = await self.perform(step.effect, step)
@@ -259,6 +260,7 @@ class TurnRunner:
             return None
 
         async def judge(head: str) -> SoFar | None:
+            # Handlers before the move may forbid it, so they run before any text is shown.
             trial = rehearse(step, head)
             while isinstance(trial.effect, RunHandlers):
                 effect = trial.effect
@@ -461,6 +463,7 @@ class TurnRunner:
         request_ids = record.request_ids
         posted = self.host.outgoing(record, session, number)
         record_text = dump(record)
+        # A session without large values is stored as it is.
         lean, located = session, loaded.located
         large: Mapping[str, Reference] = {}
         if located or len(record_text) > LARGE:  # else no value on record is large
@@ -489,6 +492,7 @@ class TurnRunner:
         )
         if posted:
             self.host.committed(self.id)
+        # Looking for secrets costs time, so it is done only if somebody listens.
         if is_observed():
             publish(self.id, self._saved(record, session))
         choices = choices_of(self.host.program, session) if own else ()

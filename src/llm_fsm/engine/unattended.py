@@ -69,8 +69,10 @@ async def _take_up(engine: Engine, conversation_id: str) -> TurnResult | None:
         return None
     first = left.first
     stored = await engine.store.load(conversation_id, first.get("request_id"))
+    # A start has no conversation yet, so the store can have none unless somebody else began it.
     if first["kind"] == "start":
         return None if stored is not None else await _take_up_start(engine, conversation_id, left)
+    # The conversation is gone, or another process has finished the turn.
     if stored is None or stored.recorded is not None:
         return None
     loaded, _ = await engine.read(conversation_id, stored)
@@ -112,6 +114,7 @@ async def _start_unattended(
 async def _take_accepted(engine: Engine, conversation_id: str, now: float) -> TurnResult | None:
     """Answer the next accepted message, under the lock; None if there is none, or not here."""
     store = engine.store
+    # Messages that are answered already are dropped until one is left to answer.
     while (message := await next_accepted(store, conversation_id, now)) is not None:
         stored = await engine.store.load(conversation_id, message.request_id)
         if stored is None or stored.recorded is None:
@@ -140,10 +143,13 @@ async def _answer_accepted(
     except (ConversationError, ValueError) as error:
         await refuse(store, message, str(error))
         return None
+    # Claimed last, when nothing stands against the turn: a claimed message is not cancelled any
+    # more.
     if not await claim(store, message):
         return None
     running = TurnRunner(deployment, conversation_id, alone=deployment.program.alone)
     result = await engine.play_unattended(running, deployment, loaded, trigger, durable=True)
+    # After the commit. A crash in between is harmless, because the request id is known by then.
     await store.drop_accepted(conversation_id, message.request_id)
     return result
 
@@ -185,6 +191,7 @@ async def _able(engine: Engine, session: Session, *, talks: bool = False) -> Dep
 
 async def _park(engine: Engine, conversation_id: str, left: LeftTurn) -> bool:
     """Park a turn that has ended too many processes; return true if it has."""
+    # A turn that ends its process each time would end all workers, one after the other.
     if left.deaths < MOST_DEATHS:
         return False
     entries = await journal_entries(engine.store, conversation_id)

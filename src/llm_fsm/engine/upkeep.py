@@ -99,6 +99,7 @@ class Upkeep:
     async def _rest(self) -> None:
         """Wait for the time of the next look, or until this is woken."""
         pause = self._every * random.uniform(0.8, 1.2)  # so that several do not look together
+        # Not even a wake-up comes earlier: many messages at once would mean many looks.
         least = min(pause, _BETWEEN_LOOKS)
         await asyncio.sleep(least)
         with suppress(TimeoutError):
@@ -162,6 +163,7 @@ class Upkeep:
         something.
         """
         found: list[tuple[str, str]] = []
+        # Mostly there is nothing, so one query for all machines comes first.
         if await store.unfinished(1, machines.keys()):
             for name in machines:
                 found += [(name, one) async for one in every_unfinished(store, [name])]
@@ -169,6 +171,7 @@ class Upkeep:
             found += [(name, one) for one in await _due(store, name, machine._now())]
         found += await _accepted(store, machines)
         random.shuffle(found)  # several hosts see the same list, and begin at different ends
+        # A conversation may be found as unfinished and as due, and is taken up once.
         for key in dict.fromkeys(found):
             name, conversation_id = key
             self._begin(key, partial(machines[name].take_up, conversation_id))

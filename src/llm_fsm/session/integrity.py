@@ -83,6 +83,7 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
     fault = session_fault(session)
     if fault is not None:
         return (f"its session cannot be used: {fault}",)
+    # The records are the truth: folding them must lead to the stored session.
     again, misnumbered = Session(conversation_id=session.conversation_id), []
     try:
         for number, record in without_undone(records):

@@ -50,6 +50,7 @@ def without_large(
     def referred(value: Any) -> Reference | None:
         """Return where a value is on record; None for a small one, and for one that is on no
         record."""
+        # The same object, so nothing has changed it: values are never changed in place.
         for same in known:
             if same.value is value:
                 return same.reference

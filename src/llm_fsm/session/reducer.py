@@ -114,6 +114,7 @@ def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
     if event.asked_for != "turn" or session.user_input is None:
         return session
     count, turn = session.fruitless or (0, -1)
+    # A turn may ask the model several times, and its message counts once.
     counted = session.fruitless if turn == session.turn else (count + 1, session.turn)
     return replace(session, fruitless=counted)
 
@@ -131,6 +132,7 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         context=_overlaid(session.context, event.values, event.removed),
         origins=_overlaid(origins, {}, event.removed),
         skipped=tuple(key for key in session.skipped if key not in touched),
+        # A whole value, or none: what was begun of it is of no use any more.
         begun=_overlaid(session.begun, {}, touched),
         refusals=_overlaid(session.refusals, {}, touched),
     )
@@ -152,6 +154,8 @@ def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
         session = _fruitful(replace(session, begun={**session.begun, event.key: event.begun}))
     if event.told and event.source == "model":
         count, turn = session.refusals.get(event.key, (0, -1))
+        # Refusals are counted by turns: a second try of the same reply is no second mistake of the
+        # user.
         if turn != session.turn:
             session = replace(
                 session, refusals={**session.refusals, event.key: (count + 1, session.turn)}
@@ -180,6 +184,7 @@ def _reply_failed(session: Session, event: ev.ReplyFailed) -> Session:
 def _step(session: Session, event: ev.StateEntered) -> Session:
     """Lengthen the path by one step, and cut the cycle that it closes."""
     path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
+    # A round begins and ends in the same state; what lies between is walked anew.
     again = next(
         (number for number, (state, _) in enumerate(path) if state == event.state), len(path)
     )
@@ -206,6 +211,7 @@ def _corrected(session: Session, event: ev.Corrected) -> Session:
 
 
 def _bot_said(session: Session, event: ev.BotSaid) -> Session:
+    # What is kept for prompts may be without secrets. The record has the words as they were.
     user = session.user_input if event.kept_user is None else event.kept_user
     said = event.text if event.kept_text is None else event.kept_text
     exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
@@ -244,6 +250,7 @@ def _values_read_back(session: Session, event: ev.ValuesReadBack) -> Session:
 def _agreed(session: Session, event: ev.Agreed) -> Session:
     """Keep a yes, and drop earlier ones to the same keys."""
     keys = set(event.keys)
+    # A later yes to all of its keys stands for the earlier one.
     earlier = tuple(one for one in session.agreed if not keys.issuperset(one.keys))
     number = session.yeses + 1
     place = [session.origin or session.conversation_id, number, session.flow]
@@ -271,6 +278,7 @@ def _heard(session: Session, event: ev.WordsHeard) -> Session:
     If the last words were cut before the last value that they read back, no yes is good.
     """
     window = list(session.window)
+    # From the end: the same words may have been said before, and the last ones are meant.
     for place in range(len(window) - 1, -1, -1):
         user, said = window[place]
         if said == event.said:
@@ -345,6 +353,7 @@ def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
 def _attempt_failed(session: Session, event: ev.AttemptFailed) -> Session:
     if session.work is None:
         return session
+    # The next attempt begins without the calls of this one, and is told why it failed.
     work = None if event.last else replace(session.work, feedback=event.failures, loop=None)
     return replace(session, work=work, **session.work.checkpoint)
 

@@ -395,6 +395,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def lowered(self, number: int) -> Session:
         """Put the frames that the digression at this place left open beneath the call that
         resumes."""
+        # What was opened above is not lost: it waits below the call from now on.
         above = self.stack[number + 1 :]
         caller = self.stack[number].caller
         if caller is None or not above:
@@ -483,6 +484,8 @@ def surplus(
         return 0
     sizes = [estimate(user or "") + estimate(said) + FRAME for user, said in window]
     kept = sum(sizes)
+    # A cut changes the beginning of every later prompt, so providers cannot use their cache. It is
+    # made seldom.
     if len(window) <= many and kept <= settings.max_tokens:
         return 0
     dropped = max(0, len(window) - most)
@@ -532,6 +535,7 @@ def session_from_dict(document: JsonMap) -> Session:
     values = {
         name: value for name, value in document.items() if name not in ("format", "ended", "large")
     }
+    # Earlier versions knew that a conversation had ended, and not how.
     if document.get("ended") and values.get("outcome") is None:
         values["outcome"] = "final"
     if more := sorted(values.keys() - set(Session.__struct_fields__)):

@@ -21,7 +21,7 @@ otherwise arbitrary.
 
 A store raises ConversationConflict if the version does not fit. It raises StoreError for everything
 else: locked, unreachable, read-only, full, another version, damaged, a lost lock. The message names
-    the file or server.
+the file or server.
 
 `docs/stores.md` is for the author of a store.
 `llm_fsm.testing.store_suite` tests a store against this contract.

@@ -62,6 +62,8 @@ class BatchQueue:
 
     async def _work(self) -> None:
         try:
+            # Requests that come while a batch is served form the next one, so the loop ends when
+            # nobody asks.
             while self._waiting:
                 taken = min(_MOST, len(self._waiting))
                 await self._serve([self._waiting.popleft() for _ in range(taken)])

@@ -199,8 +199,10 @@ class _Folder:
     def save(self, commit: Commit) -> None:
         name, sha = commit.conversation_id, commit.definition_sha
         before = self._head(name)
+        # Only a change of the pin needs the lock of the definitions, which all conversations share.
         moves = before is None or before.definition_sha != sha
         with self._alone(_DEFINITIONS) if moves else nullcontext(), self._alone(name):
+            # Read again under the lock: another process may have written since.
             head = self._head(name)
             version, size = (0, 0) if head is None else (head.version, head.bytes)
             if version != commit.expected:
@@ -211,8 +213,10 @@ class _Folder:
             if sha is not None:
                 self._keep_definition(commit, sha)
             lines = [_record_line(*item) for item in commit.numbered]
+            # The records come first. Without the commit that names their size they do not count.
             size = _append(self._file(name, "records"), lines, size)
             _replace(self._file(name, "json"), _head_of(commit, head, size))
+            # After the commit. Steps that a crash leaves have an older version, and are not read.
             _remove(self._file(name, "journal"))
             if head is not None and head.definition_sha != sha:
                 self._drop_unused(head.definition_sha)
@@ -470,6 +474,7 @@ class _Folder:
                     raise os_fault(folder, error) from error
             self._prepared = True
         deadline = time.monotonic() + _TIMEOUT
+        # Such a lock is held for one write, so polling costs less than a queue.
         while not self._locks.take(name):
             if time.monotonic() > deadline:
                 raise StoreError(
@@ -546,6 +551,7 @@ def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
     record counts as new.
     """
     text = (_read(path) or b"")[:size]
+    # The commit says how much there must be. Less means that the file was changed from outside.
     if len(text) < size:
         raise _damaged(path)
     return (_decoded(path, line, kind) for line in text.splitlines())
@@ -578,6 +584,7 @@ def _replace(path: Path, document: _Format) -> None:
     try:
         _write(beside, msgspec.json.encode(document), 0)
         os.replace(beside, path)
+        # The name is durable only when the folder is, too.
         _sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
@@ -601,9 +608,11 @@ def _write(path: Path, text: bytes, size: int) -> None:
     """Write a text after the first `size` bytes of a file, and cut the rest."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        # A crash may have left half a line behind the last commit.
         os.ftruncate(handle, size)
         os.lseek(handle, size, os.SEEK_SET)
         rest = memoryview(text)
+        # The system may write less than it was given.
         while rest:
             rest = rest[os.write(handle, rest) :]
         os.fsync(handle)

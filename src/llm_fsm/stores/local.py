@@ -94,6 +94,7 @@ class WorkerThread:
     def _serve_waiting(self) -> bool:
         """Serve waiting calls, or wait for one. Return false after `stop`."""
         taken = [self._requests.get()]
+        # Everything that waits is served together, and shares one sync to the disk.
         while taken[-1] is not None and len(taken) < _MOST and not self._requests.empty():
             taken.append(self._requests.get())
         kinds: dict[Serve, list[_ReadRequest]] = {}
@@ -193,6 +194,7 @@ class LocalStore(ForwardingStore, Generic[F]):
     async def close(self) -> None:
         """Finish all waiting calls, then close the files. May be called twice."""
         parts = self._own()
+        # Lists first: no turn should find its thread gone because of a list.
         for worker in parts.workers:
             if not worker.thread.is_stopped:
                 await worker.thread.ask(worker.close, None)

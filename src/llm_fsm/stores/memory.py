@@ -91,6 +91,7 @@ class MemoryStore:
             version = 0 if found is None else len(found.records)
             sha, answers = commit.definition_sha, dict(commit.answered)
             answered = found is not None and not answers.keys().isdisjoint(found.answered)
+            # Everything is checked before the first change, so a refused commit changes nothing.
             check(commit, version, answered=answered, defined=sha in self._definitions)
             if found is None:
                 found = self._conversations[name] = _Conversation(
@@ -107,6 +108,7 @@ class MemoryStore:
                 self._due[name] = commit.definition, commit.due
             else:
                 self._due.pop(name, None)
+            # The turn is over, so what it had done step by step is in its record.
             self._journals.pop(name, None)
 
     def _lines(self, query: ListQuery) -> Iterator[Listed]:
@@ -222,6 +224,7 @@ class MemoryStore:
         tell = partial(loop.call_soon_threadsafe, wake)
         with self._guard:
             self._listeners.append(tell)
+        # Once at the beginning: a message may have come before anybody listened.
         wake()
         try:
             await loop.create_future()
@@ -297,6 +300,7 @@ class MemoryStore:
             found = self._posting.get(posted.conversation_id)
             if found is None:
                 return
+            # All earlier rows of the sink go, too: it takes its events in order.
             last = (posted.number, posted.index)
             found.outbox = [
                 row

@@ -76,6 +76,7 @@ class PerLoop(ABC, Generic[P]):
         loop = asyncio.get_running_loop()
         parts = self._parts.get(loop)
         if parts is None:
+            # A closed event loop cannot close its connections, so they are freed here.
             for other in [other for other in self._parts if other.is_closed()]:
                 self._parts.pop(other).drop()
             parts = self._parts[loop] = self._new_parts()

@@ -84,6 +84,7 @@ class SqlRows:
         among = self.dialect.among.format(value="state", mark="{before}")
         change = f"UPDATE accepted SET state = {{state}} WHERE {_ONE} AND {among}"
         known = self.dialect.several([*before])
+        # Change first, then read: the caller learns the state even if the change did not apply.
         yield self._bound(change, name=name, request_id=request_id, state=state, before=known)
         query = f"SELECT state FROM accepted WHERE {_ONE}"
         rows = yield self._bound(query, name=name, request_id=request_id)

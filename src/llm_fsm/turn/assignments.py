@@ -58,8 +58,10 @@ def remake(turn: TurnState) -> Run:
     Each is computed at most once. A computed key may clear others, which are then computed as well.
     """
     done: set[str] = set()
+    # Each round only takes keys that no round had, so a circle of keys ends.
     while keys := turn.outdated - turn.session.context.keys() - done:
         done |= keys
+        # Taken off first: a key that is cleared again meanwhile is for the next round.
         turn.outdated -= keys
         places, names = _makers(turn, sorted(keys))
         written: set[str] = set()
@@ -84,6 +86,7 @@ def _makers(turn: TurnState, keys: Iterable[str]) -> tuple[list[str], frozenset[
     own = turn.state.assignment
     if own is not None:
         makers = dict.fromkeys(own.rules, ("definition", own.pointer))
+    # Whoever made the key before makes it again, before the state's own rule.
     makers.update(turn.session.made)
     places: list[str] = []
     names: set[str] = set()
@@ -139,6 +142,7 @@ def changes(
                 removed.append(key)
             continue
         value, reason = _read(keys, key, rule, value)
+        # A loop that invents keys must not fill the session.
         if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
             reason = f"the context holds {MAX_KEYS} keys already"
         if reason is not None:
@@ -147,6 +151,7 @@ def changes(
             values[key] = value
         elif key in removed:
             removed.remove(key)  # it is cleared and set to the value that it has
+    # A key that is cleared and set in one assignment is set.
     removed = [key for key in removed if key not in values]
     if values or removed:
         change = ev.ContextSet(source="definition", values=values, removed=tuple(removed))

@@ -154,9 +154,12 @@ def available_moves(
     others = tuple(_option_beside(session, state, aside) for aside in beside.values())
     options = (*own, *left_open, *others)
 
+    # The program may move on by itself after the reply, so its words may speak for those states,
+    # too.
     onward = [option.arrivals for option in own if option.is_open and option.goes_on]
     arrivals = {state.id: frozenset((state.id,)).union(*onward)}
     for option in options:
+        # The option of the highest priority is the one that naming the state takes.
         if option.is_open:
             arrivals.setdefault(option.move.target, option.arrivals)
     names = dict.fromkeys(option.move.target for option in options if option.is_offered)
@@ -189,6 +192,7 @@ def _own_options(
         if move.target == state.id:
             continue
         target = machine.states[move.target]
+        # What needs an answer or a yes is not offered: naming it could only be refused.
         closed = lacks_answer(session, move) or withheld(machine, session, move) is not None
         if closed or not may_hold(move, data, machine.keys.is_free):
             yield Option(kind="own", move=move, target=target, is_open=False)
@@ -320,6 +324,7 @@ def _arrivals(
 
     `steps`: the moves before it. The machine makes no more of them by itself than its limit says.
     """
+    # Pairs, not states: a state that was reached from elsewhere may lead on otherwise.
     if (left, target) in seen or steps > _most_steps(machine):
         return set()
     seen.add((left, target))
@@ -343,9 +348,8 @@ class Ahead:
     elsewhere.
 
     `open`: states and repair patterns that its reply may name, in the order of the menu, without
-        the state itself.
-    `missing`: keys that are collected here and not known yet. `shown`: keys whose values it is
-        shown.
+    the state itself. `missing`: keys that are collected here and not known yet. `shown`: keys whose
+    values it is shown.
     """
 
     open: tuple[str, ...] = ()

@@ -63,6 +63,7 @@ def correction(
     """
     machine, path, old, new = root.of(after), after.path, before.data(), after.data()
     gone = [key for key in changed if key not in after.context]
+    # The earliest step decides: all later ones are walked again from there.
     for number, (state, pointer) in enumerate(path):
         plan = machine.states.get(state)
         taken = (
@@ -73,6 +74,7 @@ def correction(
         if plan is None or taken is None or plan.kind not in ("converse", "decide"):
             continue  # what worked, waited or called is not begun again
         again = None
+        # Conditions that decide otherwise are certain; a state that the model names is only meant.
         starts = ways = _otherwise(plan, taken, old, new, changed)
         if starts is None:
             starts = ways = _instead(plan, taken, new, changed, picked)
@@ -86,6 +88,7 @@ def correction(
         elif plan.kind == "converse" and all(move.judged for move in starts):
             ways = plan.own  # asked again, the answer may open each of them
         if ways is not None:
+            # Keys up to this step were collected on a way that stays, so they are kept.
             past = frozenset(name for name, _ in path[: number + 1])
             left = [name for name, _ in path[number + 1 :]] + [after.state]
             return Correction(
@@ -166,6 +169,7 @@ def _dropped(
         kept.update(_gathers(machine, name))
     gone: list[str] = []
     for name in left:
+        # A key that the new way collects again stays: the user need not repeat it.
         if name not in ahead:
             gone += _gathers(machine, name)
     return tuple(key for key in dict.fromkeys(gone) if key not in kept and key not in changed)
@@ -189,6 +193,7 @@ def outside(
 
     Each item has the place on the stack, the changed keys, and the way back.
     """
+    # The outermost definition comes first: a way back there ends all flows above it.
     for place in reversed(after.callers()):
         old, new = before.of_caller(place), after.of_caller(place)
         items = new.context.items()
@@ -214,6 +219,7 @@ def handed_on(root: CompiledMachine, before: Session, after: Session, place: int
     was, _ = mapped(called.keys, caller.keys, old, state.definition.input)
     now, _ = mapped(called.keys, caller.keys, new, state.definition.input)
     inner = next((number for number in reversed(after.callers()) if number > place), None)
+    # The flow between may have changed the value itself, and then keeps its own.
     has = after.context if inner is None else after.of_caller(inner).context
     return {
         key: value
@@ -293,6 +299,7 @@ def takes(root: CompiledMachine, session: Session, place: int, key: str) -> bool
         return False
     if not theirs.writable(key) or theirs.is_secret(key):
         return False
+    # A key that both know belongs to the flow at work.
     known = key in mine.offered or key in mine.sources or key in session.context
     return not known or (not mine.writable(key) and _is_given(root, session, place, key))
 

@@ -43,6 +43,7 @@ def close(turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written) -> 
         arrival: How it came there.
         written: The purpose for which the words so far were written.
     """
+    # The order matters: an end hides a pause, and a pause hides what is missing.
     if arrival.stop is not None:
         _apologise(turn, arrival.stop)
     elif turn.paused:
@@ -76,6 +77,7 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
     state's own, then the one that was asked here before. Where the machine made one more move, the
     question of the reply comes last.
     """
+    # How far the turn went since the reply decides whether its question still fits.
     offer = turn.offer
     moves = None if offer is None else turn.moves_since(offer)
     offered = "" if offer is None else offer.question or ""
@@ -88,6 +90,7 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
         return
     if moves == 0 and offered:
         ask(turn, "model", offered)
+    # The state's own question would hide the result of work that only the model can tell.
     elif (own := response.asks_itself(turn)) and not _has_worked(turn):
         ask(turn, "question", own)
     elif again := response.asked_before(turn, arrival.frame):
@@ -100,6 +103,7 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
     elif is_older and is_meant:
         pass  # nothing else would come of another call
     elif moves != 0 or missing or not turn.words:
+        # Nothing known asks here, so a call for words is the last way.
         yield from _ask_for_words(turn, greeting=False)
 
 
@@ -159,6 +163,7 @@ def _apologise(turn: TurnState, stop: Stop) -> None:
     words = response.apology(turn)
     if stop.reason == "open":
         words = breakdown.words(turn)
+    # Words so far announced what did not happen, so the notice replaces them.
     turn.said = (Part("notice", words),)
 
 
@@ -212,6 +217,7 @@ def speak_with_tools(turn: TurnState, waiting: JsonMap | None = None) -> Run:
     if waiting is not None:
         loop.take_up(waiting)
     reply = yield from tool_loop.run(turn, loop)
+    # A pause comes first: the answer may bring the result that failed.
     if not turn.paused and breakdown.tool_has_failed(turn):
         yield from after_failure(turn)
         return

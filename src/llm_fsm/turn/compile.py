@@ -156,6 +156,7 @@ def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tupl
     kind = definition.kind_of(state_id)
     if kind == "final":
         return ()
+    # Nobody talks there, so nobody can ask for a digression.
     if kind != "converse":
         shared = ()
     # A transition that is always open takes the place of the pattern with the same target.
@@ -238,6 +239,7 @@ def _keys_of(
         for guard in move.guards:
             names += guard.keys if guard.rule is None else (*guard.keys, *guard.rule.reads)
         names += definition.states[move.target].required_context_keys
+    # A part of an object is written with its object.
     near = {*names, *(name.partition(".")[0] for name in names)}
     return tuple(key for key in keys.offered if key in near)
 
@@ -287,9 +289,11 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     for flow in flows.called.values():
         used.update(flow.definition.patterns)
     patterns: dict[str, CompiledMachine] = {}
+    # In the order of the table, so that menus are the same for every definition.
     for name in PATTERNS:
         if name in used:
             patterns[name] = _compiled(Flow(definition=pieces(name)), prompts, _Caller())
+    # The patterns first: every machine may use them.
     main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
     answers: dict[str, JsonMap] = {}
     for flow in (*flows.called.values(), flows.root):
@@ -312,6 +316,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         most = getattr(root.limits, name)
         if most is not None:
             bounds.append((name, most))
+    # These are true of the whole run, so a flow that is called has them from the root.
     whole: JsonDict = {
         "limits": root.limits,
         "bounds": tuple(bounds),

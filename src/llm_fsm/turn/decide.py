@@ -45,10 +45,12 @@ def ask(
     Returns:
         Why the run goes no further. None if it waits for the user or for an answer.
     """
+    # The cheapest reading comes first; it does nothing where it is not certain.
     certain = yield from _without_model(turn, picked, asks=waiting is None)
     if certain is not None:
         return certain.stop
     available = available_here(turn)
+    # Handlers and choices may have changed the session: a move is judged from what the model reads.
     turn.initial_session = turn.session
     heard = tool_loop.heard_by(turn.session)
     if told:
@@ -58,6 +60,7 @@ def ask(
     if waiting is not None:
         loop.take_up(waiting)
     last: Unreadable | Refused | None = None
+    # A second refusal would hardly become a third try's success, and the user waits.
     while loop.tries < 2:
         turn.retried = loop.tries > 0
         reply = yield from tool_loop.run(turn, loop, _renew)
@@ -68,6 +71,7 @@ def ask(
             return outcome.stop
         last = outcome
         _ask_once_more(turn, loop, reply.text, last)
+    # The person who is asked has the word now; the turn goes on with the answer.
     if turn.paused:
         return None
     return (yield from give_up(turn, last))
@@ -100,6 +104,7 @@ def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> Run
     """Do what a message says for certain; None if the model is to be asked. `asks`: no call has
     been made for it.
     """
+    # The machine asked this question itself, so a yes or no to it is never a value.
     at_stake = turn.session.at_stake() if asks else None
     if at_stake is not None:
         return (yield from _answer_before_loss(turn, at_stake))
@@ -122,6 +127,7 @@ def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> Run
     quotes = {key: proved[-1]} if proved else {}
     given = ev.ContextSet(source="user", values={key: value}, quotes=quotes)
     accepted = uphold(keys, session.context, given, session.system_names())
+    # A rule of `x-valid` changed or refused a part.
     if accepted != (given,):
         return None  # the model is told which rule the value breaks
     return (yield from _take_value(turn, key, accepted))
@@ -154,6 +160,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> RunTo[Arrival | None]:
         move = possible_move(turn.machine, turn.session, named)
         if isinstance(move, Refusal) or move.asks_model or said(turn, move, None) is not None:
             return None
+        # After a veto the model is asked: it can say to the user what is not possible.
         if (yield from handlers.vetoed(turn, move)) is not None:
             return None
         turn.emit(ev.Recognised(key=""))
@@ -183,6 +190,7 @@ def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> RunT
     for event in accepted:
         turn.emit(replace(event, source="user") if isinstance(event, ev.ContextSet) else event)
     yield from assignments.update(turn, (key.partition(".")[0],))
+    # Automatic transitions come before those that the value opens, as after a reply.
     auto = yield from handlers.first_allowed(turn, here.autos)
     if auto is not None:
         return (yield from make_move(turn, auto, "auto"))

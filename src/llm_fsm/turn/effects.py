@@ -37,9 +37,9 @@ class Point(StrEnum):
 class AskModel(NamedTuple):
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it.
 
-    `left`: seconds left of the run's limit, here and in other effects; None: it has none.
-    `about`: the matter of a summary, for a summariser that is no model: {"of", "happened",
-        "summary", "background"}.
+    `left`: seconds left of the run's limit, here and in other effects; None: it has none. `about`:
+    the matter of a summary, for a summariser that is no model: {"of", "happened", "summary",
+    "background"}.
     """
 
     request: LLMRequest
@@ -168,7 +168,7 @@ class Unanswered(Struct, frozen=True, kw_only=True):
     """Nobody made the summary that somebody waits for, and the turn goes on without it.
 
     `reason`: the error's words. `attempts`: requests that were made, 0 where nobody was asked;
-        `seconds` that it took.
+    `seconds` that it took.
     """
 
     reason: str

@@ -141,6 +141,7 @@ def verdict(move: Move, data: JsonMap) -> Verdict:
 def _failed(guard: Guard, data: JsonMap) -> Verdict | None:
     """Return the verdict on a condition that does not hold; None if it holds."""
     condition = f'condition "{guard.description}"' if guard.description else "condition"
+    # Missing keys come before the rule: they tell the model what to ask for.
     unset = [key for key in guard.keys if not has(data, key)]
     if unset:
         are = "are" if len(unset) > 1 else "is"
@@ -238,5 +239,6 @@ def reads(move: Move, changed: Collection[str]) -> bool:
         names.update(guard.keys)
         if guard.rule is not None:
             names.update(guard.rule.reads)
+    # A change of the whole changes each of its parts.
     names.update([name.partition(".")[0] for name in names])
     return any(name in changed for name in names)

@@ -63,11 +63,13 @@ def named_by(
         return Named(target=target, pattern=True)
     if target == state.id:
         return Named(target=target, here=True)
+    # An open state is resumed, even if a transition leads there as well.
     if target in session.open_places():
         return Named(target=target, moves=(Move(pointer="", target=target),))
     moves = tuple(move for move in state.moves if move.target == target)
     if moves:
         return Named(target=target, moves=moves)
+    # Names of this definition hide those of others.
     aside = available.asides.get(target)
     if aside is not None:
         return Named(target=target, moves=(aside.move,), aside=aside)

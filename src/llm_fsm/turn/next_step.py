@@ -81,10 +81,12 @@ def next_steps(
     if state.kind == "task":
         yield Work(way_behind(state))
         return
+    # A subflow is left by what it gives back, and not before it has run.
     if state.kind != "subflow":
         for move in state.onward:
             if opens(move):
                 yield Enter(move)
+    # Asked after the transitions: one that is open comes before a way that is only known.
     way = known()
     if way is not None:
         yield Enter(way, known=True)

@@ -138,11 +138,14 @@ def apply_reply(
     """Take a reply: keep its values, correct earlier answers, then make the move that it names, if
     that is possible.
     """
+    # The name is looked up in the menu that the model read. Values that follow may change the menu.
     named = named_by(turn.machine, turn.session, reply.target, available)
     turn.emit(ev.MovePicked(target=cut(named.target, 200), reasoning=reply.reasoning))
     update, names = _before_a_loss(turn, _without_harm(turn, reply.update, named))
     before = len(turn.events)
+    # Values come before the move: its conditions read them.
     theirs = yield from _keep_values(turn, reply._replace(update=update), named)
+    # Whatever the reply says, it was written without the result that is missing.
     if breakdown.tool_has_failed(turn):
         yield from _keep(turn, theirs)
         return Taken((yield from closing.after_failure(turn)))
@@ -160,9 +163,11 @@ def apply_reply(
     arrivals = available.arrivals.get(named.target, frozenset())
     foreseen = frozenset((named.target,)) if named.behind else arrivals
     place = "" if named.pattern else named.target
+    # Where the reply was written, for the count of moves that followed it.
     start, since = turn.session.state, len(turn.events)
     turn.offer = Offer(message, reply.question, named=place, start=start, since=since)
     reading = Reading(named=named, message=message, theirs=theirs, foreseen=foreseen)
+    # A correction of an earlier answer comes before every way on, because it may end that way.
     if turn.has("correct"):
         turned_back = yield from corrections.correct(turn, named, message)
         if turned_back is not None:
@@ -180,6 +185,7 @@ def _go_where_it_leads(
 ) -> RunTo[Outcome]:
     """Make the move that the values opened or the reply names, do its pattern, or stay."""
     named, message, theirs = reading.named, reading.message, reading.theirs
+    # Values that open a way say more than a name that is closed.
     way = yield from _opened_way(turn, named, found)
     if way is not None:
         return (yield from _move(turn, way, "known", reading))
@@ -341,6 +347,7 @@ def _objection(turn: TurnState, move: Move) -> Refusal | None:
     if reads(move, unanswered):
         reason = f"the new value of {', '.join(unanswered)} was refused"
         return Refusal(by="closed", reason=reason)
+    # An end would hide from the user what has just changed.
     changed = _changed_answers(turn, move)
     if changed and rest(turn.root, turn.session, move).kind == "final":
         reason = f"this message changed {', '.join(changed)}; stay, and say what changed"
@@ -398,6 +405,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         except (StopIteration, StillArrivingError):
             return
         ahead = isinstance(effect, RunHandlers) and effect.point in _AHEAD
+        # The text may be shown now, or more is needed than a rehearsal may do.
         if turn.promise is not None or not ahead:
             run.close()
             return
@@ -419,6 +427,7 @@ def _keep_values(turn: TurnState, reply: Reply, named: Named) -> RunTo[JsonMap]:
         mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
     if mine:
         if turn.session.flow:
+            # A flow may be told answers of the definitions that wait for it.
             mine = corrections.change_answers(turn, mine)
         yield from transitions.apply_update(turn, mine)
     return theirs
@@ -530,9 +539,11 @@ def _way_without_words(turn: TurnState, last: Unreadable | Refused | None) -> Ru
 def _move(turn: TurnState, move: Move, by: str, reading: Reading) -> RunTo[Taken]:
     """Make the move of a reply, say its message, and close the turn where it arrives."""
     theirs = reading.theirs if reading.named.target == move.target else {}
+    # The move leads elsewhere than the reply named, so nobody else will take these values.
     if not theirs:
         yield from _keep(turn, reading.theirs)
     _note_declined(turn, move)
+    # Read before the move, which may change the flow at work.
     before, flow = turn.session, flow_of(turn, move)
     turn.say("model", reading.message if _is_said(turn, move, reading.named) else "")
     arrival = yield from transitions.follow(turn, move, by, theirs)
@@ -563,6 +574,7 @@ def _note_declined(turn: TurnState, move: Move) -> None:
     without them.
     """
     past = {state for state, _ in turn.session.path}
+    # A way back needs no key that was skipped on the way there.
     if not move.is_own or move.target in past:
         return
     others = [other for other in turn.state.own if other is not move]

@@ -2,8 +2,7 @@
 
 What comes in is a message, an opening, an answer or a time that is due. `message` is the usual
 turn: its lines are in the order in which things happen. `decide` asks the model about the message,
-    and `transitions` makes moves. `tasks` and
-`tool_loop` do the work, and `response` finds the words.
+and `transitions` makes moves. `tasks` and `tool_loop` do the work, and `response` finds the words.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class UserMessage:
     choice.
 
     `question`: the question of that choice; "" if it is not known. `merged`: request id and text of
-        each message that
-    it is made of, if there were several.
+    each message that it is made of, if there were several.
     """
 
     text: str
@@ -115,8 +113,7 @@ class Update:
     state.
 
     `context`: values by key, None deletes one. They were checked. `by`: the person who says `text`;
-        "" is the
-    program. `agreed`: the program says yes to an act.
+    "" is the program. `agreed`: the program says yes to an act.
     """
 
     time: float
@@ -145,7 +142,7 @@ class Resume:
     """Continue a run without a user at `time`.
 
     `step`: only to the border of the next state. `input`: the new input of the state at work; None
-        keeps it.
+    keeps it.
     """
 
     time: float
@@ -173,12 +170,16 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     if turn.paused:
         yield from _record(turn, heard)
         return
+    # Looking for choices costs time, so it is done only where a choice can count.
     picks = any(move.agrees == "picked" for move in turn.state.moves)
     shown = choices_of(turn.root, turn.session) if heard.picked or picks else ()
+    # The message is on record before any code of the host can fail.
     turn.emit(heard.event())
     if turn.host.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     yield from assignments.remake(turn)
+    # A handler may have changed keys, so an automatic transition may be open before the model is
+    # asked.
     came_from, said, stop = turn.here, turn.said, None
     if not turn.state.rests:
         stop = (yield from transitions.settle(turn, asked=frozenset({came_from}))).stop
@@ -187,7 +188,9 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     else:
         if turn.state.fixed is not None:
             turn.said = said  # the reply to the message will speak for this state
+        # What was shown before the message counts: the handlers may have changed the choices.
         picked = pick(shown, heard.text)
+        # A choice of another state than the one that showed it would answer the wrong question.
         turn.picked = picked is not None and turn.here == came_from
         stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
         if turn.paused:
@@ -237,6 +240,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             acts=opening.acts,
         )
     )
+    # An imported history may be longer than this definition keeps.
     if dropped := surplus(turn.session.window, definition.history):
         turn.emit(ev.HistoryTrimmed(dropped=dropped))
     yield from assignments.run(turn, turn.state.assignment)
@@ -244,6 +248,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     yield from assignments.remake(turn)
     if opening.agreed:
         note_host_yes(turn)
+    # The first turn of the run settles, under its own journal.
     if opening.hold:
         return
     response.say_on_the_way(turn)
@@ -265,6 +270,7 @@ def update(turn: TurnState, given: Update) -> Run:
         )
     )
     if given.text is not None:
+        # Read before the words are recorded, because they change who holds the conversation.
         held = _is_held(turn)
         if held and (given.by or turn.session.operator):
             _watch_hold(turn)
@@ -272,6 +278,7 @@ def update(turn: TurnState, given: Update) -> Run:
         if not held and not turn.session.ended:
             watch_silence(turn)
         return
+    # All changes are judged by the same session, and then recorded.
     before = turn.session
     events = _host_changes(turn, given.context)
     changed = [event for event in events if not isinstance(event, ev.ContextRefused)]
@@ -282,6 +289,7 @@ def update(turn: TurnState, given: Update) -> Run:
     if changed and turn.host.points:
         yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=set(given.context))
     if given.state is not None:
+        # The program names a state of the outermost definition, so nothing stays open above it.
         while turn.session.stack:
             subflows.leave(turn, "host")
         if given.agreed:
@@ -307,6 +315,7 @@ def _host_changes(turn: TurnState, context: JsonMap) -> tuple[ev.Event, ...]:
     if not turn.session.flow:
         return found
     stack = turn.session.stack
+    # The frame nearest to the top that was saved by the started definition is the one to change.
     place = next(
         number for number in range(len(stack) - 1, -1, -1) if stack[number].saved.get("flow") == ""
     )
@@ -320,6 +329,8 @@ def _host_changes(turn: TurnState, context: JsonMap) -> tuple[ev.Event, ...]:
 
 def run(turn: TurnState, given: Resume) -> Run:
     """Go on with a run that nobody talks to."""
+    # Limits count for the whole run, so what earlier turns spent is read before anything is spent
+    # now.
     turn.spent_before = turn.session.spent
     turn.emit(ev.RunResumed(time=given.time, input=given.input))
     if turn.session.previous_state is None and not turn.session.stack:
@@ -338,12 +349,14 @@ def answer(turn: TurnState, given: Answer) -> Run:
     pause = session.pause
     if pause is None:
         raise ValueError("the run waits for no answer")
+    # Only work has a loop to go on with. A state that waits takes the answer as its output.
     loop = None if session.work is None or pause.kind == "wait" else session.work.loop
     turn.spent_before = session.spent
     shown = _shown(turn, pause, given.value)
     turn.emit(ev.Answered(id=pause.id, value=shown, time=given.time, request_id=given.request_id))
     if loop is None:
         stop = yield from _take_answer(turn, given.value, shown)
+    # The loop says whose question the calls belong to: a message, words on arrival, or a task.
     elif loop["asked_for"] == "turn":
         stop = yield from decide.ask(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
         if turn.paused:
@@ -461,6 +474,7 @@ def due(turn: TurnState, given: Due) -> Run:
             yield from _finish(turn, stop)
         return
     turn.spent_before, stop = turn.session.spent, None
+    # What has expired needs no reminder, even if one is due at the same time.
     if pause.expires is not None and pause.expires <= time:
         turn.emit(ev.TimedOut(id=pause.id, time=time))
         if pause.messages == "record" and turn.session.operator:
@@ -490,6 +504,7 @@ def _hand_back(turn: TurnState) -> StoppableRun:
     if move is not None:
         arrival = yield from transitions.enter_counted(turn, move, "timeout")
         return (yield from transitions.settle(turn, arrival)).stop
+    # Nothing is open, so the last place where the user was asked is better than an end.
     given_up = turn.state.definition.on_timeout
     path = [state for state, _ in reversed(turn.session.path)]
     named = [name for name in (given_up, *path) if name is not None and name in states]
@@ -554,6 +569,8 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
         and piece.states[elsewhere].kind != "final"
     ):
         turn.emit(ev.TimedOut(id="silence", time=time))
+        # The state of the time-out belongs to the definition that waits, so everything above it
+        # ends.
         while len(turn.session.stack) > place:
             subflows.leave(turn, "silent")
         return (yield from _end_silence(turn, "silence", elsewhere))
@@ -577,6 +594,7 @@ def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | No
     session = turn.session
     if "silence" in turn.machine.own_patterns:
         return turn.machine, session, len(session.stack)
+    # The nearest definition that says what silence means is the one that counts.
     for place in session.callers():
         whose = session.of_caller(place)
         if "silence" in turn.root.of(whose).own_patterns:
@@ -625,6 +643,7 @@ def _arrived(turn: TurnState, stop: Stop | None) -> Run:
 
 def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
+    # A turn without words and without a message is one of a run: nobody reads it.
     if text or turn.session.user_input is not None:
         if not text and not _is_held(turn):
             text = certain_sentence(turn.machine.definition.language, "cannot_go_on")
@@ -634,6 +653,7 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
         settings = turn.machine.definition.history
         turn.emit(bot_said(turn, text))
         note_read_back(turn, text)
+        # A cut that comes early saves nothing here: each cut costs a call of its own.
         summed = settings.strategy == "summary"  # which takes a call
         dropped = surplus(turn.session.window, settings, afresh=not summed and _begins_afresh(turn))
         if dropped:
@@ -641,6 +661,7 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
                 gone = [list(exchange) for exchange in turn.session.window[:dropped]]
                 yield from summaries.summarise(turn, "history", {"conversation": gone})
             turn.emit(ev.HistoryTrimmed(dropped=dropped))
+    # An end inside a flow only returns, so the stack decides whether it is the end of all.
     if turn.state.kind == "final" and not turn.session.stack:
         turn.emit(ev.Ended(outcome=_outcome_at_end(turn)))
     elif stop is not None and (stop.ends or turn.machine.alone):

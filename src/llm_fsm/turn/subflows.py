@@ -28,6 +28,7 @@ from llm_fsm.turn.turn_state import Run, RunTo, Stop, TurnState
 def count_step(turn: TurnState) -> Stop | None:
     """Count one move without the user. Return a Stop when the limit of such moves is reached."""
     most = turn.root.limits.auto_steps
+    # Without this limit two automatic transitions could lead to each other for ever.
     if turn.auto_steps + turn.spent_before.get("auto_steps", 0) >= most:
         turn.emit(ev.LimitReached(limit="auto_steps", value=most))
         return Stop("limited")
@@ -47,6 +48,8 @@ def begin(turn: TurnState) -> Run:
         for key, source in state.definition.input.items()
         if key in kept
     }
+    # The session of the caller goes onto the stack, where a redaction would no longer find its
+    # secrets.
     keep_secrets(turn)
     turn.emit(
         ev.FlowPushed(
@@ -101,6 +104,7 @@ def come_back(turn: TurnState, how: str) -> RunTo[Move | Stop | None]:
 def give_back(turn: TurnState, how: str = "final") -> None:
     """Come back to the topmost place, with what the flow gives back."""
     session, left = turn.session, turn.machine
+    # The place is left first, so that the values are judged by the keys of the caller.
     leave(turn, how)
     values, refused = mapped(turn.machine.keys, left.keys, session, turn.state.definition.output)
     _write(turn, values, session.origins)
@@ -176,6 +180,7 @@ def _carry_facts(turn: TurnState, left: Session) -> None:
     if not isinstance(told, Mapping) or not told:
         return
     known = turn.session.context.get(EXTRA) or {}
+    # The newest facts stand last, so that the cut drops the oldest.
     whole = {**{name: known[name] for name in known if name not in told}, **told}
     kept = dict(list(whole.items())[-MAX_EXTRA_KEYS:])
     if kept != known:
@@ -189,6 +194,8 @@ def hand_on(turn: TurnState, before: Session) -> None:
     places = turn.session.callers()
     for place in reversed(places):
         values = handed_on(turn.root, before, turn.session, place)
+        # The nearest caller's values belong to the definition at work; those of others are on the
+        # stack.
         if values and place == places[0]:
             turn.emit(ev.ContextSet(source="model", values=values))
         elif values:

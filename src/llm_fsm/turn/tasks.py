@@ -170,6 +170,7 @@ def _attempt(turn: TurnState, waiting: JsonMap | None) -> RunTo[Attempted | Stop
     failures = yield from _check(turn, output)
     if isinstance(failures, Stop):
         return failures
+    # Another attempt would begin after the end of the run's time.
     if failures and turn.out_of_time():
         return LIMITED
     return output.value, failures
@@ -227,6 +228,7 @@ def _execute(turn: TurnState, waiting: JsonMap | None) -> RunTo[Output | Stop | 
     name = turn.state.definition.execute or ""
     past = _past(waiting)
     permitted = _permit(turn)
+    # A crash or a repeated attempt must not act twice: the recorded result counts.
     if permitted.key in session.acts:
         reason = "done already; its recorded result counts"
         turn.emit(ev.ToolRefused(name=name, reason=reason, sentence="spent"))
@@ -234,6 +236,7 @@ def _execute(turn: TurnState, waiting: JsonMap | None) -> RunTo[Output | Stop | 
             session.acts[permitted.key], Executed, "an act on record cannot be read: result"
         )
         return _record_execution(turn, done, {})
+    # A function that paused keeps its key, so that its own calls find their results.
     key = past.key or permitted.key
     if not key:
         namespace = f"{session.conversation_id}/{session.turn}"
@@ -294,6 +297,7 @@ def _record_execution(turn: TurnState, result: Executed, loop: JsonMap) -> Outpu
         turn.emit(event)
     _emit_changes(turn, ev.SharedSet, turn.session.shared, result.shared)
     _emit_changes(turn, ev.MemorySet, turn.session.memory, result.memory)
+    # What the function wrote before the limit stays: it has happened.
     if result.limit is not None:
         most = getattr(turn.machine.limits, result.limit) or 0
         turn.emit(ev.LimitReached(limit=result.limit, value=most))
@@ -355,6 +359,7 @@ def _check(turn: TurnState, output: Output) -> RunTo[Failures | Stop]:
     if registered:
         verdicts.update((yield from _by_functions(turn, registered, data)))
     for_judge = [check for check in checks if check.by == "judge"]
+    # A judge costs a call, and cannot save an output that failed already.
     if for_judge and all(passed for passed, _ in verdicts.values()):
         by_judge = yield from _by_judge(turn, for_judge, output.value)
         if isinstance(by_judge, Stop):

@@ -67,6 +67,7 @@ def heard_by(session: Session) -> Heard:
     """Return the message of the turn; after a pause, that of the last exchange that has one."""
     if session.user_input is not None:
         return Heard(session.user_input, session.window)
+    # After a pause the message is in the history already: the last exchange with words of the user.
     for place in range(len(session.window) - 1, -1, -1):
         if session.window[place][0] is not None:
             return Heard(session.window[place][0], session.window[:place])
@@ -145,6 +146,8 @@ class Loop:
 
     def reopen(self, request: LLMRequest, available: AvailableMoves) -> None:
         """Replace the question, and keep the calls and results that followed it."""
+        # The fresh question has as many messages as the old one, so all behind it are calls and
+        # results.
         since = self.request.messages[len(request.messages) :]
         self.request = replace(request, messages=(*request.messages, *since))
         self.look = available
@@ -154,10 +157,12 @@ class Loop:
         calls: dict[str, ToolCall] = {}
         for number, call in enumerate(reply.tool_calls, 1):
             fresh = call.id or f"call_{number}"
+            # Some providers number from 1 in each reply, and some leave ids out.
             while fresh in calls:
                 fresh = f"{fresh}_{number}"
             calls[fresh] = call if fresh == call.id else replace(call, id=fresh)
         self.calls = tuple(calls.values())
+        # Ids are unique in one batch only, so nothing of the batch before may be found by them.
         self.keys, self.answers, self.done = {}, {}, {}
         message = LLMMessage("assistant", reply.text, self.calls, native=reply.native)
         self.request = replace(self.request, messages=(*self.request.messages, message))
@@ -223,8 +228,10 @@ def run(
         loop: The loop. One that resumes has the calls of its last reply.
         renew: Called after each batch; its results may have changed the question.
     """
+    # Each round has one reply. It ends with words, at a limit, or at a pause.
     while True:
         if loop.calls:
+            # The loop keeps its calls, so that the answer finds the batch as it was left.
             if not (yield from _run_batch(turn, loop)):
                 return None
             loop.close()
@@ -259,6 +266,7 @@ def _exceeds_limit(turn: TurnState, calls: int) -> bool:
     more.
     """
     most = turn.machine.limits.tool_calls
+    # All calls of a batch count before any runs: half a batch is no answer to its reply.
     if turn.used()["tool_calls"] + calls > most:
         turn.emit(ev.LimitReached(limit="tool_calls", value=most))
         return True
@@ -284,10 +292,12 @@ def _run_batch(turn: TurnState, loop: Loop) -> RunTo[bool]:
             own[call.id] = arguments
             continue
         planned = _planned(turn, loop, call, arguments)
+        # One yes has one key, so two equal acts of a batch would be done on one yes.
         if any(planned.key == other.key for other in ready.values()):
             _refuse(turn, loop, call, _SPENT.reason, _SPENT.sentence)
         else:
             ready[call.id] = planned
+    # Approval is asked for before the first call runs: a person may refuse all of them.
     for planned in ready.values():
         if turn.tools.policies[planned.name].approval and planned.id not in loop.answers:
             _pause_at(turn, loop, "approval", planned.id, APPROVAL)
@@ -359,6 +369,7 @@ def _is_permitted(
     if found.unmet is not None and not is_edited:
         _refuse(turn, loop, call, found.unmet.reason, found.unmet.sentence)
         return False
+    # The act was done by an earlier turn, or before a crash. It is never done again.
     if found.key in turn.session.acts:
         result = turn.session.acts[found.key]
         _refuse(turn, loop, call, "done already; this is its recorded result", "spent")

@@ -237,8 +237,11 @@ def enter(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) ->
     """Make a move. `given`: what a reply says about the definition that it leads into."""
     if turn.state.definition.summarize and turn.host.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
+    # The rule for failures is the started definition's, so flows that have none of their own are
+    # left.
     while move.pointer == breakdown.POINTER and breakdown.must_leave(turn):
         subflows.leave(turn, "host")
+    # A state that was left open is resumed, not entered anew: its question is still open.
     place = turn.session.open_places().get(move.target) if move.place is None else move.place
     arrival = ORDINARY
     if place is not None:
@@ -265,6 +268,7 @@ def enter(turn: TurnState, move: Move, by: str, given: JsonMap | None = None) ->
                 on_path=not move.returns and not turn.session.in_digression(),
             )
         )
+    # Values of the reply belong to the definition that was entered, so they come after the entry.
     if given:
         yield from apply_update(turn, given)
     yield from _on_entering(
@@ -325,6 +329,7 @@ def _reconsider(turn: TurnState, frame: Frame) -> RunTo[Arrival]:
     """
     session, reopened = turn.session, Arrival(frame=frame, back=True)
     # Keys with an underscore are of the machine, so the user has corrected none of them.
+    # Only answers from before the digression can have decided the way that it left.
     changed = tuple(
         key
         for key, value in frame.before.items()
@@ -346,6 +351,7 @@ def _reconsider_callers(turn: TurnState, before: Session) -> RunTo[bool]:
     ):
         if found is not None:
             # What waits above that definition belongs to the flow that the correction ends.
+            # Each round takes one frame, until the definition that is led back is on top.
             while len(turn.session.stack) > place:
                 subflows.leave(turn, "corrected")
             yield from turn_back(turn, found, changed, named=False)
@@ -363,6 +369,7 @@ def turn_back(
     here, context = turn.session.state, turn.session.context
     dropped = tuple(key for key in found.dropped if key in context)
     path = turn.session.path + (((here, last),) if last else ())
+    # All steps from that state on are decided again, so they leave the path.
     cut = tuple(dropwhile(lambda step: step[0] != found.state, path))
     turn.emit(
         ev.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped, cut=cut)
@@ -397,6 +404,7 @@ def _resume(turn: TurnState, place: int) -> RunTo[Arrival]:
         # The place is itself in a digression, so the current state stays open beside it.
         # A return to the main path ends everything that was left open on the way.
         _leave_open(turn)
+    # Each round ends one flow or digression, so the place comes nearer to the top.
     while place not in turn.session.open_frames():
         session = turn.session
         entrance = len(session.stack) - len(session.open_frames()) - 1
@@ -468,6 +476,7 @@ def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -
 def _repeats(turn: TurnState, state: str, given: Any) -> bool:
     """Return true, and note it, when this task made the same of the same before: no progress."""
     session = turn.session
+    # Everything that a task reads and writes. If all is equal, another round cannot end otherwise.
     whole = [
         session.flow,
         state,

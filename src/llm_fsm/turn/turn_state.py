@@ -156,7 +156,7 @@ class HostCapabilities:
     summaries are wanted.
 
     `forced`: the provider holds a model to the form of a reply. `form_of`: the form that the model
-        of this name takes; None is the machine's own model.
+    of this name takes; None is the machine's own model.
     """
 
     points: frozenset[Point] = frozenset()
@@ -243,19 +243,24 @@ class TurnState:
             upheld = uphold(
                 self.machine.keys, self.session.context, event, self.session.system_names()
             )
+            # The rules cut the change: what is left, and the refusals, are emitted one by one.
             if upheld != (event,):
                 for part in upheld:
                     self.emit(part)
                 return
+        # Recorded before it is applied, so that events and session agree even if a change fails.
         self.events.append(event)
         change = CHANGES.get(type(event))
         if change is None:
             return
         before = self.session
         if type(event) is ev.ContextSet:
+            # Old and new: a value that is replaced is gone from the session, and may still be
+            # quoted.
             self.keep_secrets(event.values)
             self.keep_secrets(before.context)
         after = change(before, event)
+        # Most events stay in the state, and need no look for the machine at work.
         if after.state is before.state and after.flow is before.flow:
             self.session = after
         else:
@@ -308,6 +313,7 @@ class TurnState:
         """Return the number of moves from the state for which a question was written to this one;
         None if the turn did not come by that state.
         """
+        # Only moves after the reply count; those before it were no secret to the model.
         since = self.events[offer.since :]
         ways = [one for one in since if isinstance(one, ev.StateEntered | ev.FlowReturned)]
         if not offer.named:
@@ -378,6 +384,7 @@ class TurnState:
             return
         session = self.session
         contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
+        # A value that a key still holds is masked by the key, and need not be remembered.
         held: set[str] = {*session.secrets, DOTS}
         for context in contexts:
             held.update(
@@ -453,6 +460,7 @@ class TurnState:
     ) -> None:
         """Let the run wait for an answer. The id is the same when the turn is begun again."""
         session = self.session
+        # A turn that begins again after a crash makes the same pause, so the answer still fits.
         place = json.dumps([session.conversation_id, session.time, session.turn, len(self.events)])
         self.emit(
             ev.Paused(

@@ -58,6 +58,7 @@ async def run_point(
                 continue
             if not wanted:
                 continue
+        # Each handler has a copy of its own, so none can change what the next one reads.
         occasion = occasion_of(effect, context, occasion_key(effect, handler.name))
 
         async def perform(handler: Handler = handler, occasion: Any = occasion) -> JsonMap:
@@ -81,6 +82,7 @@ async def run_point(
             asked = None
         if result.text is not None:
             effect, asked = replace(effect, text=result.text), None
+        # The move is forbidden, so the later handlers have nothing to say about it.
         if result.veto is not None:
             break
     return HandlerResults(results=tuple(results))

@@ -165,9 +165,12 @@ class _Round:
 
     def add(self, conversation_id: str) -> None:
         loop = asyncio.get_running_loop()
+        # A sink that fails is not tried earlier because of a new event.
         if conversation_id not in self._failures:
             self._due[conversation_id] = loop.time()
         self._again.add(conversation_id)
+        # A task belongs to the event loop that made it, and a machine may be used in another one
+        # later.
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._changed = asyncio.Event()
             self._task = loop.create_task(self._run(self._changed))
@@ -206,6 +209,7 @@ class _Round:
     async def _run(self, changed: asyncio.Event) -> None:
         now = asyncio.get_running_loop().time
         while self._due:
+            # Chosen anew each time, so that a conversation that fails does not hold up the others.
             ready = [name for name, at in self._due.items() if at <= now()][:AT_ONCE]
             if ready:
                 await asyncio.gather(*(self._serve(name) for name in ready))
@@ -217,6 +221,7 @@ class _Round:
 
     async def _serve(self, name: str) -> None:
         """Serve one conversation. If the sink fails, try again later."""
+        # Discarded before reading: a row that is added meanwhile asks for another round.
         self._again.discard(name)
         try:
             whole = await self._deliver(name)
@@ -241,12 +246,14 @@ class _Round:
     async def _deliver(self, name: str) -> bool:
         """Deliver one page. Return false if there may be another."""
         try:
+            # Hardly a wait: whoever holds the lock delivers the same rows.
             async with self._store.lock(exclusive(self._sink.name, name), 0.01):
                 rows = await self._store.outbox(
                     OutboxQuery(sink=self._sink.name, conversation_id=name, limit=_PAGE)
                 )
                 for row in rows:
                     await self._sink.take(delivery_of(row))
+                    # One by one, so that a crash repeats one event at most.
                     await self._store.acknowledge(row)
         except StoreError as error:
             if error.retryable:

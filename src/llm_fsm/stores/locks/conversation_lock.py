@@ -200,9 +200,11 @@ async def finished(writing: asyncio.Future[T]) -> T:
     A thread or a server finishes a write that it has begun. If the lock were released before, it
     would write into the next writer's turn.
     """
+    # The write goes on in its thread or on its server, whatever happens to the caller.
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
+        # A caller may be cancelled more than once. None of that may free the lock early.
         while not writing.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([writing])
@@ -214,6 +216,7 @@ async def finished(writing: asyncio.Future[T]) -> T:
 async def _pause(conversation_id: str, asked: float, timeout: float | None) -> None:
     """Wait before polling again, longer each time."""
     waited = time.monotonic() - asked
+    # As long as the wait so far: short waits are noticed at once, long ones cost little.
     pause = min(max(waited, _FIRST_PAUSE), _LONGEST_PAUSE)
     if timeout is not None and waited >= timeout:
         raise busy(conversation_id, waited, " in another process")

@@ -142,6 +142,8 @@ class FolderLocks:
             if error.errno in _BUSY:
                 return False
             raise os_fault(path, error) from error
+        # The file may have been removed between opening and locking it, and then another one has
+        # its name.
         if held:
             self._handles[name] = handle
         else:
@@ -152,6 +154,7 @@ class FolderLocks:
         """See `FileLocks.give`."""
         handle = self._handles.pop(name, None)
         if handle is not None:
+            # Removed while it is locked, so that nobody can lock a file that is about to go.
             self._path(name).unlink(missing_ok=True)
             os.close(handle)
 

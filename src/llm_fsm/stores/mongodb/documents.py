@@ -100,6 +100,7 @@ class Documents:
         )
         defined = sha is not None and self.definition(sha) is not None
         check(commit, version, answered=answered, defined=defined)
+        # Checked as late as possible: between here and the write the lease can hardly end.
         self._check_lock(name)
         self._keep_definition(commit)
         if not self._insert(_turn(commit, newest)):
@@ -280,6 +281,8 @@ class Documents:
         """
         newest = self._newest(name)
         if newest is not None:
+            # Without its newest turn the conversation is unknown, even if the rest stays after a
+            # crash.
             self._turns.delete_one({"_id": newest["_id"]})
             self._newest(name)
             self._drop_unused(newest["sha"])

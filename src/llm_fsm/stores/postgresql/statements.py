@@ -208,6 +208,7 @@ async def save(
     commits: Sequence[Commit] = [item.value for item in asked]
     cursor = await db.execute(_SAVE, _parameters(asked, commits))
     done = {name for (name,) in await cursor.fetchall()}
+    # Only a conversation that changes its definition can leave one without use.
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         await _drop_unused(db)
     refused = [item for item in asked if item.value.conversation_id not in done]
@@ -291,6 +292,7 @@ async def _reasons(
         unknown = ("", 0, None, False, False, False)
         _, version, record, locked, known, defined = row or unknown
         reason: Exception | None
+        # The connection broke after the server had committed: this is our own turn.
         if again and record == commit.record:
             reason = None
         elif not locked:
@@ -402,6 +404,7 @@ class PostgresRows(SqlRows):
             for name, first, last in rows:
                 if not is_held(name) and query.admits(first, last):
                     found.append(name)
+            # A short page is the last one. Lines that are held or do not match do not count.
             if len(rows) < page:
                 break
             after = rows[-1][0]

@@ -232,6 +232,7 @@ class _LoopParts:
 
         try:
             return await self.writing.call(lambda db: work(db, asked))
+        # Without a server, each alone would only wait once more.
         except Unreachable:
             raise
         except Exception as error:
@@ -251,6 +252,7 @@ class _LoopParts:
         async def work(db: Connection) -> Sequence[Any]:
             if time.monotonic() - self._said_alive > BEAT_SECONDS:  # the event loop may have rested
                 await self._say_alive(db)
+            # Released before anything is taken: the next holder may be in the same batch.
             if given := [item for item in asked if item[1] is not None]:
                 await rows.unlock(db, given)
             wanted = [name for name, holder in asked if holder is None]
@@ -277,6 +279,7 @@ class _LoopParts:
 
     async def close(self) -> None:
         self._stop_beating()
+        # In this order: a write needs its lock, so locks are served to the end.
         for lane in (self.reads, self.writes, self.locks):
             await lane.idle()
         for line in (self.reading, self.writing, self.locking):

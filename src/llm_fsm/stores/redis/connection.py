@@ -72,6 +72,7 @@ class RedisLink:
                 self._looked = False
                 raise
         try:
+            # The flag says whether it was sent twice: a repeated write may find its own effect.
             return RedisReply(await work(self.client), False)
         except faults.TimeoutError as error:
             raise silent(self.place, self._timeout) from error
@@ -113,6 +114,7 @@ class RedisLink:
             raise
         if not answer.value:
             return None
+        # All locks of a process have one holder, so one lease renews them all.
         self._locked[holder] = self._locked.get(holder, 0) + 1
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._renew(milliseconds))
@@ -152,6 +154,7 @@ class RedisLink:
                 probed = False
                 if message["type"] in ("subscribe", "message"):  # some may be lost before the first
                     wake()
+            # No answer to the probe either: the connection is dead, although nobody closed it.
             elif probed:
                 raise silent(self.place, self._timeout)
             else:

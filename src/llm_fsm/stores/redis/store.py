@@ -110,6 +110,7 @@ class RedisStore(PerLoop[RedisLink]):
             scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit)
         )
         said, *more = answer.value
+        # A repeated script may find its own commit, which is no conflict.
         if said == "version" and not (answer.again and more[1]):
             raise wrong_version(commit, int(more[0]))
         if said == "lost":
@@ -161,6 +162,7 @@ class RedisStore(PerLoop[RedisLink]):
         query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
         found: list[str] = []
         start = "-" if after is None else f"({after}"
+        # A whole page may match nothing, so the loop ends only when no names are left.
         while len(found) < limit:
             names = await self._ask(
                 "ZRANGEBYLEX", f"{self.prefix}journals", start, "+", "LIMIT", 0, _PAGE

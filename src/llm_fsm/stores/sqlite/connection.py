@@ -76,8 +76,11 @@ class Database:
         except Exception as error:
             self._recover(error)
             # repeated, it might conflict with itself
+            # One alone has nobody else to blame. A busy file would be busy again, and an unsettled
+            # commit may be there.
             if len(values) == 1 or is_busy(error) or is_unsettled(error):
                 return [self._translated(error) for _ in values]
+        # Each alone, so that only the one with the fault fails.
         outcomes: list[Any] = []
         for place, value in enumerate(values):
             outcomes += self._serve(together, [value], writes)

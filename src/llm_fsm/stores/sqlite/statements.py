@@ -149,6 +149,7 @@ def load(
 def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exception | None]:
     """See `Store.save`. Commits of one conversation are written one after the other."""
     outcomes: list[Exception | None] = [None] * len(commits)
+    # The second commit of a conversation is checked against what the first one wrote.
     for places in rounds([commit.conversation_id for commit in commits]):
         found = _find([commits[place] for place in places], db)
         for place, before in zip(places, found, strict=True):
@@ -216,6 +217,7 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
     _run(db, "INSERT INTO records (conversation, number, record)", records)
     _run(db, "INSERT INTO inbox (conversation, request_id, number)", answered)
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
+    # Only a conversation that changes its definition can leave one without use.
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         db.execute(_DROP_UNUSED)
 
@@ -249,6 +251,7 @@ def _answers(db: sqlite3.Connection, statement: str, asked: Sequence[Row]) -> li
 def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tuple[str, list[Any]]]:
     start = 0
     while start < len(values):
+        # The largest power of two that fits, so that only seven statements exist of each kind.
         size = min(_MOST, 1 << (len(values) - start).bit_length() - 1)
         part = values[start : start + size]
         row = f"({','.join('?' * len(part[0]))})"

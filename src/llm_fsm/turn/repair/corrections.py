@@ -30,6 +30,7 @@ def correct(turn: TurnState, named: Named, message: Message) -> RunTo[Arrival | 
     """
     if named.target in _ENDS:
         return None
+    # A definition that waits comes first: going back there ends the one at work.
     arrival = yield from _correct_outside(turn, named, message)
     if arrival is not None:
         return arrival
@@ -58,6 +59,7 @@ def is_corrected(turn: TurnState, key: str) -> bool:
     if key.startswith("_") or after.context.get(key) == before.context[key]:
         return False
     written, _ = before.origins.get(key, (after.turn, ""))
+    # What this message gave for the first time is no correction.
     if written >= after.turn:
         return False
     by_model = key not in after.context or after.origins[key] == (after.turn, "model")
@@ -86,6 +88,7 @@ def change_answers(turn: TurnState, update: JsonMap) -> JsonMap:
                 turn.emit(changes)
             else:
                 turn.emit(event)
+    # The flow was given these values when it began, so it must not go on with the old ones.
     if found:
         subflows.hand_on(turn, session)
     return mine
@@ -101,6 +104,7 @@ def _correct_outside(turn: TurnState, named: Named, message: Message) -> RunTo[A
             continue
         innermost = place == len(turn.session.stack) - 1
         last = (yield from _last_answers(turn, named)) if innermost else ""
+        # What lies above belongs to the answer that is not true any more.
         while len(turn.session.stack) > place:
             subflows.leave(turn, "corrected")
         return (yield from _go_back(turn, back, named, message, changed=changed, last=last))
@@ -116,6 +120,7 @@ def _last_answers(turn: TurnState, named: Named) -> RunTo[str]:
     if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
         return ""
     yield from transitions.enter(turn, move, "model")
+    # Without the user, the way to the end leads through states that decide only.
     while turn.state.kind == "decide" and (
         following := (yield from handlers.first_allowed(turn, turn.state.moves))
     ):
@@ -149,6 +154,7 @@ def _go_back(
         yield from transitions.enter(turn, back.on, "correct")
     arrival = yield from transitions.settle(turn, TURNED_BACK)
     came_back_here = turn.here == start
+    # The correction changes nothing for the user, so the move that the reply names goes on.
     if came_back_here and not by_name and arrival.stop is None and named.target != here:
         turn.said = earlier
         return None

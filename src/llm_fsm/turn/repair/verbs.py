@@ -95,6 +95,7 @@ def _how(turn: TurnState, it: Repair) -> str:
 
 def _ask_again(turn: TurnState, it: Repair) -> StoppableRun:
     """Say the words, and ask what is open again. Go on where the message has answered it besides."""
+    # The same message may have asked something and answered what was open.
     move = way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
     if move is not None and (yield from handlers.vetoed(turn, move)) is None:
         return (yield from _go_on(turn, it, move))
@@ -109,6 +110,7 @@ def _go_on(turn: TurnState, it: Repair, move: Move) -> StoppableRun:
     """Make the move that the message has opened, and say its words for the pattern first."""
     turn.emit(ev.Repaired(pattern=it.name, how="moved"))
     flow, earlier = turn.session.flow, turn.said
+    # The place counts as asked, so that the way cannot lead straight back.
     arrival = yield from transitions.arrive(turn, move, it.name, asked=frozenset({turn.here}))
     corrections.say_first(turn, earlier, it.name, it.message)
     yield from _close(turn, arrival, flow)
@@ -164,6 +166,7 @@ def _hand_over(turn: TurnState, it: Repair) -> StoppableRun:
         _say(turn, it, it.message)
         return Stop("handover")
     turn.emit(ev.Repaired(pattern="handover", how="moved"))
+    # The state for a person belongs to the definition that waits, so all above it is left.
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
     turn.say("model", it.message)
@@ -186,9 +189,11 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
         ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else "")
     )
     _say(turn, it, it.message)
+    # One level after the other, until one of them has a way on that the user can take.
     while turn.session.stack:
         frame = turn.session.stack[-1]
         arrival = yield from transitions.return_from(turn, "cancelled")
+        # The limit of moves ends this loop, too: it counts each return.
         if arrival.stop == Stop("limited"):
             return arrival.stop
         before = frame.saved["previous_state"]
@@ -278,10 +283,13 @@ def _clear(turn: TurnState, it: Repair) -> StoppableRun:
         for key, value in session.root_context().items()
         if (origin := origins.get(key, (0, "")))[1] == "host" or origin == (session.turn, "model")
     }
+    # A key that is made of a dropped one goes with it. The loop ends when nothing depends on what
+    # is gone.
     while stale := kept.keys() & turn.root.keys.outdated(session.root_context(), kept, ()):
         kept = {key: value for key, value in kept.items() if key not in stale}
     flow, initial = session.flow, turn.root.definition.initial_state
     piece = turn.machine.patterns["restart"]  # the restarted definition may have no such pattern
+    # The values are dropped from the session here, and may still be quoted in this turn.
     subflows.keep_secrets(turn)
     turn.emit(ev.Repaired(pattern="restart"))
     turn.emit(ev.Restarted(state=initial, context=kept))
@@ -329,6 +337,7 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
     """Return the keys that a state collects and the user gave last, or would not give."""
     given = [key for key in state.collects if has(session.context, key)]
     turns = {key: session.origins.get(key.partition(".")[0], (0, ""))[0] for key in given}
+    # A message may give several keys, and all of them are its answer.
     last = max(turns.values(), default=0)
     skipped = tuple(key for key in state.collects if key in session.skipped)
     return tuple(key for key, turn in turns.items() if turn == last) or skipped
@@ -394,6 +403,7 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
     up.
     """
     session = turn.session
+    # A turn in between was understood, so counting begins anew.
     in_row = session.misses is not None and session.misses[1] >= session.turn - 1
     count = session.misses[0] + 1 if session.misses is not None and in_row else 1
     turn.emit(ev.Missed(count=count))

@@ -88,8 +88,10 @@ class ReplyReader:
         The parts together are the message that `parser.parse` returns. Blanks at an end are held
         back until more text follows, because the message is stripped.
         """
+        # What was read is dropped, so a long reply takes no more memory than its last piece.
         self._text = self._text[self._at :] + piece
         self._at = 0
+        # Each step that is done sets the next one. The last one needs more text than there is.
         while self._step():
             pass
         if not (self._new or self._held):
@@ -104,6 +106,7 @@ class ReplyReader:
         message = "".join((*self._held, new))
         if not self._shown:
             message = message.lstrip()
+            # Such a message is replaced by other words at the end, so nothing of it may be shown.
             if message.startswith(_ODD) and _NO_WORDS.match(message) is not None:
                 self._give_up()
                 self._held.clear()
@@ -175,6 +178,7 @@ class ReplyReader:
     def _thinking(self) -> bool:
         end = self._closing.search(self._text, self._at)
         if end is None:
+            # The end of the text may be the beginning of the tag that ends the thought.
             self._at = max(self._at, len(self._text) - LONGEST_TAG)
             return False
         self._at, self._step = end.end(), self._opening
@@ -241,6 +245,7 @@ class ReplyReader:
         while True:
             match = _PLAIN.match(self._text, self._at)
             self._past(len(self._text) if match is None else match.end())
+            # A backslash at the end of a piece may escape the first character of the next one.
             is_last = self._at + 1 >= len(self._text)
             if is_last and not self._text.endswith('"', self._at):
                 return False
