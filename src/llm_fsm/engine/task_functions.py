@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from llm_fsm._async import is_async, is_cancelled
 from llm_fsm._json import JsonDict, JsonMap, copied, in_unicode, plain
 from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
-from llm_fsm.engine.turn_runner import TurnRunner
+from llm_fsm.engine.turn_runner import TurnHost, TurnRunner
 from llm_fsm.errors import LLMFSMError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
@@ -54,9 +54,6 @@ from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import output_value
 from llm_fsm.turn.turn_state import TICK, HostCapabilities, TurnState
 
-if TYPE_CHECKING:
-    from llm_fsm.engine.deployment import Deployment
-
 _BEGUN = "begun"
 """Log entry: hash of the first question of each task."""
 _ONCE = "once"
@@ -72,7 +69,7 @@ class _Questions:
     """The model calls and tool calls of one function; see `workbench.Asks`."""
 
     def __init__(
-        self, host: Deployment, program: CompiledMachine, effect: Execute, running: TurnRunner
+        self, host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner
     ) -> None:
         self.host = host
         self.program = program
@@ -412,7 +409,7 @@ class _Drive:
 
 
 async def execute(
-    host: Deployment, program: CompiledMachine, effect: Execute, running: TurnRunner
+    host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner
 ) -> Executed:
     """Run a function once.
 

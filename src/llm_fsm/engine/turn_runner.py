@@ -7,7 +7,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -44,11 +44,14 @@ from llm_fsm.session.large_values import LARGE, Located, without_large
 from llm_fsm.session.messages import ModelReply, Usage
 from llm_fsm.session.session import Reference, Session, dump_session
 from llm_fsm.session.turn_record import Kind, TurnRecord, dump
-from llm_fsm.stores.base import Commit
+from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform
 from llm_fsm.tools.failures import log_failure
+from llm_fsm.tools.task_functions import Functions
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn import failures
 from llm_fsm.turn.choices import Choice, choices_of
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
@@ -56,6 +59,7 @@ from llm_fsm.turn.effects import (
     Effect,
     Execute,
     Executed,
+    HandlerResults,
     OutOfTime,
     PickRoute,
     PlannedCall,
@@ -70,10 +74,7 @@ from llm_fsm.turn.effects import (
 )
 from llm_fsm.turn.secrets import secrets_in
 from llm_fsm.turn.steps import Step, advance, rehearse
-from llm_fsm.turn.turn_state import TICK
-
-if TYPE_CHECKING:
-    from llm_fsm.engine.deployment import Deployment
+from llm_fsm.turn.turn_state import TICK, HostCapabilities
 
 _TALK = ("turn", "greeting", "words")
 
@@ -107,13 +108,69 @@ class LoadedSession(NamedTuple):
     has_journal: bool = False
 
 
+class TurnHost(Protocol):
+    """The parts of a deployment that a turn needs."""
+
+    store: Store
+    toolbox: Toolbox
+    functions: Functions
+    timeout: float | None
+    """Seconds for a turn, or for one effect of a run."""
+
+    @property
+    def capabilities(self) -> HostCapabilities:
+        """The settings of every turn."""
+
+    @property
+    def program(self) -> CompiledMachine:
+        """The definition, compiled."""
+
+    @property
+    def name(self) -> str:
+        """The name of the definition."""
+
+    @property
+    def identity(self) -> str:
+        """The SHA-256 that conversations are pinned to."""
+
+    @property
+    def document(self) -> str:
+        """The definition as canonical JSON."""
+
+    @property
+    def journals(self) -> bool:
+        """True if turns may act."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
+        """Return the outbox rows of a turn."""
+
+    def committed(self, conversation_id: str) -> None:
+        """Deliver the outbox rows of a committed turn."""
+
+    def ask(
+        self, effect: AskModel, left: float | None, listener: ReplyListener | None
+    ) -> Awaitable[ModelReply]:
+        """Call the model. Await the result at once."""
+
+    async def run_handlers(
+        self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False
+    ) -> HandlerResults:
+        """Run the handlers of a point."""
+
+    async def execute(self, effect: Execute, running: TurnRunner) -> Executed:
+        """Run the function of a task."""
+
+
 class TurnRunner:
     """One turn. `alone`: no caller waits for it, so the time-out applies to each effect, not to the
     whole."""
 
     def __init__(
         self,
-        host: Deployment,
+        host: TurnHost,
         conversation_id: str,
         sink: Observer | None = None,
         *,
