@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from llm_fsm._json import copied
+from llm_fsm._json import JsonDict, JsonMap, copied
 from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine import edits
@@ -71,7 +71,7 @@ class Turn:
     state: str
     previous_state: str
     moved: bool
-    _context: Mapping[str, Any] = field(repr=False)
+    _context: JsonMap = field(repr=False)
     ended: bool
     paused: Paused | None
     request_id: str | None
@@ -84,9 +84,9 @@ class Turn:
     choices: tuple[Choice, ...] = ()
 
     @property
-    def context(self) -> dict[str, Any]:
+    def context(self) -> JsonDict:
         """A copy of the outermost context after the turn."""
-        found: dict[str, Any] = copied(self._context)
+        found: JsonDict = copied(self._context)
         return found
 
     def __repr__(self) -> str:
@@ -337,14 +337,14 @@ class AsyncConversation:
         return None if plan is None else plan.kind
 
     @property
-    def context(self) -> dict[str, Any]:
+    def context(self) -> JsonDict:
         """A copy of the outermost context, with secrets and without system names."""
-        found: dict[str, Any] = copied(self._session.root_context())
+        found: JsonDict = copied(self._session.root_context())
         return found
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonDict:
         """As `Conversation.data`."""
-        found: dict[str, Any] = copied(self._session.data())
+        found: JsonDict = copied(self._session.data())
         return found
 
     @property
@@ -359,7 +359,7 @@ class AsyncConversation:
         return self._session.ended
 
     @property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JsonDict:
         """The working memory as JSON: bucket number to text, and `background`, without empty
         ones."""
         return dict(self._session.memory)
@@ -513,7 +513,7 @@ class AsyncConversation:
 
     async def update(
         self,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         state: str | None = None,
         *,
         request_id: str | None = None,

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
 
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
@@ -75,10 +76,10 @@ class _Start(NamedTuple):
     """The values that a run begins with."""
 
     input: Any
-    context: Mapping[str, Any] | None
-    background: Mapping[str, Any] | None
+    context: JsonMap | None
+    background: JsonMap | None
     state: str | None = None
-    shared: Mapping[str, Any] | None = None
+    shared: JsonMap | None = None
     memory: Mapping[str, str] | None = None
 
 
@@ -195,7 +196,7 @@ class AsyncMachine:
     @classmethod
     def from_dict(
         cls,
-        document: Mapping[str, Any],
+        document: JsonMap,
         *,
         file: str | Path | None = None,
         **settings: Unpack[MachineSettings],
@@ -211,11 +212,11 @@ class AsyncMachine:
 
     async def start(
         self,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
         *,
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
@@ -247,7 +248,7 @@ class AsyncMachine:
     async def open(
         self,
         conversation_id: str,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         greet: bool = True,
         *,
         on_event: Observer | None = None,
@@ -301,12 +302,12 @@ class AsyncMachine:
     async def run(
         self,
         input: Any = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
         *,
         state: str | None = None,
-        shared: Mapping[str, Any] | None = None,
+        shared: JsonMap | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """As `Machine.run`, awaited."""
@@ -316,12 +317,12 @@ class AsyncMachine:
     async def step(
         self,
         input: Any = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
         *,
         state: str | None = None,
-        shared: Mapping[str, Any] | None = None,
+        shared: JsonMap | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """As `Machine.step`, awaited."""
@@ -338,9 +339,9 @@ class AsyncMachine:
     def run_stream(
         self,
         input: Any = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
     ) -> TurnStream:
         """As `Machine.run_stream`."""
         start = _Start(input, context, background)
@@ -413,7 +414,7 @@ class AsyncMachine:
                 f"run {conversation_id!r} was begun with another {other}; give none to resume it"
             )
 
-    def _holds(self, begun: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    def _holds(self, begun: JsonMap, given: JsonMap) -> bool:
         """Return true if a run was begun with this context."""
         names = clock_names(self._now(), self.program.definition.timezone)
         try:
