@@ -8,6 +8,17 @@ Run:  WHATSAPP_APP_SECRET=… WHATSAPP_VERIFY_TOKEN=… WHATSAPP_TOKEN=… llm-f
 callback URL, with the verify token. Subscribe to `messages`.
 """
 
-from llm_fsm.channels.whatsapp import content, heard, routes, said_in
+from typing import Any
 
-__all__ = ["content", "heard", "routes", "said_in"]
+from llm_fsm import Choice
+from llm_fsm.channels import whatsapp
+from llm_fsm.channels.fit import fit
+from llm_fsm.channels.whatsapp import routes, said_in
+
+__all__ = ["content", "routes", "said_in"]
+
+
+def content(text: str, choices: tuple[Choice, ...] = ()) -> dict[str, Any] | None:
+    """Return the last message of an answer, which has the buttons; None without words."""
+    parts = fit(text, choices, whatsapp.LIMITS)
+    return whatsapp.content(*parts[-1]) if parts else None

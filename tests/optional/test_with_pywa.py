@@ -27,7 +27,7 @@ def anyio_backend() -> str:
 
 async def test_a_client_of_pywa_answers_messages_once(api: type[Api]) -> None:
     app = FastAPI()
-    session = httpx.AsyncClient(base_url=api.address, headers={"Authorization": "Bearer t"})
+    session = httpx.AsyncClient()
     settings = {"token": "t", "verify_token": "v", "app_secret": "a"}
     client = WhatsApp(phone_id="1", server=app, session=session, **settings)
     client.api._session.base_url = api.address
