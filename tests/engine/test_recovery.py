@@ -7,10 +7,11 @@ import json
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.engine.recovery import UnderWay, under_way
+from llm_fsm.engine.recovery import UnderWay, identity, interrupted, under_way
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.turn.pipeline import UserMessage
 from orders import ORDER, REPLIES
 
 pytestmark = pytest.mark.anyio
@@ -151,3 +152,19 @@ async def test_a_turn_reads_its_journal_once_where_nothing_is_written_down():
     turn = await chat.send("bread")
     assert (turn.number, store.count) == (2, 3)
     assert (await under_way(store, "c")).blank
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"sent": 3.5},
+        {"sent": 8.0, "request_id": "r7"},
+        {"sent": 1e9, "picked": True, "request_id": "17"},
+        {"merged": (("a", "hi"), (None, "Oui"))},
+    ],
+)
+def test_a_message_is_the_same_and_as_old_when_another_process_finishes_it(more):
+    message = UserMessage(text="Oui", time=9.0, **more)
+    left = json.loads(json.dumps({**identity(message), "time": message.time}))
+    assert interrupted(left, None) == message

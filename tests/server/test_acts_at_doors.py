@@ -95,8 +95,10 @@ class Model:
 
     def __init__(self) -> None:
         self.script = ScriptedLLM([])
+        self.seconds = 0.0
 
     async def complete(self, request: LLMRequest) -> ModelReply:
+        await asyncio.sleep(self.seconds)
         try:
             return await self.script.complete(request)
         except Exception:
@@ -274,6 +276,71 @@ def test_messages_that_are_merged_are_judged_as_one(case: str) -> None:
     text = bank.begin(case)
     asyncio.run(play())
     assert bank.paid == CASES[case][2]
+
+
+async def _submitted_at_once(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    store = bank.machine.store
+    for number, text in enumerate(texts):
+        await submit("pay", name, text, f"r{number}", store=store)
+    keeper = Upkeep(lambda: [bank.machine])
+    while len(await store.records(name)) <= len(texts):
+        await keeper.look()
+        await asyncio.sleep(0.02)
+    await keeper.stop()
+
+
+async def _sent_at_once(
+    bank: Bank, name: str, texts: tuple[str, ...], *, durable: bool = False
+) -> None:
+    chat = await bank.machine.start(conversation_id=name, greet=False)
+    sent = [
+        chat.send(text, request_id=f"r{number}", durable=durable)
+        for number, text in enumerate(texts)
+    ]
+    await asyncio.gather(*sent)
+
+
+async def _sent_durably_at_once(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    await _sent_at_once(bank, name, texts, durable=True)
+
+
+async def _merged_behind_the_first(bank: Bank, name: str, texts: tuple[str, ...]) -> None:
+    chat = await bank.machine.start(conversation_id=name, greet=False)
+    first = asyncio.create_task(chat.send(texts[0]))
+    await asyncio.sleep(0.1)  # its turn is under way
+    later = [chat.send(text) for text in (*texts[1:], "thank you")]
+    await asyncio.gather(first, *later)
+
+
+AT_ONCE = {
+    "submission": (_submitted_at_once, None),
+    "at once": (_sent_at_once, None),
+    "durable": (_sent_durably_at_once, None),
+    "merged": (_merged_behind_the_first, 0.02),
+}
+
+
+@pytest.mark.parametrize("door", AT_ONCE)
+@pytest.mark.parametrize("text", ["yes", "Yes, please", "Pay it", "ok", "go ahead"])
+def test_a_yes_that_was_accepted_before_the_read_back_was_saved_is_none(
+    door: str, text: str
+) -> None:
+    async def play() -> None:
+        async with bank.machine:
+            await send(bank, "c", (FIRST, text))
+            assert bank.paid == []
+            chat = await bank.machine.resume("c")
+            assert chat.state == "confirm"
+            await chat.send(text)
+
+    send, merge_within = AT_ONCE[door]
+    bank = Bank(merge_within=merge_within)
+    bank.model.seconds = 0.3
+    said = reply("confirm", "", **ALL)
+    agrees = reply("act", "", _quotes={"_yes": text})
+    bank.model.script = ScriptedLLM([said, agrees, agrees, RIGHT, "Paid."])
+    asyncio.run(play())
+    assert bank.paid == [50]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -74,6 +74,7 @@ def user_message(message: AcceptedMessage, time: float) -> UserMessage:
         request_id=message.request_id,
         picked=said.get("picked", False),
         question=said.get("question", ""),
+        sent=accepted_at(message),
     )
 
 

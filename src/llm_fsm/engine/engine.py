@@ -585,6 +585,11 @@ class Engine:
             # same.
             began = await turn.open(entry, trigger.time, blank=blank, durable=durable)
             trigger = replace(trigger, time=began)
+        shown = session.read_back
+        if isinstance(trigger, UserMessage) and shown is not None and shown.heard:
+            said = await self._last(session.conversation_id)
+            is_early = (trigger.sent or trigger.time) < (said.time or 0)
+            trigger = replace(trigger, early=is_early)
         try:
             step = await turn.play(
                 begin(deployment.program, session, trigger, deployment.capabilities)

@@ -14,7 +14,7 @@ one that is parked, and a message whose sender cannot ask again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonDict, JsonMap, in_unicode
 from llm_fsm.engine.journal import ATTEMPT, BEGUN, ERROR, FAILED, MARKS, STOPPED, check_not_parked
@@ -191,10 +191,8 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> JsonDict:
     match trigger:
         case UserMessage():
             document = {"kind": "message", "request_id": trigger.request_id, "text": trigger.text}
-            document |= {"picked": True} if trigger.picked else {}
-            document |= (
-                {"merged": [list(part) for part in trigger.merged]} if trigger.merged else {}
-            )
+            merged = [list(part) for part in trigger.merged]
+            document |= _set(picked=trigger.picked, merged=merged, sent=trigger.sent)
         case Update():
             document = {
                 "kind": "update",
@@ -202,8 +200,7 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> JsonDict:
                 "values": dict(trigger.context),
             }
             document |= {"state": trigger.state, "text": trigger.text}
-            document |= {"by": trigger.by} if trigger.by else {}
-            document |= {"agreed": True} if trigger.agreed else {}
+            document |= _set(by=trigger.by, agreed=trigger.agreed)
         case Answer():
             document = {
                 "kind": "answer",
@@ -211,9 +208,9 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> JsonDict:
                 "value": trigger.value,
                 "request_id": trigger.request_id,
             }
-            document |= {"step_only": True} if trigger.step else {}
+            document |= _set(step_only=trigger.step)
         case Resume():
-            document = {"kind": "run", **({"step_only": True} if trigger.step else {})}
+            document = {"kind": "run", **_set(step_only=trigger.step)}
             document |= {} if trigger.input is None else {"input": trigger.input}
         case Due():
             document = {"kind": "due", "id": asked}
@@ -230,12 +227,19 @@ def start_identity(program: CompiledMachine, opening: Opening) -> JsonDict:
         "greet": opening.greet,
         "input": opening.input,
         "memory": initial_memory(opening.background, opening.memory),
-        **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
-        **({"history": [list(said) for said in opening.history]} if opening.history else {}),
-        **({"timezone": opening.timezone} if opening.timezone else {}),
-        **({"metadata": dict(opening.metadata)} if opening.metadata else {}),
-        **({"agreed": True} if opening.agreed else {}),
+        **_set(
+            shared=initial_shared(opening.shared),
+            history=[list(said) for said in opening.history],
+            timezone=opening.timezone,
+            metadata=dict(opening.metadata),
+            agreed=opening.agreed,
+        ),
     }
+
+
+def _set(**named: Any) -> JsonDict:
+    """Return what is set of these: no False, 0 or empty value."""
+    return {name: value for name, value in named.items() if value}
 
 
 def interrupted_start(conversation_id: str, first: JsonMap) -> Opening:
@@ -271,9 +275,13 @@ def interrupted(first: JsonMap, pause: Paused | None) -> Trigger | None:
     step = first.get("step_only", False)
     if kind == "message":
         merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
-        picked = first.get("picked", False)
         return UserMessage(
-            text=first["text"], time=time, request_id=request_id, picked=picked, merged=merged
+            text=first["text"],
+            time=time,
+            request_id=request_id,
+            picked=first.get("picked", False),
+            merged=merged,
+            sent=first.get("sent", 0.0),
         )
     if kind == "update":
         text, state = first["text"], first["state"]

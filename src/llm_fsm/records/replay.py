@@ -183,6 +183,7 @@ def _begin(
                     request_id=event.request_id,
                     picked=event.picked,
                     merged=event.merged,
+                    early=event.early,
                 )
                 return begin(program, session, message, capabilities)
             case ev.Updated(time=time, values=values, state=state):

@@ -62,6 +62,7 @@ class UserSaid(Event, frozen=True, kw_only=True):
     that was shown.
 
     `merged`: request id and text of each message that the turn answers, if there were several.
+    `early`: it was accepted before the last words were saved.
     """
 
     text: str
@@ -69,6 +70,7 @@ class UserSaid(Event, frozen=True, kw_only=True):
     request_id: str | None = None
     picked: bool = False
     merged: tuple[tuple[str | None, str], ...] = ()
+    early: bool = False
 
 
 class Updated(Event, frozen=True, kw_only=True):

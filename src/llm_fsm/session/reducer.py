@@ -98,7 +98,7 @@ def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
 
 def _user_said(session: Session, event: ev.UserSaid) -> Session:
     return replace(
-        session,
+        _unheard(session) if event.early else session,
         user_input=event.text,
         time=event.time,
         turn=session.turn + 1,

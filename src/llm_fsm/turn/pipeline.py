@@ -50,7 +50,8 @@ class UserMessage:
     choice.
 
     `question`: the question of that choice; "" if it is not known. `merged`: request id and text of
-    each message that it is made of, if there were several.
+    each message that it is made of, if there were several. `sent`: when it was accepted; 0 is `time`.
+    `early`: that was before the last words were saved.
     """
 
     text: str
@@ -59,6 +60,8 @@ class UserMessage:
     picked: bool = False
     question: str = ""
     merged: tuple[tuple[str | None, str], ...] = ()
+    sent: float = 0.0
+    early: bool = False
 
     def event(self) -> ev.UserSaid:
         """Return the event that records it."""
@@ -68,6 +71,7 @@ class UserMessage:
             request_id=self.request_id,
             picked=self.picked,
             merged=self.merged,
+            early=self.early,
         )
 
 
