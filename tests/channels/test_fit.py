@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from llm_fsm import Choice
 from llm_fsm.channels.door import Messenger
-from llm_fsm.channels.fit import Part, fit, fits_buttons, parts_of, size
+from llm_fsm.channels.fit import MessagePart, fit, fits_buttons, parts_of, size
 from llm_fsm.channels.slack import SLACK
 from llm_fsm.channels.telegram import TELEGRAM
 from llm_fsm.channels.whatsapp import WHATSAPP
@@ -27,7 +27,7 @@ def choices(labels: Sequence[str], question: str = "main/ask/place") -> tuple[Ch
     return tuple(Choice(label, label, question) for label in labels)
 
 
-def fitted(messenger: Messenger, text: str, labels: Sequence[str] = ()) -> list[Part]:
+def fitted(messenger: Messenger, text: str, labels: Sequence[str] = ()) -> list[MessagePart]:
     return fit(text, choices(labels), messenger.limits, messenger.markup)
 
 
@@ -66,7 +66,7 @@ def test_labels_at_the_limit_are_buttons_and_one_above_are_lines(messenger: Mess
     most, chars = messenger.limits.buttons[-1]
     for wrong in (["x" * (chars + 1)], [f"{number:02}" for number in range(most + 1)]):
         [part] = fitted(messenger, QUESTION, wrong)
-        assert part == Part("\n".join([QUESTION, *(f"- {label}" for label in wrong)]), ())
+        assert part == MessagePart("\n".join([QUESTION, *(f"- {label}" for label in wrong)]), ())
 
 
 @every_messenger

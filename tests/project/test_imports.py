@@ -22,10 +22,7 @@ LAZY = {
         ("testing.pytest_plugin", f"testing.scenarios.{name}")
         for name in ("checks", "loader", "problems")
     },
-    *{
-        ("testing.pytest_plugin", f"testing.scenarios.{name}")
-        for name in ("player", "schema", "session")
-    },
+    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("schema", "session")},
     *{("testing.pytest_plugin", "_text"), ("testing.pytest_plugin", "engine.host_files")},
     ("documents.safety", "lint.rules.graph.acts"),
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},

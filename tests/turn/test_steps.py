@@ -528,8 +528,9 @@ def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
     assert done.text == "for the child\n\nfor the adult"
     words = done.requests[1].messages[1].content
     assert (
-        "by itself. Write the message for it. The user reads it right after <said_already>" in words
-    )
+        "by itself. Write the message for it, and its question, if it has one. The user reads it "
+        "right after <said_already>"
+    ) in words
     assert words.endswith('<said_already>\n"for the child"\n</said_already>\n')
     plain = talk(made, "m", reply("route", "for the child", age=30))
     assert (plain.session.state, plain.usage.calls, plain.text) == ("child", 1, "for the child")

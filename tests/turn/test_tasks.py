@@ -845,9 +845,9 @@ def test_words_after_work_are_asked_for_with_what_it_came_to() -> None:
     )
     prompt = done.requests[-1].messages[-1].content
     assert (
-        "by itself, after work whose result is <outcome>. Write the message for it. The user reads"
-        in prompt
-    )
+        "by itself, after work whose result is <outcome>. Write the message for it, and its "
+        "question, if it has one. The user reads"
+    ) in prompt
     assert (
         '<outcome>\n{"part":"\\u003cpump\\u003e","cost":320,"seen":"•••"}\n</outcome>\n' in prompt
     )

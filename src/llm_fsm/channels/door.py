@@ -21,7 +21,7 @@ import aiohttp
 
 from llm_fsm import Choice, ConversationConflict
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.channels.fit import Limits, Markup, Part, fit
+from llm_fsm.channels.fit import Limits, Markup, MessagePart, fit
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.engine.outbox.sinks import Sink
 from llm_fsm.errors import ConfigurationError
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 _NOT_OK = re.compile(r'\s*\{\s*"ok":\s*false')
 
 
-class Heard(NamedTuple):
+class IncomingMessage(NamedTuple):
     """A message of a user. `thread` is its chat, and `question` that of the button pressed."""
 
     thread: str
@@ -68,8 +68,8 @@ class Messenger:
     name: str
     limits: Limits
     markup: Markup
-    heard: Callable[[JsonMap], Iterator[Heard]]
-    message: Callable[[str, Part], Message]
+    heard: Callable[[JsonMap], Iterator[IncomingMessage]]
+    message: Callable[[str, MessagePart], Message]
     refusals: str
 
 
@@ -90,7 +90,7 @@ class Door:
         self._messenger = messenger
         self._post = post
         self._caller = Caller(name=messenger.name, prefix=messenger.name + MARK)
-        self._left: dict[str, deque[Part]] = {}
+        self._left: dict[str, deque[MessagePart]] = {}
         """The key of a delivery to the messages of its answer that were not taken yet."""
         self._sink = Sink(
             name=f"channel {messenger.name}",
@@ -137,10 +137,10 @@ class Door:
             found += [self._messenger.message(heard.thread, part) for part in parts]
         return found
 
-    def _messages(self, payload: JsonMap) -> list[Heard]:
+    def _messages(self, payload: JsonMap) -> list[IncomingMessage]:
         return [heard for heard in self._messenger.heard(payload) if heard.text.strip()]
 
-    async def _play(self, heard: Heard) -> list[Part]:
+    async def _play(self, heard: IncomingMessage) -> list[MessagePart]:
         """Play a message. Return its answer, or why it was not played.
 
         While the conversation waits for a person, nothing is said.
@@ -160,7 +160,7 @@ class Door:
             return self._fitted("" if served.chat.paused else str(error), ())
         return self._fitted(turn.text, turn.choices)
 
-    def _fitted(self, text: str, choices: tuple[Choice, ...]) -> list[Part]:
+    def _fitted(self, text: str, choices: tuple[Choice, ...]) -> list[MessagePart]:
         return fit(text, choices, self._messenger.limits, self._messenger.markup)
 
     async def _deliver(self, delivery: Delivery) -> None:
@@ -184,7 +184,7 @@ class Door:
             left.popleft()
         del self._left[delivery.key]
 
-    async def _send(self, thread: str, part: Part) -> None:
+    async def _send(self, thread: str, part: MessagePart) -> None:
         """Send one message. If the messenger refuses it for good, send its words alone."""
         path, body = self._messenger.message(thread, part)
         try:
@@ -195,7 +195,7 @@ class Door:
             if not part.choices:
                 _LOG.warning("an answer cannot be delivered to %s: %s", thread, error)
                 return
-            await self._send(thread, Part(part.text))
+            await self._send(thread, MessagePart(part.text))
 
 
 def posts(base: str, headers: Mapping[str, str]) -> Post:

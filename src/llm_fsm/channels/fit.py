@@ -39,7 +39,7 @@ class Limits:
     mark: int
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """One message of an answer."""
 
     text: str
@@ -76,7 +76,9 @@ def in_lines(text: str, choices: Sequence[Choice]) -> list[str]:
     return [f"- {choice.label}" for choice in choices if choice.label.casefold() not in said]
 
 
-def fit(text: str, choices: Sequence[Choice], limits: Limits, markup: Markup = ()) -> list[Part]:
+def fit(
+    text: str, choices: Sequence[Choice], limits: Limits, markup: Markup = ()
+) -> list[MessagePart]:
     """Return the messages of an answer; none if it has no words.
 
     Args:
@@ -95,7 +97,7 @@ def fit(text: str, choices: Sequence[Choice], limits: Limits, markup: Markup = (
     said = rewritten("\n".join([text, *lines]), markup)
     last = limits.text_with_buttons if has_buttons else limits.text
     *before, end = parts_of(said, limits.text, last)
-    return [*map(Part, before), Part(end, choices if has_buttons else ())]
+    return [*map(MessagePart, before), MessagePart(end, choices if has_buttons else ())]
 
 
 def parts_of(text: str, most: int, last: int) -> list[str]:

@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from llm_fsm import Choice
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.channels.door import Door, Heard, Message, Messenger, is_hmac, posts, secret
-from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, Part, rewritten
+from llm_fsm.channels.door import Door, IncomingMessage, Message, Messenger, is_hmac, posts, secret
+from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, MessagePart, rewritten
 from llm_fsm.server.service import Service
 
 OLDEST_SECONDS = 300
@@ -50,7 +50,7 @@ SUBTYPES = (None, "file_share", "me_message", "thread_broadcast")
 """The kinds of messages that people write."""
 
 
-def heard(payload: JsonMap) -> Iterator[Heard]:
+def heard(payload: JsonMap) -> Iterator[IncomingMessage]:
     """Yield the message of an event, or the choice of a click."""
     match payload:
         case {
@@ -59,7 +59,7 @@ def heard(payload: JsonMap) -> Iterator[Heard]:
             "user": {"id": str(user)},
         } if value.startswith('{"label"'):
             picked = json.loads(value)
-            yield Heard(thread, picked["label"], moment, user, picked["question"])
+            yield IncomingMessage(thread, picked["label"], moment, user, picked["question"])
         case {
             "event_id": str(request_id),
             "event": {
@@ -70,12 +70,12 @@ def heard(payload: JsonMap) -> Iterator[Heard]:
                 "previous_message": {"text": before},
             },
         } if message["text"] != before:
-            yield Heard(thread, words(message), request_id, user)
+            yield IncomingMessage(thread, words(message), request_id, user)
         case {
             "event_id": str(request_id),
             "event": {"type": "message", "channel": str(thread), "user": str(user)} as message,
         } if message.get("subtype") in SUBTYPES and "bot_id" not in message:
-            yield Heard(thread, words(message), request_id, user)
+            yield IncomingMessage(thread, words(message), request_id, user)
 
 
 def words(message: JsonMap) -> str:
@@ -85,7 +85,7 @@ def words(message: JsonMap) -> str:
     return " ".join([*files, rewritten(message.get("text", ""), TYPED)]).strip()
 
 
-def message(thread: str, part: Part) -> Message:
+def message(thread: str, part: MessagePart) -> Message:
     """Return the call that posts a message."""
     text = {"type": "mrkdwn", "text": part.text, "verbatim": True}
     blocks: list[JsonDict] = [{"type": "section", "text": text}]

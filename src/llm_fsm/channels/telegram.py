@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.channels.door import Door, Heard, Message, Messenger, posts, secret
-from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, Part
+from llm_fsm.channels.door import Door, IncomingMessage, Message, Messenger, posts, secret
+from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, MessagePart
 from llm_fsm.server.service import Service
 
 FILES = {
@@ -28,19 +28,19 @@ FILES = {
 """Kinds of messages to the words that stand for them. An animation is a document, too."""
 
 
-def heard(payload: JsonMap) -> Iterator[Heard]:
+def heard(payload: JsonMap) -> Iterator[IncomingMessage]:
     """Yield the message of an update, new or edited. A location that moves is no message."""
     match payload:
         case {
             "update_id": int(number),
             "message": {"chat": {"id": int(chat)}, "from": {"id": int(user)}} as message,
         }:
-            yield Heard(str(chat), words(message), str(number), str(user))
+            yield IncomingMessage(str(chat), words(message), str(number), str(user))
         case {
             "update_id": int(number),
             "edited_message": {"chat": {"id": int(chat)}, "from": {"id": int(user)}} as message,
         } if "location" not in message:
-            yield Heard(str(chat), words(message), str(number), str(user))
+            yield IncomingMessage(str(chat), words(message), str(number), str(user))
 
 
 def words(message: JsonMap) -> str:
@@ -55,7 +55,7 @@ def words(message: JsonMap) -> str:
     return f"{file} {typed}".strip()
 
 
-def message(thread: str, part: Part) -> Message:
+def message(thread: str, part: MessagePart) -> Message:
     """Return the call that sends a message."""
     markup: JsonDict = {"remove_keyboard": True}
     if part.choices:

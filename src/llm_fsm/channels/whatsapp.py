@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from llm_fsm import Choice
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.channels.door import Door, Heard, Message, Messenger, is_hmac, posts, secret
-from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, Part, fits_buttons
+from llm_fsm.channels.door import Door, IncomingMessage, Message, Messenger, is_hmac, posts, secret
+from llm_fsm.channels.fit import BOLD, HEADING, LINK, Limits, MessagePart, fits_buttons
 from llm_fsm.server.service import Service
 
 BUTTONS, ROWS = (3, 20), (10, 24)
@@ -30,7 +30,7 @@ FILES = {
 """Kinds of messages to the words that stand for them. A reaction and a sticker are no words."""
 
 
-def heard(payload: JsonMap) -> Iterator[Heard]:
+def heard(payload: JsonMap) -> Iterator[IncomingMessage]:
     """Yield the messages of a payload. Receipts are left out.
 
     A thread is the id of the business's number, a dot, and the number of the user.
@@ -43,7 +43,7 @@ def heard(payload: JsonMap) -> Iterator[Heard]:
                 if said is not None:
                     user = message["from"]
                     thread = f"{value['metadata']['phone_number_id']}.{user}"
-                    yield Heard(thread, said[0], message["id"], user, said[1])
+                    yield IncomingMessage(thread, said[0], message["id"], user, said[1])
 
 
 def said_in(message: JsonMap) -> tuple[str, str | None] | None:
@@ -77,7 +77,7 @@ def content(text: str, choices: Sequence[Choice] = ()) -> JsonDict:
     return {"type": "interactive", "interactive": {"type": kind, "body": body, "action": action}}
 
 
-def message(thread: str, part: Part) -> Message:
+def message(thread: str, part: MessagePart) -> Message:
     """Return the call that sends a message."""
     number, _, user = thread.partition(".")
     return f"{number}/messages", {"messaging_product": "whatsapp", "to": user, **content(*part)}

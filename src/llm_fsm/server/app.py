@@ -32,7 +32,7 @@ from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
-from llm_fsm.server.mcp_door import Door
+from llm_fsm.server.mcp_door import McpDoor
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.openapi import describe, operation_id
@@ -124,7 +124,7 @@ def create_app(
     service = Service(Machines(machines), limits)
     feed = Feed(service.machines, service.secrecy)
     metrics = Metrics(service)
-    mcp = Door(service, workbench=workbench) if HAS_MCP else None
+    mcp = McpDoor(service, workbench=workbench) if HAS_MCP else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

@@ -18,7 +18,7 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Service
 
 
-class Door:
+class McpDoor:
     """`/mcp` as an ASGI application, which works while `opened` is entered."""
 
     def __init__(self, service: Service, *, workbench: bool) -> None:

@@ -23,7 +23,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
-from llm_fsm.session.normalize import Form, as_schema, forms, normalised
+from llm_fsm.session.normalize import WrittenForm, as_schema, forms, normalised
 from llm_fsm.session.placeholders import placeholder_in
 from llm_fsm.session.proof import Claim, is_made_of_a_question, is_untimely, prove
 from llm_fsm.session.quotes import (
@@ -378,7 +378,7 @@ class _Update:
         """
         shape = self.keys.shapes.get(key)
         old = self.context.get(key, self.begun.get(key))
-        found = [Form(value, from_strict({}, value), None)]
+        found = [WrittenForm(value, from_strict({}, value), None)]
         if shape is not None:
             found = [*forms(shape, value, old, said=True)]
         written, plain, reason = found[-1]

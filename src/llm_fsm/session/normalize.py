@@ -99,7 +99,7 @@ _OF_KIND = ("type", "enum", "const", "anyOf", "oneOf")
 """Schema keys that say which kind of number is taken. The others are about its size."""
 
 
-class Form(NamedTuple):
+class WrittenForm(NamedTuple):
     """A form of a value: as it was written, as it is stored, and why its schema refuses it."""
 
     written: Any
@@ -107,7 +107,9 @@ class Form(NamedTuple):
     fault: str | None
 
 
-def forms(shape: CompiledSchema, value: Any, old: object = None, *, said: bool) -> Iterator[Form]:
+def forms(
+    shape: CompiledSchema, value: Any, old: object = None, *, said: bool
+) -> Iterator[WrittenForm]:
     """Yield the forms of a value up to the first one that its schema takes, the likeliest first.
 
     This is the one order in which values are read, whoever wrote them: replies, programs, tools,
@@ -127,14 +129,14 @@ def forms(shape: CompiledSchema, value: Any, old: object = None, *, said: bool) 
             try:
                 plain = limited(from_strict(schema, written))
             except ValueFault as excess:
-                yield Form(written, None, str(excess))
+                yield WrittenForm(written, None, str(excess))
                 continue
             if plain is None and said:
                 continue
         fault = shape.fault(plain)
         if fault is None:
             plain, fault = as_integers(shape, plain)
-        yield Form(written, plain, fault)
+        yield WrittenForm(written, plain, fault)
         if fault is None:
             return
 
