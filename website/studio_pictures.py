@@ -22,7 +22,7 @@ from playwright.sync_api import Page, sync_playwright
 from website.prepare import DOCS
 
 PICTURES = DOCS / "pictures"
-WINDOW = {"width": 1280, "height": 640}
+WINDOW = {"width": 1280, "height": 900}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 REFUND: dict[str, Any] = {
     "name": "refund_desk",
@@ -169,7 +169,7 @@ def _take(page: Page, address: str, scheme: str) -> None:
     shot("canvas")
     page.get_by_role("button", name="Side panel").click()
     _view(page, "Outline")
-    page.get_by_role("list", name="States").get_by_role("button", name="voucher converse").click()
+    page.get_by_role("list", name="States").get_by_role("button", name="voucher talks").click()
     shot("outline")
     _view(page, "Text")
     page.get_by_label("Text of the definition").wait_for()

@@ -53,7 +53,7 @@ def ways(path: Path, source: str) -> list[str]:
 
 
 def handle(page: Page, name: str, side: str) -> tuple[float, float]:
-    box = state(page, name).locator(f".react-flow__handle-{side}").bounding_box()
+    box = state(page, name).locator(f".react-flow__handle.{side}").bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
@@ -74,11 +74,11 @@ def test_mouse_adds_a_state_and_a_transition_and_the_diff_is_those_lines(
         others = {
             name: state(page, name).bounding_box() for name in ("hello", "occasion", "goodbye")
         }
-        x, y = handle(page, "hello", "right")
-        drag(page, (x, y), (x + 60, y + 200))
+        x, y = handle(page, "hello", "source")
+        drag(page, (x, y), (x + 150, y + 200))
         name_it(page, "birthday")
         expect(state(page, "birthday")).to_be_visible()
-        drag(page, handle(page, "birthday", "right"), handle(page, "goodbye", "left"))
+        drag(page, handle(page, "birthday", "source"), handle(page, "goodbye", "target"))
         expect(page.get_by_text("Connect birthday to goodbye")).to_be_visible()
         assert {name: state(page, name).bounding_box() for name in others} == others
         save(page)

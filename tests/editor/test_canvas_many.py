@@ -69,7 +69,7 @@ def test_the_end_of_a_transition_is_led_to_another_state(
         end = edge.locator(".react-flow__edgeupdater-target")
         expect(end).to_be_visible()
         x, y = middle(end)
-        drag(page, (x - 5, y), middle(state(page, "later").locator(".react-flow__handle-left")))
+        drag(page, (x - 5, y), middle(state(page, "later").locator(".react-flow__handle.target")))
         expect(page.get_by_role("group", name="Transition from occasion to later.")).to_have_count(
             1
         )

@@ -101,7 +101,7 @@ def test_the_page_rests_after_gestures_on_the_canvas(
         expect(page.get_by_role("heading", name="2 selected")).to_be_visible()
         rests(page, "a second state")
         x, y = middle(state(page, "goodbye"))
-        drag(page, (x, y), (x, y + 120))
+        drag(page, (x, y), (x + 60, y + 40))
         rests(page, "a drag")
         page.locator(".react-flow__pane").click(position={"x": 20, "y": 600})
         expect(page.get_by_role("heading", name="Machine")).to_be_visible()
@@ -118,8 +118,8 @@ def test_the_page_rests_after_gestures_on_the_canvas(
         expect(page.get_by_role("heading", name="State hello")).to_be_visible()
         drag(
             page,
-            middle(state(page, "hello").locator(".react-flow__handle-right")),
-            middle(state(page, "goodbye").locator(".react-flow__handle-left")),
+            middle(state(page, "hello").locator(".react-flow__handle.source")),
+            middle(state(page, "goodbye").locator(".react-flow__handle.target")),
         )
         expect(page.get_by_text("Connect hello to goodbye")).to_be_visible()
         rests(page, "a connection")

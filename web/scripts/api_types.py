@@ -1,4 +1,4 @@
-"""Print the TypeScript types of the studio's API, made from its OpenAPI document.
+"""Print the TypeScript types of the studio's API that its page names, made from its OpenAPI document.
 
 python web/scripts/api_types.py > web/src/api/types.ts
 """
@@ -6,13 +6,18 @@ python web/scripts/api_types.py > web/src/api/types.ts
 from __future__ import annotations
 
 import json
+import re
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from llm_fsm.editor.app import create_studio
 from llm_fsm.editor.folder import Folder
 from llm_fsm.editor.studio import Studio
 
+_SOURCES = Path(__file__).parents[1] / "src"
+# `T.Graph` of a whole import, or the names between the braces of another one.
+_NAMED = re.compile(r"\bT\.(\w+)|import type \{([^}]*)\} from \"[./a-z]*/types\"")
 _PLAIN = {
     "string": "string",
     "integer": "number",
@@ -29,9 +34,24 @@ def types_text() -> str:
     parts = [
         "// Made by web/scripts/api_types.py from the OpenAPI document of the studio. Do not edit.\n"
     ]
-    for name, schema in sorted(document["components"]["schemas"].items()):
-        parts.append(_declaration(name, schema))
+    schemas = document["components"]["schemas"]
+    for name in sorted(_needed(schemas)):
+        parts.append(_declaration(name, schemas[name]))
     return "\n".join(parts)
+
+
+def _needed(schemas: dict[str, Any]) -> set[str]:
+    """Return the names of types that the page names, and of those that they are made of."""
+    sources = " ".join(path.read_text() for path in sorted(_SOURCES.rglob("*.ts*")))
+    named = " ".join(whole or braces for whole, braces in _NAMED.findall(sources))
+    queue = [name for name in re.findall(r"\w+", named) if name in schemas]
+    needed: set[str] = set()
+    while queue:
+        name = queue.pop()
+        if name not in needed:
+            needed.add(name)
+            queue += re.findall(r"schemas/(\w+)", json.dumps(schemas[name]))
+    return needed
 
 
 def _declaration(name: str, schema: dict[str, Any]) -> str:

@@ -16,25 +16,8 @@ export interface AddTransition {
   "index"?: number | null;
 }
 
-export interface AgUiEvent {
-  "type": EventType;
-}
-
 export interface AnswerBody {
   "value": unknown;
-}
-
-export interface AssistantView {
-  "role": "assistant";
-  "content": string | null;
-  "refusal": string | null;
-  "tool_calls": Array<ToolCallView> | null;
-}
-
-export interface AttemptData {
-  "state": string;
-  "attempt": number;
-  "failures": Array<Record<string, string>> | null;
 }
 
 export interface CanvasPoint {
@@ -57,34 +40,6 @@ export interface ChangedKey {
   "quote": string | null;
 }
 
-export interface ChatCompletion {
-  "id": string;
-  "object": "chat.completion";
-  "created": number;
-  "model": string;
-  "choices": Array<CompletionChoice>;
-  "usage": TokenUsage;
-  "conversation_id": string | null;
-  "llm_fsm": Record<string, JsonValue> | null;
-}
-
-export interface ChatCompletionChunk {
-  "id": string;
-  "object": "chat.completion.chunk";
-  "created": number;
-  "model": string;
-  "choices": Array<ChunkChoice>;
-  "usage": TokenUsage | null;
-  "conversation_id": string | null;
-  "llm_fsm": Record<string, JsonValue> | null;
-}
-
-export interface CheckData {
-  "name": string;
-  "passed": boolean;
-  "reason": string;
-}
-
 export interface CheckedText {
   "kind": "definition" | "workflow" | "tests" | "layout" | "other";
   "is_json": boolean;
@@ -97,30 +52,6 @@ export interface CheckedText {
 export interface ChoiceRow {
   "label": string;
   "value": unknown;
-}
-
-export interface ChoiceView {
-  "label": string;
-  "value": JsonValue;
-  "question": string;
-}
-
-export interface ChunkChoice {
-  "index": number;
-  "delta": ChunkDelta;
-  "finish_reason": "stop" | "tool_calls" | null;
-}
-
-export interface ChunkDelta {
-  "role": "assistant" | null;
-  "content": string | null;
-  "tool_calls": Array<ToolCallView> | null;
-}
-
-export interface CompletionChoice {
-  "index": number;
-  "message": AssistantView;
-  "finish_reason": "stop" | "tool_calls";
 }
 
 export interface ConditionAnswer {
@@ -150,26 +81,6 @@ export interface ConditionPart {
   "error": string | null;
 }
 
-export interface ContextData {
-  "values": Record<string, JsonValue>;
-  "removed": Array<string>;
-}
-
-export type ConversationEvent = Record<string, unknown>;
-
-export interface ConversationView {
-  "id": string;
-  "definition": string;
-  "state": string;
-  "ended": boolean;
-  "context": Record<string, JsonValue>;
-  "paused": PausedView | null;
-  "due": number | null;
-  "choices": Array<ChoiceView>;
-  "metadata": Record<string, string>;
-  "generation": number;
-}
-
 export interface Created {
   "files": Array<string>;
 }
@@ -188,11 +99,6 @@ export interface DeleteTransition {
 export interface DeleteValue {
   "do": "delete";
   "pointer": string;
-}
-
-export interface DeltaData {
-  "text": string;
-  "restart": boolean;
 }
 
 export interface DiffAnswer {
@@ -216,12 +122,6 @@ export interface DuplicateState {
   "to": string;
 }
 
-export interface EndData {
-  "outcome": string;
-}
-
-export type EventType = "TEXT_MESSAGE_START" | "TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_END" | "TEXT_MESSAGE_CHUNK" | "TOOL_CALL_START" | "TOOL_CALL_ARGS" | "TOOL_CALL_END" | "TOOL_CALL_CHUNK" | "TOOL_CALL_RESULT" | "STATE_SNAPSHOT" | "STATE_DELTA" | "MESSAGES_SNAPSHOT" | "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA" | "RAW" | "CUSTOM" | "RUN_STARTED" | "RUN_FINISHED" | "RUN_ERROR" | "STEP_STARTED" | "STEP_FINISHED" | "REASONING_START" | "REASONING_MESSAGE_START" | "REASONING_MESSAGE_CONTENT" | "REASONING_MESSAGE_END" | "REASONING_MESSAGE_CHUNK" | "REASONING_END" | "REASONING_ENCRYPTED_VALUE" | "SUBAGENT_STARTED" | "SUBAGENT_FINISHED" | "SUBAGENT_ERROR";
-
 export interface ExportBody {
   "path"?: string;
   "text": string;
@@ -233,12 +133,6 @@ export interface Exported {
   "media_type": string;
   "text": string | null;
   "base64": string | null;
-}
-
-export interface FileConflict {
-  "path": string;
-  "text": string | null;
-  "sha256": string | null;
 }
 
 export interface FileEntry {
@@ -284,25 +178,6 @@ export interface FlowFigures {
   "cost": number | null;
   "tokens": number;
   "seconds": number;
-}
-
-export interface FollowedTurn {
-  "conversation_id": string;
-  "number": number;
-  "text": string;
-  "by": string;
-  "state": string;
-  "previous_state": string;
-  "moved": boolean;
-  "context": Record<string, JsonValue>;
-  "ended": boolean;
-  "paused": PausedView | null;
-  "output": JsonValue;
-  "outcome": string;
-  "request_id": string | null;
-  "usage": UsageView;
-  "choices": Array<ChoiceView>;
-  "kind": "start" | "message" | "update" | "run" | "answer" | "due" | "end" | "undo" | "migrate" | "heard";
 }
 
 export interface ForkBody {
@@ -368,8 +243,6 @@ export interface InsertValue {
   "value": unknown;
 }
 
-export type JsonValue = unknown;
-
 export interface Layout {
   "positions": Record<string, CanvasPoint>;
   "folded": Array<string>;
@@ -402,20 +275,6 @@ export interface ModelCall {
   "error": string | null;
 }
 
-export interface ModelResponse {
-  "id": string;
-  "object": "response";
-  "status": "in_progress" | "completed" | "failed";
-  "model": string;
-  "output": Array<OutputItem>;
-  "error": ResponseFault | null;
-}
-
-export interface ModelResponseEvent {
-  "type": "response.created" | "response.in_progress" | "response.output_item.added" | "response.content_part.added" | "response.output_text.delta" | "response.output_text.done" | "response.content_part.done" | "response.output_item.done" | "response.completed" | "response.failed";
-  "sequence_number": number;
-}
-
 export interface MoveValue {
   "do": "move";
   "pointer": string;
@@ -440,19 +299,6 @@ export interface Opened {
   "layout": Layout;
 }
 
-export interface OutputItem {
-  "id": string;
-  "type": "message" | "function_call";
-  "role": "assistant" | null;
-  "status": string;
-}
-
-export interface OverlayBody {
-  "path"?: string;
-  "text": string;
-  "limit"?: number;
-}
-
 export interface Overlays {
   "conversations": number;
   "truncated": boolean;
@@ -464,15 +310,6 @@ export interface Patched {
   "checked": CheckedText;
 }
 
-export interface PauseData {
-  "id": string;
-  "kind": string;
-  "what": string;
-  "schema": Record<string, JsonValue>;
-  "may_answer": boolean;
-  "messages": string;
-}
-
 export interface PausedRow {
   "id": string;
   "kind": string;
@@ -480,46 +317,6 @@ export interface PausedRow {
   "state": string;
   "call": Record<string, unknown> | null;
   "answer_schema": Record<string, unknown>;
-}
-
-export interface PausedView {
-  "id": string;
-  "kind": "wait" | "approval" | "break" | "unknown_outcome";
-  "what": string;
-  "state": string;
-  "call": Record<string, JsonValue> | null;
-  "schema": Record<string, JsonValue>;
-  "expires": number | null;
-  "may_answer": boolean;
-  "messages": "refuse" | "record";
-}
-
-export interface Problem {
-  "type": "urn:llm-fsm:problem:bad-request" | "urn:llm-fsm:problem:unauthorized" | "urn:llm-fsm:problem:forbidden" | "urn:llm-fsm:problem:not-found" | "urn:llm-fsm:problem:method-not-allowed" | "urn:llm-fsm:problem:not-acceptable" | "urn:llm-fsm:problem:timeout" | "urn:llm-fsm:problem:conflict" | "urn:llm-fsm:problem:cancelled" | "urn:llm-fsm:problem:ended" | "urn:llm-fsm:problem:too-large" | "urn:llm-fsm:problem:unsupported-media-type" | "urn:llm-fsm:problem:invalid" | "urn:llm-fsm:problem:too-many-requests" | "urn:llm-fsm:problem:model-unavailable" | "urn:llm-fsm:problem:store-unavailable" | "urn:llm-fsm:problem:host-failed" | "urn:llm-fsm:problem:internal" | "urn:llm-fsm:problem:unavailable";
-  "title": string;
-  "status": 400 | 401 | 403 | 404 | 405 | 406 | 408 | 409 | 410 | 413 | 415 | 422 | 429 | 500 | 503;
-  "detail": string;
-  "retry_after": number;
-  "errors": Array<Record<string, unknown>>;
-}
-
-export interface ProgressData {
-  "state": string;
-  "report": JsonValue;
-}
-
-export interface PromptAnswer {
-  "state": string;
-  "messages": Array<Record<string, unknown>>;
-  "reply_schema": Record<string, unknown> | null;
-}
-
-export interface PromptBody {
-  "path"?: string;
-  "text": string;
-  "state"?: string | null;
-  "context"?: Record<string, unknown>;
-  "message"?: string;
 }
 
 export interface RanTest {
@@ -540,15 +337,6 @@ export interface RanTests {
   "missed": Array<string>;
   "share": number;
   "reason": string | null;
-}
-
-export interface ReadingData {
-  "read": number;
-  "total": number;
-}
-
-export interface ReminderData {
-  "due": number;
 }
 
 export interface RenameKey {
@@ -585,12 +373,6 @@ export interface Repoint {
   "pointer": string;
   "target"?: string | null;
   "source"?: string | null;
-}
-
-export interface ResponseFault {
-  "code": string;
-  "message": string;
-  "retry_after": number | null;
 }
 
 export interface RunTestsBody {
@@ -630,12 +412,6 @@ export interface SetValue {
   "do": "set";
   "pointer": string;
   "value": unknown;
-}
-
-export interface StateData {
-  "state": string;
-  "previous_state": string;
-  "by": string;
 }
 
 export interface StoredPage {
@@ -712,43 +488,12 @@ export interface TextBody {
   "text": string;
 }
 
-export interface TimeoutData {
-  "pause": string;
-}
-
-export interface TokenUsage {
-  "prompt_tokens": number;
-  "completion_tokens": number;
-  "total_tokens": number;
-}
-
-export interface ToolCallView {
-  "index": number | null;
-  "id": string;
-  "type": "function";
-  "function": ToolFunction;
-}
-
-export interface ToolData {
-  "name": string;
-  "failed": boolean | null;
-  "seconds": number | null;
-  "refused": string | null;
-}
-
-export interface ToolFunction {
-  "name": string;
-  "arguments": string;
-}
-
 export interface ToolRun {
   "name": string;
   "arguments": unknown;
   "result": unknown;
   "error": string | null;
 }
-
-export type TurnEvent = Record<string, unknown>;
 
 export interface TurnInspection {
   "turn": TurnRow;
@@ -783,41 +528,4 @@ export interface TurnUsage {
   "output_tokens": number;
   "seconds": number;
   "cost": number | null;
-}
-
-export interface TurnView {
-  "conversation_id": string;
-  "number": number;
-  "text": string;
-  "by": string;
-  "state": string;
-  "previous_state": string;
-  "moved": boolean;
-  "context": Record<string, JsonValue>;
-  "ended": boolean;
-  "paused": PausedView | null;
-  "output": JsonValue;
-  "outcome": string;
-  "request_id": string | null;
-  "usage": UsageView;
-  "choices": Array<ChoiceView>;
-}
-
-export interface UndoneData {
-  "record": number;
-}
-
-export interface UsageView {
-  "calls": number;
-  "attempts": number;
-  "input_tokens": number;
-  "output_tokens": number;
-  "seconds": number;
-  "cost": number;
-}
-
-export interface UserMessageData {
-  "text": string;
-  "picked": boolean;
-  "request_id": string | null;
 }

@@ -26,20 +26,22 @@ import "@xyflow/react/dist/base.css";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { kindWords } from "../views/kinds";
-import {
-  addState,
-  connect,
-  firstLayout,
-  insertState,
-  lastLayout,
-  onReveal,
-  repoint,
-} from "../state/actions";
+import { addState, connect, firstLayout, insertState, onReveal, repoint } from "../state/actions";
 import { edges, isEdge } from "../state/machine";
 import { type Positions, getState, openPanel, present, select, useStudio } from "../state/store";
 import { fill, place } from "../state/versions";
-import { EVERYWHERE, HEIGHT, type LaidOut, type Point, WIDTH, boundsOf } from "./layout";
-import { pathOf, routesOf } from "./route";
+import {
+  EVERYWHERE,
+  boundsOf,
+  directionOf,
+  freeCorner,
+  freePlace,
+  labelOf,
+  lastLayout,
+} from "./layout";
+import { pathOf, routeOf } from "./route";
+import { type Direction, HEIGHT, type LaidOut, type Point, type Route, WIDTH } from "./shapes";
+import { LABEL_LINES, LABEL_WIDTH } from "./labels";
 import { Overview } from "./Overview";
 import { SubflowPicture } from "./SubflowPicture";
 
@@ -49,9 +51,11 @@ export const MANY = 120;
 /** A picture of so few states needs no map. */
 const FEW = 12;
 /** A whole machine is shown at this size at least; a larger one begins at its first state. */
-const READABLE = 0.7;
+const READABLE = 0.65;
 const FIRST_ZOOM = 0.85;
 const MARGIN = 48;
+/** The height of the tools that lie over the picture. */
+const TOOLS = 64;
 const FAR = 2500;
 const NOWHERE: Positions = new Map();
 const ARROW = {
@@ -74,16 +78,14 @@ interface Size {
 }
 
 type StateNode = Node<
-  { node: GraphNode; lit: string; figure: string; isOpen: boolean; path: string },
+  { node: GraphNode; lit: string; figure: string; isOpen: boolean; direction: Direction },
   "state"
 >;
 type EverywhereNode = Node<{ edges: GraphEdge[]; patterns: string[]; selected: string }, "all">;
 type WayEdge = Edge<
   {
     edge: GraphEdge;
-    isMoving: boolean;
-    points: readonly Point[];
-    label: Point;
+    route: Route;
     lit: string;
     figure: string;
   },
@@ -92,6 +94,7 @@ type WayEdge = Edge<
 
 function StateBox({ id, data, selected }: NodeProps<StateNode>) {
   const { node } = data;
+  const [target, source] = HANDLES[data.direction];
   const fault = node.level === "error" ? "✖" : node.level === "warning" ? "▲" : "";
   return (
     <div
@@ -99,7 +102,7 @@ function StateBox({ id, data, selected }: NodeProps<StateNode>) {
       style={{ width: WIDTH, minHeight: HEIGHT }}
       title={node.purpose}
     >
-      {node.kind !== "unknown" && <Handle type="target" position={Position.Left} />}
+      <Handle type="target" position={target!.position} isConnectable={node.kind !== "unknown"} />
       <div class="state-head">
         {node.initial && (
           <span class="start" title="The conversation begins here">
@@ -113,7 +116,7 @@ function StateBox({ id, data, selected }: NodeProps<StateNode>) {
       <div class="purpose">{node.purpose || node.reply || node.flow || " "}</div>
       {data.figure && <div class="figure">{data.figure}</div>}
       {node.kind === "subflow" && data.isOpen && node.flow && <SubflowPicture flow={node.flow} />}
-      <Handle type="source" position={Position.Right} />
+      <Handle type="source" position={source!.position} />
     </div>
   );
 }
@@ -153,21 +156,11 @@ function wordsOf(node: GraphNode, marks: readonly string[]): string {
   return `State ${node.id}, ${kindWords(node.kind)}.${told} ${node.purpose}`;
 }
 
-const labelOf = (edge: GraphEdge): string => edge.label || edge.words;
-
 function Way(props: EdgeProps<WayEdge>) {
-  const { data, selected, markerEnd, sourceX, sourceY, targetX, targetY } = props;
+  const { data, selected, markerEnd } = props;
   const showsLabel = useStore((store) => store.transform[2] >= LABEL_ZOOM);
   if (!data) return null;
-  // While a state is dragged its lines follow straight; their way around boxes is found when it rests.
-  const rests = !data.isMoving;
-  const points = rests
-    ? data.points
-    : [
-        { x: sourceX, y: sourceY },
-        { x: targetX, y: targetY },
-      ];
-  const label = rests ? data.label : { x: (sourceX + targetX) / 2, y: (sourceY + targetY) / 2 };
+  const { points, label } = data.route;
   const text = labelOf(data.edge);
   return (
     <>
@@ -181,7 +174,11 @@ function Way(props: EdgeProps<WayEdge>) {
         <EdgeLabelRenderer>
           <div
             class={`way-label nodrag nopan ${selected ? "chosen" : ""}`}
-            style={{ transform: `translate(-50%,-50%) translate(${label.x}px,${label.y}px)` }}
+            style={{
+              maxWidth: LABEL_WIDTH,
+              WebkitLineClamp: LABEL_LINES,
+              transform: `translate(-50%,-50%) translate(${label.x}px,${label.y}px)`,
+            }}
             title={[data.edge.label, data.edge.words].filter(Boolean).join("\n")}
             onClick={() => {
               select([data.edge.id]);
@@ -218,17 +215,21 @@ const isFar = (points: readonly Point[]): boolean => {
 
 const nodeTypes = { state: StateBox, all: Everywhere };
 const edgeTypes = { way: Way };
-const HANDLES = [
-  { type: "target" as const, position: Position.Left, x: 0, y: HEIGHT / 2, width: 1, height: 1 },
-  {
-    type: "source" as const,
-    position: Position.Right,
-    x: WIDTH,
-    y: HEIGHT / 2,
-    width: 1,
-    height: 1,
-  },
-];
+/** Lines leave a state at its end and come to its beginning, in the direction of the layout. */
+const handlesOf = (direction: Direction) => {
+  const isDown = direction === "TB";
+  const [target, source] = isDown
+    ? [Position.Top, Position.Bottom]
+    : [Position.Left, Position.Right];
+  const size = { width: 1, height: 1 };
+  const begin = isDown ? { x: WIDTH / 2, y: 0 } : { x: 0, y: HEIGHT / 2 };
+  const end = isDown ? { x: WIDTH / 2, y: HEIGHT } : { x: WIDTH, y: HEIGHT / 2 };
+  return [
+    { type: "target" as const, position: target, ...begin, ...size },
+    { type: "source" as const, position: source, ...end, ...size },
+  ];
+};
+const HANDLES = { TB: handlesOf("TB"), LR: handlesOf("LR") };
 
 interface PictureProps {
   readonly frame: Size;
@@ -255,7 +256,8 @@ function Picture({ frame, setLaying }: PictureProps) {
   const path = useStudio((state) => state.path);
   const selected = useStudio((state) => state.selected);
   const lit = useStudio((state) => state.lit);
-  const [laid, setLaid] = useState<LaidOut | null>(null);
+  // The layout is kept outside; a new one draws the picture anew.
+  const [, setLaid] = useState<LaidOut | null>(null);
   const [moving, setMoving] = useState<Positions>(NOWHERE);
   const [sizes, setSizes] = useState<ReadonlyMap<string, Size>>(new Map());
   const graph = version?.checked.graph;
@@ -293,6 +295,9 @@ function Picture({ frame, setLaying }: PictureProps) {
     });
   }, [graph, positions]);
 
+  const layout = lastLayout();
+  const direction =
+    layout?.direction ?? directionOf(graph?.edges ?? [], positions ?? NOWHERE) ?? "TB";
   const keptStates = useKept<StateNode>();
   const shown = useMemo((): Shown[] => {
     if (!graph || !positions) return [];
@@ -308,7 +313,7 @@ function Picture({ frame, setLaying }: PictureProps) {
       const figure = lit.figures?.[node.pointer] ?? "";
       const marks = `${lit.state === node.id ? "lit" : ""} ${markOf(covered, node.pointer)}`;
       const size = isOpen ? sizes.get(node.id) : undefined;
-      const parts = [node, place, isSelected, isOpen, figure, marks, size, path];
+      const parts = [node, place, isSelected, isOpen, figure, marks, size, direction];
       const made = keptStates(node.id, parts, () => ({
         id: node.id,
         type: "state",
@@ -316,22 +321,21 @@ function Picture({ frame, setLaying }: PictureProps) {
         width: WIDTH,
         height: isOpen ? undefined : HEIGHT,
         measured: size,
-        handles: HANDLES,
+        handles: HANDLES[direction],
         selected: isSelected,
         ariaLabel: wordsOf(node, marks.split(" ")),
-        data: { node, lit: marks, figure, isOpen, path: path ?? "" },
+        data: { node, lit: marks, figure, isOpen, direction },
       }));
       states.push(made);
     }
     const free = graph.edges.filter((one) => one.source === null);
     const isAlone = free.length === 0 && graph.patterns.length === 0;
     if (states.length === 0 || isAlone) return states;
-    const { left, top } = boundsOf([...positions.values()]);
     const height = 40 + free.length * 26 + (graph.patterns.length > 0 ? 40 : 0);
     const all: EverywhereNode = {
       id: EVERYWHERE,
       type: "all",
-      position: { x: left, y: top - 56 - height },
+      position: freeCorner(height, positions),
       width: WIDTH,
       height,
       draggable: false,
@@ -339,30 +343,25 @@ function Picture({ frame, setLaying }: PictureProps) {
       data: { edges: free, patterns: graph.patterns, selected: selected[0] ?? "" },
     };
     return [...states, all];
-  }, [graph, positions, moving, sizes, selected, lit, folded]);
+  }, [graph, positions, moving, sizes, selected, lit, folded, direction]);
 
-  const routes = useMemo(() => {
-    if (!graph || !positions) return new Map();
-    const ends = graph.edges
-      .filter((one) => one.source !== null)
-      .map((one) => ({ id: one.id, source: one.source!, target: one.target }));
-    return routesOf(ends, positions, lastLayout());
-  }, [graph, positions, laid]);
-
+  const keptRoutes = useKept<Route | null>();
   const keptWays = useKept<WayEdge>();
   const ways = useMemo(() => {
     const found: WayEdge[] = [];
     const known = new Set(selected);
     const taken = new Set(lit.edges);
     const covered = lit.covered && new Set(lit.covered);
+    const places = moving.size > 0 ? new Map([...(positions ?? []), ...moving]) : positions;
     for (const edge of graph?.edges ?? []) {
-      const route = routes.get(edge.id);
-      if (!route || edge.source === null) continue;
-      const isMoving = moving.has(edge.source) || moving.has(edge.target);
+      if (edge.source === null || !places) continue;
+      const ends = [places.get(edge.source), places.get(edge.target), layout];
+      const route = keptRoutes(edge.id, ends, () => routeOf(edge, places, layout));
+      if (!route) continue;
       const isSelected = known.has(edge.id);
       const figure = lit.figures?.[edge.pointer] ?? "";
       const marks = `${taken.has(edge.pointer) ? "lit" : ""} ${markOf(covered, edge.pointer)}`;
-      const parts = [edge, route, isMoving, isSelected, figure, marks];
+      const parts = [edge, route, isSelected, figure, marks];
       const made = keptWays(edge.id, parts, () => ({
         id: edge.id,
         type: "way",
@@ -372,12 +371,12 @@ function Picture({ frame, setLaying }: PictureProps) {
         reconnectable: edge.how === "picked" || edge.how === "auto",
         markerEnd: ARROW,
         ariaLabel: `Transition from ${edge.source} to ${edge.target}. ${labelOf(edge)}`,
-        data: { edge, isMoving, points: route.points, label: route.label, lit: marks, figure },
+        data: { edge, route, lit: marks, figure },
       }));
       found.push(made);
     }
     return found;
-  }, [graph, moving, routes, selected, lit]);
+  }, [graph, moving, positions, layout, selected, lit]);
 
   useEffect(() => {
     onReveal((id) => {
@@ -403,7 +402,9 @@ function Picture({ frame, setLaying }: PictureProps) {
       // Arrow keys move without a drag; they report their places here alone.
       else if (!dragging.current) keyed.set(one.id, one.position);
     }
-    if (measured.size > 0) setSizes((now) => withSizes(now, measured));
+    const isNew = (now: typeof sizes) =>
+      [...measured].some(([id, { height }]) => now.get(id)?.height !== height);
+    setSizes((now) => (isNew(now) ? new Map([...now, ...measured]) : now));
     if (dragged.size > 0) setMoving((now) => new Map([...now, ...dragged]));
     if (keyed.size > 0) moved(keyed);
     pick(changes);
@@ -437,7 +438,7 @@ function Picture({ frame, setLaying }: PictureProps) {
   return (
     <ReactFlow
       key={path}
-      defaultViewport={firstView(graph?.nodes ?? [], positions ?? NOWHERE, frame)}
+      defaultViewport={firstView(shown, ways, frame)}
       nodes={shown}
       edges={ways}
       nodeTypes={nodeTypes}
@@ -497,27 +498,36 @@ const markOf = (covered: Set<string> | null, pointer: string): string => {
 };
 
 /** Show a machine whole if it can be read then; else from its first state on. */
-function firstView(nodes: readonly GraphNode[], positions: Positions, frame: Size): Viewport {
-  const bounds = boundsOf([...positions.values()]);
-  const top = bounds.top - 130;
-  const wide = (frame.width - MARGIN * 2) / (bounds.right - bounds.left);
-  const high = (frame.height - MARGIN * 2) / (bounds.bottom - top);
-  const whole = Math.min(wide, high, 1);
-  if (!Number.isFinite(whole)) return { x: 0, y: 0, zoom: 1 };
-  if (whole >= READABLE) {
-    const x = (frame.width - (bounds.left + bounds.right) * whole) / 2;
-    return { x, y: (frame.height - (top + bounds.bottom) * whole) / 2, zoom: whole };
-  }
-  const first = nodes.find((one) => one.initial && positions.has(one.id)) ?? nodes[0];
-  const at = (first && positions.get(first.id)) ?? { x: bounds.left, y: bounds.top };
+function firstView(shown: readonly Shown[], ways: readonly WayEdge[], frame: Size): Viewport {
+  const states = shown.map(({ position, height = HEIGHT }) => ({
+    ...position,
+    width: WIDTH,
+    height,
+  }));
+  const labels = ways.map(({ data }) => {
+    const { x, y, width, height } = data!.route.label;
+    return { x: x - width / 2, y: y - height / 2, width, height };
+  });
+  const boxes = [...states, ...labels];
+  if (boxes.length === 0) return { x: 0, y: 0, zoom: 1 };
+  const left = Math.min(...boxes.map((one) => one.x));
+  const top = Math.min(...boxes.map((one) => one.y));
+  const width = Math.max(...boxes.map((one) => one.x + one.width)) - left;
+  const height = Math.max(...boxes.map((one) => one.y + one.height)) - top;
+  const room = { width: frame.width - MARGIN, height: frame.height - TOOLS - MARGIN / 2 };
+  const whole = Math.min(room.width / width, room.height / height, 1);
+  const across = (zoom: number) => (frame.width - width * zoom) / 2 - left * zoom;
+  const down = (zoom: number) => TOOLS + (room.height - height * zoom) / 2 - top * zoom;
+  if (whole >= READABLE) return { x: across(whole), y: down(whole), zoom: whole };
   const zoom = FIRST_ZOOM;
-  const isLow = (bounds.bottom - top) * zoom <= frame.height - MARGIN * 2;
-  const middle = isLow ? (top + bounds.bottom) / 2 : at.y + HEIGHT / 2;
-  const lowest = frame.height - MARGIN - bounds.bottom * zoom;
-  const highest = MARGIN - top * zoom;
-  const wanted = frame.height / 2 - middle * zoom;
-  const y = isLow ? wanted : Math.max(lowest, Math.min(wanted, highest));
-  return { x: MARGIN - at.x * zoom, y, zoom };
+  const first = shown.find((one) => one.type === "state" && one.data.node.initial) ?? shown[0];
+  const at = first?.position ?? { x: left, y: top };
+  if (lastLayout()?.direction === "LR") {
+    const y = height * zoom <= room.height ? down(zoom) : frame.height / 2 - at.y * zoom;
+    return { x: MARGIN - at.x * zoom, y, zoom };
+  }
+  const x = width * zoom <= room.width ? across(zoom) : frame.width / 2 - (at.x + WIDTH / 2) * zoom;
+  return { x, y: TOOLS - top * zoom, zoom };
 }
 
 /** Return true for a state that can be seen whole, so that the picture need not move. */
@@ -525,15 +535,6 @@ function isInView(at: Point, zoom: number): boolean {
   const frame = document.querySelector(".canvas")!.getBoundingClientRect();
   const isWide = at.x >= frame.left && at.x + WIDTH * zoom <= frame.right;
   return isWide && at.y >= frame.top && at.y + HEIGHT * zoom <= frame.bottom;
-}
-
-/** Return sizes with those that were measured; the same map if none is another one. */
-function withSizes(sizes: ReadonlyMap<string, Size>, measured: ReadonlyMap<string, Size>) {
-  const isSame = [...measured].every(([id, { width, height }]) => {
-    const before = sizes.get(id);
-    return before?.width === width && before.height === height;
-  });
-  return isSame ? sizes : new Map([...sizes, ...measured]);
 }
 
 /**
@@ -566,7 +567,7 @@ function moved(places: Positions): void {
   place(new Map(changed), `Move ${what}`);
 }
 
-/** Return places for states that came without one, such as from the text: beside what leads to them. */
+/** Return places for states that came without one, such as from the text: behind what leads to them. */
 function besides(
   lost: readonly GraphNode[],
   edges: readonly GraphEdge[],
@@ -575,16 +576,8 @@ function besides(
   const taken = new Map(known);
   const made = new Map<string, Point>();
   for (const one of lost) {
-    const way = edges.find(
-      (edge) => edge.target === one.id && edge.source && taken.has(edge.source),
-    );
-    const beside = way ? taken.get(way.source!)! : { x: -WIDTH - 160, y: 0 };
-    const at = { x: beside.x + WIDTH + 160, y: beside.y };
-    const isTaken = (place: Point) =>
-      [...taken.values()].some(
-        (other) => Math.abs(other.x - at.x) < WIDTH && Math.abs(other.y - place.y) < HEIGHT + 20,
-      );
-    while (isTaken(at)) at.y += HEIGHT + 40;
+    const way = edges.find(({ source, target }) => target === one.id && taken.has(source ?? ""));
+    const at = freePlace(way?.source ?? null, taken);
     taken.set(one.id, at);
     made.set(one.id, at);
   }

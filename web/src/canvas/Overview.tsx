@@ -2,7 +2,8 @@
 import { useReactFlow, useStore } from "@xyflow/react";
 import { useMemo } from "preact/hooks";
 import type { Positions } from "../state/store";
-import { HEIGHT, WIDTH, boundsOf } from "./layout";
+import { boundsOf } from "./layout";
+import { HEIGHT, WIDTH } from "./shapes";
 
 export function Overview({ places }: { places: Positions }) {
   const flow = useReactFlow();

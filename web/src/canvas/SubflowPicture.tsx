@@ -3,8 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Graph } from "../api/types";
 import { openFile } from "../state/files";
-import { HEIGHT, type LaidOut, WIDTH, layOut } from "./layout";
+import { layOut } from "./layout";
 import { pathOf } from "./route";
+import { HEIGHT, type LaidOut, WIDTH } from "./shapes";
 
 export function SubflowPicture({ flow }: { flow: string }) {
   const [drawn, setDrawn] = useState<{ graph: Graph; made: LaidOut } | null>(null);

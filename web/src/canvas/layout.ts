@@ -1,41 +1,20 @@
 // Where states, lines and labels are put. Dagre works in a worker, so that the page stays quick.
 import type { GraphEdge, GraphNode } from "../api/types";
-import { present } from "../state/store";
-import type { Positions } from "../state/store";
+import { edges as allEdges } from "../state/machine";
+import { type Positions, getState, present } from "../state/store";
+import { isOver } from "./crossings";
+import { routeOf } from "./route";
+import {
+  type Direction,
+  HEIGHT,
+  type LaidOut,
+  type LayoutAnswer,
+  type LayoutRequest,
+  type Point,
+  WIDTH,
+} from "./shapes";
 
-export const WIDTH = 216;
-export const HEIGHT = 72;
 export const EVERYWHERE = "\u0000everywhere";
-
-export interface Point {
-  readonly x: number;
-  readonly y: number;
-}
-
-/** A line as points, and the middle of its label. */
-export interface Route {
-  readonly points: readonly Point[];
-  readonly label: Point;
-}
-
-export interface LaidOut {
-  readonly positions: Positions;
-  readonly routes: ReadonlyMap<string, Route>;
-}
-
-export interface LayoutRequest {
-  readonly number: number;
-  /** The state that the conversation begins in; its place is the same in both steps. */
-  readonly first: string | null;
-  readonly nodes: readonly string[];
-  readonly edges: readonly { id: string; from: string; to: string; label: string }[];
-}
-
-/** A large machine is answered twice: its beginning, then the whole. */
-export interface LayoutAnswer extends LaidOut {
-  readonly number: number;
-  readonly isWhole: boolean;
-}
 
 let worker: Worker | null = null;
 let number = 0;
@@ -61,11 +40,21 @@ function start(): Worker {
   return made;
 }
 
+/** Return width and height of the place for the picture. */
+function frameOf(): Point {
+  const box = document.querySelector(".canvas")?.getBoundingClientRect();
+  return {
+    x: Math.max(200, (box?.width ?? 900) - 96),
+    y: Math.max(200, (box?.height ?? 700) - 96),
+  };
+}
+
 /** Lay out states in the worker. `early` takes the places of the first states of a large machine. */
 export function layOut(
   nodes: readonly GraphNode[],
   edges: readonly GraphEdge[],
   early?: (made: LaidOut) => void,
+  direction: Direction | null = null,
 ): Promise<LaidOut> {
   worker ??= start();
   number += 1;
@@ -77,7 +66,9 @@ export function layOut(
     nodes: nodes.map((one) => one.id),
     edges: drawn
       .filter((one) => known.has(one.target))
-      .map((one) => ({ id: one.id, from: one.source!, to: one.target, label: one.label })),
+      .map((one) => ({ id: one.id, from: one.source!, to: one.target, label: labelOf(one) })),
+    direction,
+    frame: frameOf(),
   };
   const mine = number;
   const made = new Promise<LaidOut>((done) => waiting.set(mine, { done, early }));
@@ -85,9 +76,34 @@ export function layOut(
   return made;
 }
 
+/** Return the direction in which most lines between places lead; null if there are no places yet. */
+export function directionOf(edges: readonly GraphEdge[], places: Positions): Direction | null {
+  let [across, down] = [0, 0];
+  for (const { source, target } of edges) {
+    const [a, b] = [places.get(source ?? ""), places.get(target)];
+    across += a && b ? Math.abs(a.x - b.x) / WIDTH : 0;
+    down += a && b ? Math.abs(a.y - b.y) / HEIGHT / 2 : 0;
+  }
+  if (across === down) return null;
+  return down > across ? "TB" : "LR";
+}
+
+export const labelOf = (edge: GraphEdge): string => edge.label || edge.words;
+
 /** Start the worker, so that it is there when the file is. */
 export function warmUp(): void {
   worker ??= start();
+}
+
+let laidOut: LaidOut | null = null;
+let laidPath: string | null = null;
+
+/** Return the last layout of the whole machine that is open. */
+export const lastLayout = (): LaidOut | null => (laidPath === getState().path ? laidOut : null);
+
+export function takeLayout(made: LaidOut, path: string | null): void {
+  laidOut = made;
+  laidPath = path;
 }
 
 /** Return what the boxes at these places take up. */
@@ -102,21 +118,57 @@ export function boundsOf(places: readonly Point[]) {
   return { left, top, right, bottom };
 }
 
-const overlaps = (a: Point, b: Point) =>
-  Math.abs(a.x - b.x) < WIDTH + 24 && Math.abs(a.y - b.y) < HEIGHT + 24;
+/** Return true for a box that lies on no state, no line and no label. */
+function isFree(at: Point, height: number, positions: Positions): boolean {
+  const room = 12;
+  const box = {
+    left: at.x - room,
+    top: at.y - room,
+    right: at.x + WIDTH + room,
+    bottom: at.y + height + room,
+  };
+  const isOn = (x: number, y: number, width: number, high: number) =>
+    x < box.right && x + width > box.left && y < box.bottom && y + high > box.top;
+  if ([...positions.values()].some(({ x, y }) => isOn(x, y, WIDTH, HEIGHT))) return false;
+  const laid = lastLayout();
+  return allEdges().every((edge) => {
+    const route = routeOf(edge, positions, laid);
+    if (!route) return true;
+    const { x, y, width, height: high } = route.label;
+    return !isOver(route, box) && !isOn(x - width / 2, y - high / 2, width, high);
+  });
+}
 
-/** Return a free place to the right of a state; below everything if there is no neighbour. */
-export function freePlace(neighbour: string | null): Point {
-  const positions: Positions = present()?.positions ?? new Map();
-  const taken = [...positions.values()];
+const STEP = 40;
+const MOST_STEPS = 400;
+
+/** Return a free place behind a state, in the direction of the layout; below everything if there is none. */
+export function freePlace(neighbour: string | null, taken?: Positions): Point {
+  const positions: Positions = taken ?? present()?.positions ?? new Map();
   const beside = neighbour === null ? undefined : positions.get(neighbour);
-  const bottom = taken.reduce((most, one) => Math.max(most, one.y), -HEIGHT * 2);
+  const { left, bottom } = boundsOf([...positions.values()]);
+  if (positions.size === 0) return { x: 0, y: 0 };
+  const isDown = (lastLayout()?.direction ?? "TB") === "TB";
+  const behind = isDown ? { x: 0, y: HEIGHT + 96 } : { x: WIDTH + 160, y: 0 };
   const start = beside
-    ? { x: beside.x + WIDTH + 160, y: beside.y }
-    : { x: 0, y: bottom + HEIGHT + 48 };
-  for (let step = 0; ; step += 1) {
-    const down = Math.ceil(step / 2) * (HEIGHT + 40) * (step % 2 ? 1 : -1);
-    const place = { x: Math.round(start.x), y: Math.round(start.y + down) };
-    if (!taken.some((one) => overlaps(one, place))) return place;
+    ? { x: beside.x + behind.x, y: beside.y + behind.y }
+    : { x: left, y: bottom + 64 };
+  for (let step = 0; step < MOST_STEPS; step += 1) {
+    const by = Math.ceil(step / 2) * STEP * (step % 2 ? 1 : -1);
+    const place = {
+      x: Math.round(start.x + (isDown ? by : 0)),
+      y: Math.round(start.y + (isDown ? 0 : by)),
+    };
+    if (isFree(place, HEIGHT, positions)) return place;
   }
+  return { x: left, y: bottom + 64 };
+}
+
+/** Return a free corner for the box of transitions from everywhere; else the place above everything. */
+export function freeCorner(height: number, positions: Positions): Point {
+  const { left, top, right } = boundsOf([...positions.values()]);
+  const corners = [left, right - WIDTH].map((x) => ({ x, y: top }));
+  const beside = right - left < WIDTH * 3 ? [{ x: left - WIDTH - 72, y: top }] : [];
+  const above = { x: left, y: top - 56 - height };
+  return [...corners, ...beside].find((one) => isFree(one, height, positions)) ?? above;
 }

@@ -1,34 +1,45 @@
 import dagre from "@dagrejs/dagre";
-import type { LaidOut, LayoutRequest, Point, Route } from "./layout";
+import {
+  type Direction,
+  HEIGHT,
+  type LaidOut,
+  type LayoutRequest,
+  type Point,
+  type Route,
+  WIDTH,
+} from "./shapes";
+import { crossingsOf } from "./crossings";
+import { labelSize } from "./labels";
 
-const WIDTH = 216;
-const HEIGHT = 72;
-/** Labels have two lines at most. */
-const LABEL_WIDTH = 136;
-const LETTER_WIDTH = 6.4;
 /** More states than this are laid out in two steps, by the transitions that lead one step on. */
 const MANY = 120;
 const FIRST_STEP = 100;
-/** Space beside a box in which no line bends. */
-const BESIDE = 12;
+/** So many states are laid out in several ways, of which the best is taken. */
+const FEW = 40;
+/** A picture that is wider than this, by its height, is laid out from top to bottom. */
+const WIDEST = 2.1;
+const STRETCH = 2.4;
+/** The distance of two lines that leave one side of a box. */
+const PORT_GAP = 16;
 
 type Way = LayoutRequest["edges"][number];
+type Ranker = "network-simplex" | "tight-tree" | "longest-path";
 
 onmessage = (event: MessageEvent<LayoutRequest>) => {
-  const { number, first, nodes, edges } = event.data;
+  const { number, first, nodes, edges, frame, direction } = event.data;
   if (nodes.length <= MANY) {
-    postMessage({ number, isWhole: true, ...laidOut(nodes, edges) });
+    postMessage({ number, isWhole: true, ...best(nodes, edges, frame, direction) });
     return;
   }
-  // Long lines are what makes dagre slow, and wide pictures. The page finds their ways itself.
+  // Long lines are what makes dagre slow, and wide pictures. They go straight.
   const steps = stepsOf(nodes, edges, first);
   const forward = edges.filter((one) => steps.get(one.to) === steps.get(one.from)! + 1);
   const near = [...steps.keys()].slice(0, FIRST_STEP);
   const known = new Set(near);
   const between = forward.filter((one) => known.has(one.from) && known.has(one.to));
-  const early = laidOut(near, between);
+  const early = laidOut(near, between, "LR", "tight-tree");
   postMessage({ number, isWhole: false, ...early });
-  const whole = laidOut([...steps.keys()], forward);
+  const whole = laidOut([...steps.keys()], forward, "LR", "tight-tree");
   // The first state keeps its place, so that the picture does not jump.
   const pin = near[0]!;
   const by = minus(early.positions.get(pin)!, whole.positions.get(pin)!);
@@ -65,26 +76,80 @@ function stepsOf(
   return steps;
 }
 
-function laidOut(nodes: readonly string[], edges: readonly Way[]): LaidOut {
-  const graph = new dagre.graphlib.Graph({ multigraph: true });
-  graph.setGraph({
-    rankdir: "LR",
-    nodesep: 36,
-    ranksep: 72,
-    edgesep: 24,
-    marginx: 0,
-    marginy: 0,
-    ranker: nodes.length > MANY ? "tight-tree" : "network-simplex",
+/** Lay out in both directions, and take what is read best: the larger picture, then the fewer crossings. */
+function best(
+  nodes: readonly string[],
+  edges: readonly Way[],
+  frame: Point,
+  wanted: Direction | null,
+): LaidOut {
+  const rankers: readonly Ranker[] =
+    nodes.length <= FEW ? ["network-simplex", "tight-tree", "longest-path"] : ["network-simplex"];
+  const made = (["TB", "LR"] as const).map((direction) => {
+    // A hub with many ends is flat; more room between its rows makes its lines less flat.
+    const stretches = direction === "TB" && nodes.length <= FEW ? [1, STRETCH] : [1];
+    const tried = rankers.flatMap((ranker) =>
+      stretches.map((stretch) => laidOut(nodes, edges, direction, ranker, stretch)),
+    );
+    return tried.reduce((a, b) => (cost(b) < cost(a) ? b : a));
   });
+  const [down, across] = made as [LaidOut, LaidOut];
+  if (wanted !== null) return wanted === "TB" ? down : across;
+  if (ratioOf(across) > WIDEST || ratioOf(down) > WIDEST) {
+    return ratioOf(across) < ratioOf(down) ? across : down;
+  }
+  return zoomOf(across, frame) > zoomOf(down, frame) ? across : down;
+}
+
+function ratioOf(made: LaidOut): number {
+  const { x, y } = sizeOf(made);
+  return x / y;
+}
+
+/** Crossings count most, but no picture is far wider than high. Of two that are alike, the smaller one is better. */
+function cost(made: LaidOut): number {
+  const { x, y } = sizeOf(made);
+  return crossingsOf(made) + Math.max(0, ratioOf(made) - WIDEST) * 20 + (x * y) / 1e8;
+}
+
+function zoomOf(made: LaidOut, frame: Point): number {
+  const size = sizeOf(made);
+  return Math.min(frame.x / size.x, frame.y / size.y);
+}
+
+/** Return width and height of a picture with its labels. */
+function sizeOf({ positions, routes }: LaidOut): Point {
+  const xs: number[] = [];
+  const ys: number[] = [];
+  for (const { x, y } of positions.values()) {
+    xs.push(x, x + WIDTH);
+    ys.push(y, y + HEIGHT);
+  }
+  for (const { label } of routes.values()) {
+    xs.push(label.x - label.width / 2, label.x + label.width / 2);
+    ys.push(label.y - label.height / 2, label.y + label.height / 2);
+  }
+  const length = (all: readonly number[]) => Math.max(1, Math.max(...all) - Math.min(...all));
+  return { x: length(xs), y: length(ys) };
+}
+
+function laidOut(
+  nodes: readonly string[],
+  edges: readonly Way[],
+  direction: Direction,
+  ranker: Ranker,
+  stretch = 1,
+): LaidOut {
+  const graph = new dagre.graphlib.Graph({ multigraph: true });
+  const [nodesep, ranksep] = direction === "TB" ? [36, 52] : [32, 64];
+  const room = { nodesep, ranksep: ranksep! * stretch, edgesep: 18 };
+  graph.setGraph({ rankdir: direction, ...room, ranker });
   graph.setDefaultEdgeLabel(() => ({}));
   // Dagre keeps its nodes in plain objects, where `__proto__` is no name.
   const nodeOf = (id: string) => `.${id}`;
   for (const id of nodes) graph.setNode(nodeOf(id), { width: WIDTH, height: HEIGHT });
   for (const { id, from, to, label } of edges) {
-    const length = 16 + label.length * LETTER_WIDTH;
-    const width = label ? Math.min(LABEL_WIDTH, length) : 24;
-    const height = length > LABEL_WIDTH ? 42 : 24;
-    graph.setEdge(nodeOf(from), nodeOf(to), { width, height, labelpos: "c" }, id);
+    graph.setEdge(nodeOf(from), nodeOf(to), { ...labelSize(label), labelpos: "c" }, id);
   }
   dagre.layout(graph);
   const centres = new Map<string, Point>();
@@ -94,58 +159,124 @@ function laidOut(nodes: readonly string[], edges: readonly Way[]): LaidOut {
     centres.set(id, made);
     positions.set(id, { x: Math.round(made.x - WIDTH / 2), y: Math.round(made.y - HEIGHT / 2) });
   }
-  const columns = [...new Set([...centres.values()].map((one) => Math.round(one.x)))];
-  const routes = new Map<string, Route>();
-  for (const { id, from, to } of edges) {
-    const made = graph.edge({ v: nodeOf(from), w: nodeOf(to), name: id }) as {
-      points: Point[];
-      x?: number;
-      y?: number;
-    };
+  const drawn = edges.map((way) => {
+    const name = { v: nodeOf(way.from), w: nodeOf(way.to), name: way.id };
+    const made = graph.edge(name) as { points: Point[]; x?: number; y?: number };
     const middle = made.points[Math.floor(made.points.length / 2)]!;
-    const label = { x: made.x ?? middle.x, y: made.y ?? middle.y };
-    const ends = [centres.get(from)!, centres.get(to)!] as const;
-    const points = from === to ? made.points : straightened(made.points, ends, columns);
-    routes.set(id, { points, label });
+    const label = { x: made.x ?? middle.x, y: made.y ?? middle.y, ...labelSize(way.label) };
+    return { way, points: made.points, label };
+  });
+  const rows = rowsOf([...centres.values()], drawn, direction);
+  const ports = portsOf(drawn, centres, direction);
+  const routes = new Map<string, Route>();
+  for (const { way, points, label } of drawn) {
+    const ends = ports.get(way.id);
+    const straight = ends ? straightened(points, ends, rows, direction) : points;
+    routes.set(way.id, { points: straight, label });
   }
-  return { positions, routes };
+  return { positions, routes, direction };
 }
 
-/** Let a line begin and end at the sides of its boxes, and pass each column of boxes in a straight line. */
+interface Drawn {
+  readonly way: Way;
+  readonly points: readonly Point[];
+  readonly label: Route["label"];
+}
+
+/** The coordinate along the direction of the layout, and the one across it. */
+const along = (point: Point, direction: Direction) => (direction === "LR" ? point.x : point.y);
+const across = (point: Point, direction: Direction) => (direction === "LR" ? point.y : point.x);
+const pointOf = (main: number, cross: number, direction: Direction): Point =>
+  direction === "LR" ? { x: main, y: cross } : { x: cross, y: main };
+
+/** Return half of what boxes and labels of each row take up along the layout, by the middle of the row. */
+function rowsOf(
+  centres: readonly Point[],
+  drawn: readonly Drawn[],
+  direction: Direction,
+): ReadonlyMap<number, number> {
+  const rows = new Map<number, number>();
+  const put = (point: Point, half: number) => {
+    const main = Math.round(along(point, direction));
+    rows.set(main, Math.max(half, rows.get(main) ?? 0));
+  };
+  for (const one of centres) put(one, (direction === "LR" ? WIDTH : HEIGHT) / 2);
+  for (const { label } of drawn)
+    put(label, (direction === "LR" ? label.width : label.height) / 2 + 2);
+  return rows;
+}
+
+/** Return where each line begins and ends. Lines at one side of a box keep a distance. */
+function portsOf(
+  drawn: readonly Drawn[],
+  centres: ReadonlyMap<string, Point>,
+  direction: Direction,
+): ReadonlyMap<string, readonly [Point, Point]> {
+  interface End {
+    readonly id: string;
+    readonly isStart: boolean;
+    readonly towards: number;
+  }
+  const sides = new Map<string, End[]>();
+  const ends = new Map<string, Point[]>();
+  for (const { way, points } of drawn) {
+    if (way.from === way.to) continue;
+    const isBack =
+      along(centres.get(way.to)!, direction) < along(centres.get(way.from)!, direction);
+    ends.set(way.id, []);
+    for (const isStart of [true, false]) {
+      const next = isStart ? points[1]! : points.at(-2)!;
+      const key = JSON.stringify([isStart ? way.from : way.to, isStart === isBack]);
+      const end = { id: way.id, isStart, towards: across(next, direction) };
+      sides.set(key, [...(sides.get(key) ?? []), end]);
+    }
+  }
+  const room = direction === "LR" ? HEIGHT : WIDTH;
+  for (const [key, side] of sides) {
+    const [id, isBefore] = JSON.parse(key) as [string, boolean];
+    const centre = centres.get(id)!;
+    const half = ((direction === "LR" ? WIDTH : HEIGHT) / 2) * (isBefore ? -1 : 1);
+    const gap = Math.min(PORT_GAP, (room - 24) / side.length);
+    const sorted = side.toSorted((a, b) => a.towards - b.towards);
+    for (const [index, end] of sorted.entries()) {
+      const offset = (index - (sorted.length - 1) / 2) * gap;
+      const cross = across(centre, direction) + offset;
+      const at = pointOf(along(centre, direction) + half, cross, direction);
+      ends.get(end.id)![end.isStart ? 0 : 1] = at;
+    }
+  }
+  return ends as unknown as ReadonlyMap<string, readonly [Point, Point]>;
+}
+
+/** Let a line pass each row of boxes and labels straight, in the room that dagre gave it there. */
 function straightened(
   points: readonly Point[],
   [from, to]: readonly [Point, Point],
-  columns: readonly number[],
+  rows: ReadonlyMap<number, number>,
+  direction: Direction,
 ): Point[] {
-  const inner = points.slice(1, -1);
-  const isBack = to.x < from.x;
-  const side = isBack ? -1 : 1;
-  // A way back uses the lower part of both sides, beside the ways on.
-  const down = isBack ? HEIGHT / 4 : 0;
-  const half = (WIDTH / 2) * side;
-  const found: Point[] = [{ x: from.x + half, y: from.y + down }];
-  found.push({ x: from.x + half + BESIDE * side, y: from.y + down });
-  for (const point of inner) {
-    const isInColumn = columns.some((x) => Math.abs(x - point.x) < WIDTH / 2);
-    if (!isInColumn) {
-      found.push(point);
-      continue;
-    }
-    const across = half + BESIDE * side;
-    found.push({ x: point.x - across, y: point.y }, { x: point.x + across, y: point.y });
-  }
-  found.push({ x: to.x - half - BESIDE * side, y: to.y + down });
-  found.push({ x: to.x - half, y: to.y + down });
-  return found;
+  const side = along(to, direction) < along(from, direction) ? -1 : 1;
+  const inner = points.slice(1, -1).flatMap((point) => {
+    const main = along(point, direction);
+    const half = (rows.get(Math.round(main)) ?? 0) * side;
+    const cross = across(point, direction);
+    if (half === 0) return [point];
+    return [pointOf(main - half, cross, direction), pointOf(main + half, cross, direction)];
+  });
+  return [from, ...inner, to];
 }
 
 const minus = (a: Point, b: Point): Point => ({ x: a.x - b.x, y: a.y - b.y });
 
 function shifted(made: LaidOut, by: Point): LaidOut {
-  const move = (point: Point): Point => ({ x: point.x + by.x, y: point.y + by.y });
+  const move = <One extends Point>(point: One): One => ({
+    ...point,
+    x: point.x + by.x,
+    y: point.y + by.y,
+  });
   const places = [...made.positions].map(([id, at]) => [id, move(at)] as const);
   const routes = [...made.routes].map(([id, route]) => {
     return [id, { points: route.points.map(move), label: move(route.label) }] as const;
   });
-  return { positions: new Map(places), routes: new Map(routes) };
+  return { ...made, positions: new Map(places), routes: new Map(routes) };
 }

@@ -1,5 +1,6 @@
 // What a person does with states and transitions, the same from canvas, outline and keyboard.
-import { freePlace, layOut, type LaidOut, type Point } from "../canvas/layout";
+import { boundsOf, directionOf, freePlace, layOut, takeLayout } from "../canvas/layout";
+import type { LaidOut, Point } from "../canvas/shapes";
 import { stepsOf } from "../forms/pointers";
 import { askChoice, askText, askYes } from "../views/dialogs";
 import { type Gesture, gesture } from "./gestures";
@@ -185,18 +186,12 @@ function retargeted(value: unknown, names: ReadonlyMap<string, string>): unknown
   return Object.fromEntries(entries);
 }
 
-let laidOut: LaidOut | null = null;
-let laidPath: string | null = null;
-
-/** Return the last layout of the whole machine that is open; its lines are kept where nothing moved. */
-export const lastLayout = (): LaidOut | null => (laidPath === getState().path ? laidOut : null);
-
 /** Lay out the whole machine, for its first picture. `early` takes the beginning of a large one. */
 export async function firstLayout(early?: (made: LaidOut) => void): Promise<LaidOut> {
   const { path } = getState();
-  const made = await layOut(nodes(), edges(), early);
-  laidOut = made;
-  laidPath = path;
+  const direction = directionOf(edges(), present()?.positions ?? new Map());
+  const made = await layOut(nodes(), edges(), early, direction);
+  takeLayout(made, path);
   return made;
 }
 
@@ -208,15 +203,14 @@ export async function tidy(): Promise<void> {
   try {
     const made = await layOut(some, edges());
     if (some.length === nodes().length) {
-      laidOut = made;
-      laidPath = getState().path;
+      takeLayout(made, getState().path);
       place(made.positions, "Tidy up");
       return;
     }
     const old = present()?.positions;
-    const corner = cornerOf(some.map((one) => old?.get(one.id)));
+    const { left, top } = boundsOf(some.flatMap((one) => old?.get(one.id) ?? []));
     const shifted = [...made.positions].map(([id, at]) => {
-      return [id, { x: at.x + corner.x, y: at.y + corner.y }] as const;
+      return [id, { x: at.x + left, y: at.y + top }] as const;
     });
     place(new Map(shifted), "Tidy up the selection");
   } catch (error) {
@@ -224,13 +218,6 @@ export async function tidy(): Promise<void> {
   } finally {
     change({ busy: false });
   }
-}
-
-function cornerOf(points: readonly ({ x: number; y: number } | undefined)[]) {
-  const known = points.filter((one) => one !== undefined);
-  const x = Math.min(...known.map((one) => one.x));
-  const y = Math.min(...known.map((one) => one.y));
-  return { x: Number.isFinite(x) ? x : 0, y: Number.isFinite(y) ? y : 0 };
 }
 
 /** Ask for a state or a transition to go to. */

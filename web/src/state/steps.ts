@@ -1,6 +1,7 @@
 // Whole steps of a conversation, each made by one gesture: a question with its key, and a read-back with yes and no.
 import { api } from "../api/client";
-import { freePlace, type Point } from "../canvas/layout";
+import { freePlace } from "../canvas/layout";
+import type { Point } from "../canvas/shapes";
 import { isObject, join } from "../forms/pointers";
 import { contextKeys, valueAt } from "../forms/values";
 import { askForm } from "../views/dialogs";

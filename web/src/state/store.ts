@@ -62,7 +62,6 @@ export interface StudioState {
   readonly selected: readonly string[];
   readonly held: ReadonlyMap<string, Held>;
   readonly busy: boolean;
-  readonly checking: boolean;
   readonly notice: string;
   readonly problem: string;
   /** The version on disk that is shown beside the own one. */
@@ -102,7 +101,6 @@ let state: StudioState = {
   selected: [],
   held: new Map(),
   busy: false,
-  checking: false,
   notice: "",
   problem: "",
   conflict: null,

@@ -102,7 +102,6 @@ export async function checkNow(): Promise<void> {
   const version = present();
   const { path } = getState();
   if (!version || path === null) return;
-  change({ checking: true });
   try {
     const checked = await api.check({ path, text: version.text });
     const versions = getState().versions.map((one) => {
@@ -117,8 +116,6 @@ export async function checkNow(): Promise<void> {
     change({ versions, selected: chosenIn(now, now) });
   } catch (error) {
     tell(error);
-  } finally {
-    change({ checking: false });
   }
 }
 
