@@ -252,10 +252,11 @@ def test_parts_of_secrets_are_replaced_too(tmp_path: Path) -> None:
         "done": {"reply": "Thanks."},
     }
     desk = {**DESK, "tools": {}, "states": plain, "context_schema": schema}
-    document = saved(desk, [told], "4111 and 5500, PIN 98765, 97.25")
+    again = {"target_state": "done", "context_update": {}, "message": "97.25 of 4111"}
+    document = saved(desk, [told, again], "4111 and 5500, PIN 98765, 97.25")
     text = json.dumps(document["cases"])
     assert [part for part in ("4111", "5500", "98765", "97.25") if part in text] == []
-    assert document["cases"][0]["steps"][0]["reply"]["set"]["sum"] == 11.11
+    assert document["cases"][0]["steps"][0]["replies"][0]["set"]["sum"] == 11.11
 
 
 def test_the_shortest_values_that_were_refused_are_no_secrets(tmp_path: Path) -> None:
@@ -267,7 +268,8 @@ def test_the_shortest_values_that_were_refused_are_no_secrets(tmp_path: Path) ->
         "transition": {"target_state": "notify", "context_update": {"pin": "no"}},
         "message": "",
     }
-    document = saved({**DESK, "tools": {}, "states": states}, [told], "no")
+    again = {"target_state": "notify", "context_update": {}, "message": ""}
+    document = saved({**DESK, "tools": {}, "states": states}, [told, again], "no")
     assert document["cases"][0]["steps"][0]["expect"] == {
         "state": "notify",
         "text": "I know.",
