@@ -372,7 +372,7 @@ async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: 
     "answers",
     [
         (reply("repeat", "Not mine."), reply("name", "Whose name?")),
-        (reply("correct", "I have changed that.", days="many"),),
+        (reply("correct", "I have changed that.", days="many"),) * 2,
         (reply("name", "And the name?", kind="short"),),
         (reply("end", "I stop here.", kind="short"),),
         (reply("end", "I stop here.", days=4), reply("name", "Whose name?")),

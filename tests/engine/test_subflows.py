@@ -133,7 +133,10 @@ async def test_another_process_goes_on_within_a_flow(tmp_path: Path, store: str)
     again = await shop(reply("cancel", "Stopped."), store=kept).resume("c")
     assert (again.state, again.context) == ("card", {"total": 5})
     turn = await again.send("stop")
-    assert (turn.state, turn.text) == ("card", "Shall I stop? Nothing of this will be kept.")
+    assert (turn.state, turn.text) == (
+        "card",
+        "Stopped.\n\nShall I stop? Nothing of this will be kept.",
+    )
     turn = await again.send("yes")
     assert (turn.state, turn.text, turn.ended) == (
         "cart",

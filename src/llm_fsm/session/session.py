@@ -54,6 +54,8 @@ OF_FLOW = (
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 FORMAT = 1
+_FORMER = frozenset({"notes"})
+"""Fields of sessions of earlier versions that no later turn needs."""
 _ALWAYS: JsonMap = {
     "format": FORMAT,
     "conversation_id": "",
@@ -532,9 +534,8 @@ def session_from_dict(document: JsonMap) -> Session:
             f"this conversation is stored in format {found!r}, and this version of llm_fsm reads "
             f"format {FORMAT}. Use the version that wrote it, or a newer one"
         )
-    values = {
-        name: value for name, value in document.items() if name not in ("format", "ended", "large")
-    }
+    beside = ("format", "ended", "large", *_FORMER)
+    values = {name: value for name, value in document.items() if name not in beside}
     # Earlier versions knew that a conversation had ended, and not how.
     if document.get("ended") and values.get("outcome") is None:
         values["outcome"] = "final"
