@@ -311,7 +311,7 @@ def test_why_the_model_is_asked_again_is_told() -> None:
         "step 1: the model is asked for a reply in state 'hello', and only 1 is scripted"
     )
     assert "; it is asked again, as it is told: Your reply cannot be used: " in said
-    assert said.endswith(' Name "hello" as target_state now, and ask for what is missing.')
+    assert said.endswith(' else name "hello" as target_state, and ask for what is missing.')
 
 
 def test_an_error_is_told_before_what_was_not_asked_for() -> None:

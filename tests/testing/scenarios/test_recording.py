@@ -116,7 +116,8 @@ def test_parts_of_secrets_and_refused_ones_are_not_kept_either(
     update = {"cards": ["4111", {"no": 5500}], "pin": "wrong-1"}
     reply = {"transition": {"target_state": "ask", "context_update": update}, "message": "So 4111."}
     monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
-    with serve_scripted([reply]) as server:
+    again = {"target_state": "ask", "context_update": {}, "message": "So 4111, not wrong-1."}
+    with serve_scripted([reply, again]) as server:
         assert play_file(
             file, PlayOptions(mode="record", model="any", base_url=server.base_url)
         ).passed
@@ -152,9 +153,9 @@ def test_a_secret_that_nobody_said_is_masked_in_its_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, masked: str
 ) -> None:
     file = write(tmp_path, {"name": "c", "steps": [{"say": "guess"}]})
-    with serve_scripted(
-        [{"transition": {"target_state": "ask", "context_update": {"pin": given}}, "message": ""}]
-    ) as server:
+    told = {"transition": {"target_state": "ask", "context_update": {"pin": given}}, "message": ""}
+    again = {"target_state": "ask", "context_update": {}, "message": "Which PIN?"}
+    with serve_scripted([told, again]) as server:
         play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url))
     kept = Path(place_of(file)).read_text().replace('\\"', '"')
     assert str(given) not in kept
