@@ -131,7 +131,7 @@ def _edited(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
         (
             ("context_schema", "properties", "item"),
             {"enum": ["chair"]},
-            Divergence(turn=1, what="context", was='item = "lamp"', now="item is not set"),
+            Divergence(turn=1, what="state", was="sign", now="ask"),
         ),
         (
             ("context_schema", "properties", "pin"),

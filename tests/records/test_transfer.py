@@ -284,9 +284,8 @@ GIVEN = ["98765", "4711", "4712"]
 async def test_an_export_without_secrets_shows_none_that_was_ever_given_and_can_be_imported():
     """One is refused, one replaced, one deleted by a handler."""
     gone = create_handler("gone").on_state_entry("end").do(lambda occasion: {"pin": None})
-    replies = [reply("ask", f"Hm, {pin}?", pin=pin) for pin in GIVEN[:2]] + [
-        reply("end", pin=GIVEN[2])
-    ]
+    refused, replaced = [reply("ask", f"Hm, {pin}?", pin=pin) for pin in GIVEN[:2]]
+    replies = [refused, refused, replaced, reply("end", pin=GIVEN[2])]
     made = AsyncMachine.from_dict(SECRETIVE, model=ScriptedLLM(replies), handlers=[gone])
     chat = await made.start(conversation_id="c", greet=False)
     for pin in GIVEN:
