@@ -48,8 +48,13 @@ def places_of(pointer: str) -> Iterator[str]:
 
 def object_at(value: object, key: str) -> JsonMap:
     """Return the object that a member of a JSON value holds; an empty one if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    found = member(value, key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def member(value: object, key: str) -> Any:
+    """Return a member of a JSON object; None if there is none, and for any other value."""
+    return value.get(key) if isinstance(value, Mapping) else None
 
 
 def value_at(value: Any, pointer: str) -> Any:

@@ -43,6 +43,15 @@ def booking(confirm: Written, **states: Written) -> Written:
     )
 
 
+APPROVED = {"registered": "pay", "approval": True}
+ASKED = {**APPROVED, "acts": True}
+
+
+def by_tools(tools: Written, **more: Any) -> Written:
+    states = {"a": asks(to("b")), "b": books(to("z"), tools=[*tools], **more), "z": END}
+    return machine(states, tools=tools)
+
+
 ACTS: list[tuple[Written, list[tuple[str, ...]]]] = [
     (booking(asks(yes("book"), confirms=["day"])), []),
     (booking(asks(to("book"))), [("a", "b", "book")]),
@@ -59,6 +68,15 @@ ACTS: list[tuple[Written, list[tuple[str, ...]]]] = [
     (machine({"a": asks(to("z"), tools=["pay"]), "z": END}, tools=PAY), [("a",)]),
     (machine({"a": asks(to("z"), tools=["pay"]), "z": END}, tools={"pay": {**PAY["pay"], "approval": True}}), []),
     (machine({"a": asks(yes("b"), confirms=["day"]), "b": asks(to("z"), tools=["pay"]), "z": END}, tools=PAY), []),
+    # a task acts by its tools: by those that say so, else by all
+    (by_tools({"pay": ASKED}), []),
+    (by_tools({"pay": ASKED, "look": {"registered": "look"}}), []),
+    (by_tools({"pay": APPROVED, "send": APPROVED}), []),
+    (by_tools({"pay": APPROVED, "send": {"registered": "send"}}), [("a", "b")]),
+    (by_tools({"pay": ASKED, "send": {**PAY["pay"]}}), [("a", "b"), ("a", "b")]),
+    (by_tools({"pay": {**ASKED, "approval": False}}), [("a", "b"), ("a", "b")]),
+    (by_tools({"pay": ASKED}, execute="work"), [("a", "b")]),
+    (by_tools({}), [("a", "b")]),
 ]  # fmt: skip
 
 

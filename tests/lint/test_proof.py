@@ -43,6 +43,28 @@ def test_a_code_that_a_choice_names_is_said_by_its_label() -> None:
     assert found_by("unprovable-value", found) == []
 
 
+@pytest.mark.parametrize("language", ["en", "de", "xx"])
+@pytest.mark.parametrize("more", [{}, {"x-labels": {"true": "yes", "false": "no"}}])
+def test_no_digits_prove_true_or_false(language: str, more: dict[str, Any]) -> None:
+    schema = {"type": "boolean", "x-said": "digits", **more}
+    document = machine({"ask": {"purpose": "Pets?", "transitions": [to("done")]}}, {"v": schema})
+    found = found_by("unprovable-value", {**document, "language": language})
+    assert [(one.level, one.hint) for one in found] == [("warning", 'write "x-said": "quote"')]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "string"}, {"type": "integer"}, {"enum": ["dbl2", "12"]}, {"type": "object"}],
+)
+def test_what_has_digits_may_be_proved_by_them(schema: dict[str, Any]) -> None:
+    document = machine({"ask": asks_for("v")}, {"v": {**schema, "x-said": "digits"}})
+    assert found_by("unprovable-value", document) == []
+
+
+def asks_for(key: str) -> dict[str, Any]:
+    return {"purpose": "Which?", "required_context_keys": [key], "transitions": [to("done")]}
+
+
 def test_yes_and_no_need_words_of_the_language() -> None:
     written = hotel({"type": "boolean"})
     for language, count in (("de", 0), ("xx", 1)):

@@ -385,6 +385,101 @@ def test_an_approval_is_good_for_one_act(answer: dict[str, Any], paid: list[floa
     assert bank.paid == paid
 
 
+@pytest.mark.parametrize("acts", [True, False])
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_task_whose_tools_a_person_approves_needs_no_yes(*, approved: bool, acts: bool) -> None:
+    async def play() -> None:
+        async with machine:
+            chat = await machine.start(ALL, greet=False)
+            await chat.send("please")
+            assert bank.paid == []
+            if chat.paused is not None:
+                await chat.answer({"approved": True})
+
+    bank = Bank()
+    ask = {
+        "purpose": "Well?",
+        "transitions": [{"target_state": "act"}, {"target_state": "confirm"}],
+    }
+    tool = {"registered": "pay", "acts": acts, "approval": approved}
+    document = {**PAY, "tools": {"pay": tool}, "states": {**PAY["states"], "ask": ask}}
+    bank.model.script = ScriptedLLM([reply("act", ""), RIGHT, "Paid."])
+    machine = AsyncMachine.from_dict(document, model=bank.model, allow_unsafe=True)
+    machine.tool(bank._pay, name="pay")
+    asyncio.run(play())
+    assert bank.paid == ([50] if approved else [])
+
+
+ACTING = {"kind": "task", "purpose": "Pay it", "acts": True, "tools": ["pay"]}
+TALKING = {"purpose": "Well?", "transitions": [{"target_state": "end"}]}
+CALLED: dict[str, tuple[dict[str, Any], bool]] = {
+    "a task": ({"go": {**ACTING, "transitions": [{"target_state": "end"}]}}, True),
+    "a task behind words": (
+        {
+            "go": {**TALKING, "transitions": [{"target_state": "pay"}]},
+            "pay": {**ACTING, "transitions": [{"target_state": "end"}]},
+        },
+        True,
+    ),
+    "a tool in a state that talks": ({"go": {**TALKING, "tools": ["pay"]}}, True),
+    "words alone": ({"go": TALKING}, False),
+    "a yes of its own": (
+        {
+            "go": {
+                "purpose": "Shall I?",
+                "confirms": ["amount", "name"],
+                "transitions": [{"target_state": "pay", "agrees": True}],
+            },
+            "pay": {**ACTING, "transitions": [{"target_state": "end"}]},
+        },
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLED)
+@pytest.mark.parametrize("place", ["start", "update"])
+@pytest.mark.parametrize("between", [False, True])
+def test_a_called_definition_that_acts_needs_the_yes_of_the_program(
+    case: str, place: str, *, between: bool
+) -> None:
+    states, is_refused = CALLED[case]
+    inner = {
+        "name": "inner",
+        "initial_state": "go",
+        "context_schema": KEYS,
+        "tools": PAY["tools"],
+        "states": {**states, "end": {"purpose": "Say goodbye"}},
+    }
+    call = {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "end"}]}
+    end = {"purpose": "Say goodbye"}
+    middle = {"name": "middle", "initial_state": "go", "states": {"go": call, "end": end}}
+    outer_call = {**call, "flow": "middle"} if between else call
+    hello = {"purpose": "Hello?", "transitions": [{"target_state": "end"}]}
+    outer = {"name": "outer", "initial_state": "hello",
+             "states": {"hello": hello, "call": outer_call, "end": end}}  # fmt: skip
+
+    async def play() -> None:
+        flows = {"inner": inner, "middle": middle}
+        model = Model()
+        machine = AsyncMachine.from_dict(outer, model=model, flows=flows, allow_unsafe=True)
+        machine.tool(bank._pay, name="pay")
+        async with machine:
+            if place == "start":
+                await machine.start(state="call")
+            else:
+                chat = await machine.start(greet=False)
+                await chat.update(state="call")
+
+    bank = Bank()
+    if is_refused:
+        with pytest.raises(ConversationConflict, match="agreed=True"):
+            asyncio.run(play())
+    else:
+        asyncio.run(play())
+    assert bank.paid == []
+
+
 def test_the_program_acts_by_its_own_yes_alone() -> None:
     async def play() -> None:
         async with bank.machine:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import member, step
 from llm_fsm.conditions.closures import LOOPS
 from llm_fsm.conditions.operators import EQUALITIES
 
@@ -106,7 +106,7 @@ def _read_keys(operation: str, given: Any, pointer: str) -> Iterator[tuple[str, 
 
 
 def _is_state(part: Any) -> bool:
-    name = part.get("var") if isinstance(part, dict) else None
+    name = member(part, "var")
     if isinstance(name, list) and name:
         name = name[0]
     return isinstance(name, str) and name in STATE_NAMES

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -33,6 +34,7 @@ from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, re
 from llm_fsm.errors import DefinitionError, Finding, Place
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed
+from llm_fsm.lint.facts.subflows import flow_paths
 from llm_fsm.lint.registry import BY_NAME, RULES
 from llm_fsm.lint.suppressions import read_suppressions
 
@@ -111,6 +113,19 @@ def check_edited(text: str, *, file: str) -> list[Finding]:
         The findings, sorted by position.
     """
     return check_text(text, CheckOptions(file=file, flow=partial(_read_flow, file))).findings
+
+
+def called_by(files: Sequence[str]) -> set[str]:
+    """Return the normal paths of the files that some of these call.
+
+    Args:
+        files: The paths of definition files.
+    """
+    found: set[str] = set()
+    for file in files:
+        document = _read_flow(file, os.path.basename(file), None).document
+        found.update(beside(file, path) for path in flow_paths(document))
+    return found
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, member
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents import patch
 from llm_fsm.documents.loader import load_text
@@ -77,7 +77,7 @@ def _write_case(folder: Folder, path: str, document: JsonMap) -> str:
         value = parse(kept.text)
     except SourceError as error:
         raise Problem("invalid", f"{path}: it is no JSON, so no test was added: {error}") from error
-    cases = value.get("cases") if isinstance(value, dict) else None
+    cases = member(value, "cases")
     if not isinstance(cases, list):
         raise Problem("invalid", f"{path}: this is no file of conversation tests")
     if value.get("definition") != document["definition"]:
@@ -152,7 +152,7 @@ def tests_of(folder: Folder, path: str) -> list[str]:
             value = parse(folder.read(name).text)
         except (SourceError, Problem):
             continue
-        named = value.get("definition") if isinstance(value, dict) else None
+        named = member(value, "definition")
         place = os.path.dirname(folder.place(name))
         if isinstance(named, str) and os.path.normpath(os.path.join(place, named)) == target:
             found.append(name)

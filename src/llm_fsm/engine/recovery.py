@@ -248,20 +248,16 @@ def interrupted_start(conversation_id: str, first: JsonMap) -> Opening:
     background = memory.pop("background", None)
     return Opening(
         conversation_id=conversation_id,
-        time=first["time"],
-        context=first["context"],
-        state=first["state"],
-        greet=first["greet"],
-        input=first["input"],
         background=background,
         memory=memory,
-        shared=first.get("shared"),
-        hold=first.get("hold", False),
         history=tuple((role, text) for role, text in first.get("history", ())),
-        timezone=first.get("timezone", ""),
-        metadata=first.get("metadata", {}),
-        agreed=first.get("agreed", False),
+        **_given(first, "time context state greet input shared hold timezone metadata agreed"),
     )
+
+
+def _given(first: JsonMap, names: str) -> JsonDict:
+    """Return those of the named values that a journal's first entry has."""
+    return {name: first[name] for name in names.split() if name in first}
 
 
 def is_same(first: JsonMap, turn: JsonMap) -> bool:
@@ -275,24 +271,10 @@ def interrupted(first: JsonMap, pause: Paused | None) -> Trigger | None:
     step = first.get("step_only", False)
     if kind == "message":
         merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
-        return UserMessage(
-            text=first["text"],
-            time=time,
-            request_id=request_id,
-            picked=first.get("picked", False),
-            merged=merged,
-            sent=first.get("sent", 0.0),
-        )
+        return UserMessage(merged=merged, **_given(first, "text time request_id picked sent"))
     if kind == "update":
-        text, state = first["text"], first["state"]
         return Update(
-            time=time,
-            request_id=request_id,
-            context=first["values"],
-            state=state,
-            text=text,
-            by=first.get("by", ""),
-            agreed=first.get("agreed", False),
+            context=first["values"], **_given(first, "time request_id state text by agreed")
         )
     if kind == "run":
         return Resume(time=time, step=step, input=first.get("input"))

@@ -19,6 +19,7 @@ from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.normalize import as_schema
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
+from llm_fsm.turn.agreement import asks_for_a_yes
 from llm_fsm.turn.choices import choices_of, picked_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.pipeline import Answer, Opening, Resume, Update, UserMessage
@@ -233,12 +234,22 @@ def check_agreed(tools: AvailableTools, program: CompiledMachine, given: Request
     """Raise ConversationConflict for a move of the program to an act to which nobody says yes."""
     if not isinstance(given, Update | Opening) or given.agreed or given.state is None:
         return
-    acts = program.states[given.state].definition.acts
-    if acts or tools.acting(given.state, acts=acts):
+    if _acts(tools, program, "", given.state):
         raise ConversationConflict(
             f"state {given.state!r} acts, and nobody has said yes to that; pass agreed=True if your "
             "program says yes"
         )
+
+
+def _acts(tools: AvailableTools, program: CompiledMachine, flow: str, state: str) -> bool:
+    """Return true for a state that acts, or calls a definition that acts and asks for no yes."""
+    known = program.named(flow).states[state]
+    if known.calls:
+        inner = program.named(known.calls)
+        acting = (_acts(tools, program, known.calls, name) for name in inner.states)
+        return not asks_for_a_yes([inner]) and any(acting)
+    acts = known.definition.acts
+    return acts or bool(tools.of(flow).acting(state, acts=acts))
 
 
 def checked_update(program: CompiledMachine, session: Session, given: Update) -> None:

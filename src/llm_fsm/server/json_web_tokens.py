@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import jwt
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, member
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right, caller_with
 from llm_fsm.server.watched_file import WatchedFile
@@ -213,7 +213,7 @@ def _public_name(name: str) -> str:
 def _key_set(content: bytes) -> Sequence[_Key]:
     """Return the public keys of a JWK Set. Raises ValueError if there is none."""
     document = json.loads(content)
-    entries = document.get("keys") if isinstance(document, dict) else None
+    entries = member(document, "keys")
     if not isinstance(entries, list):
         raise ValueError('a JWK Set is {"keys": […]}')  # noqa: TRY004
     found: list[_Key] = []

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 from starlette.responses import Response
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, member
 from llm_fsm.definition.models import JsonObject
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.events import MessageDelta
@@ -736,7 +736,7 @@ def _content(content: object, *, strict: bool) -> str:
         case list():
             texts = []
             for part in content:
-                text = part.get("text") if isinstance(part, dict) else None
+                text = member(part, "text")
                 if isinstance(text, str):
                     texts.append(text)
                 elif strict:

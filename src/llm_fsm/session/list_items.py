@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, member
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.values import joined
 
@@ -29,7 +29,7 @@ def first_property(schema: JsonMap) -> str:
         schema: The schema of the list.
     """
     items = schema.get("items")
-    properties = items.get("properties") if isinstance(items, Mapping) else None
+    properties = member(items, "properties")
     return next(iter(properties), "") if isinstance(properties, Mapping) else ""
 
 

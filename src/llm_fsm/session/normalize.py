@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import (
     CompiledSchema,
@@ -23,7 +23,7 @@ from llm_fsm.definition.json_schema.validator import (
     types_of,
 )
 from llm_fsm.definition.names import UNSEEN
-from llm_fsm.session.reply_schema import MAX_DEPTH, from_strict, sub_schema
+from llm_fsm.session.reply_schema import MAX_DEPTH, from_strict
 from llm_fsm.session.values import ValueFault, joined, to_context_value, to_json_value
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -302,9 +302,8 @@ def _choices(items: JsonMap, text: str, depth: int) -> list[Any]:
 
 def _part_schema(schema: JsonMap, name: str) -> JsonMap:
     """Return the schema of a part of an object; {} if it has none."""
-    properties = schema.get("properties")
-    named = properties if isinstance(properties, Mapping) else {}
-    return sub_schema(named if name in named else {name: schema.get("additionalProperties")}, name)
+    named = object_at(schema, "properties")
+    return object_at(named if name in named else {name: schema.get("additionalProperties")}, name)
 
 
 def _takes_texts(schema: JsonMap) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.languages.reading import (
     Meaning,
     Piece,
@@ -113,14 +113,14 @@ def changes(claim: Claim) -> Iterator[Claim]:
             before = None
             if isinstance(old, Mapping):
                 before = old.get(name)
-            schema = _part(properties, name)
+            schema = object_at(properties, name)
             yield from changes(replace(claim, value=part, schema=schema, old=before))
     elif isinstance(value, list | tuple):
         known: list[Any] = []
         if isinstance(old, list | tuple):
             known += old
         first = first_property(claim.schema)
-        schema = _part(claim.schema, "items")
+        schema = object_at(claim.schema, "items")
         for item in value:
             name = _named(item, first)
             same = [one for one in known if _named(one, first) == name]
@@ -131,13 +131,6 @@ def changes(claim: Claim) -> Iterator[Claim]:
             yield from changes(replace(claim, value=item, schema=schema, old=before))
     else:
         yield claim
-
-
-def _part(schema: object, name: str) -> JsonMap:
-    if not isinstance(schema, Mapping):
-        return {}
-    part = schema.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def _named(item: Any, first: str) -> Any:

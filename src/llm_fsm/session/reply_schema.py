@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, in_unicode
+from llm_fsm._json import JsonDict, JsonMap, in_unicode, object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.list_items import REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema, TakenForm
@@ -79,8 +79,7 @@ def value_schema(
     if kinds[0] in _SCALARS:
         return _types(kinds, null=null)
     if kinds[0] == "array":
-        items = schema.get("items")
-        inner = value_schema(items if isinstance(items, Mapping) else {}, form, depth=depth + 1)
+        inner = value_schema(object_at(schema, "items"), form, depth=depth + 1)
         return {**_types(kinds, null=null), "items": inner}
     if kinds[0] == "object":
         return _object(schema, form, null=null, depth=depth)
@@ -242,7 +241,7 @@ def _item_name(schema: JsonMap, form: ReplyForm) -> JsonDict:
     if not isinstance(items, Mapping):
         return _any(null=False)
     first = first_property(schema)
-    return value_schema(sub_schema(items["properties"], first) if first else items, form)
+    return value_schema(object_at(items["properties"], first) if first else items, form)
 
 
 def _values(
@@ -423,11 +422,10 @@ def from_strict(schema: JsonMap, value: object) -> Any:
     limits of a context.
     """
     if isinstance(value, dict):
-        properties, required = schema.get("properties"), schema.get("required", ())
-        parts = properties if isinstance(properties, Mapping) else {}
+        parts, required = object_at(schema, "properties"), schema.get("required", ())
         plain = {}
         for name, item in value.items():
-            schema_of_part = sub_schema(parts, name)
+            schema_of_part = object_at(parts, name)
             may_be_null = name in required and "null" in types_of(schema_of_part)
             if item is not None or may_be_null:
                 plain[name] = from_strict(schema_of_part, item)
@@ -436,12 +434,6 @@ def from_strict(schema: JsonMap, value: object) -> Any:
         found = pairs(value)
         return value if found is None else from_strict(schema, found)
     if isinstance(value, list):
-        items = schema.get("items")
-        return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
+        items = object_at(schema, "items")
+        return [from_strict(items, item) for item in value]
     return value
-
-
-def sub_schema(properties: JsonMap, name: str) -> JsonMap:
-    """Return the schema of a property; {} if there is none."""
-    found = properties.get(name)
-    return found if isinstance(found, Mapping) else {}

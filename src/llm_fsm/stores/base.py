@@ -47,6 +47,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
+from llm_fsm._json import member
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
 END_HANDLERS = "llm_fsm:end_conversation"
@@ -578,7 +579,7 @@ def _definition_in(first: str) -> str | None:
         entry = json.loads(first)
     except ValueError:
         return None
-    name = entry.get("definition") if isinstance(entry, dict) else None
+    name = member(entry, "definition")
     return name if isinstance(name, str) else None
 
 

@@ -307,7 +307,12 @@ def _asks_for_a_yes(turn: TurnState) -> bool:
     settled = turn.session.settled
     if settled is not None and settled[1] == "answered" and turn.session.read_back is None:
         return False
-    states = (*turn.root.states.values(), *turn.machine.states.values())
+    return asks_for_a_yes([turn.root, turn.machine])
+
+
+def asks_for_a_yes(machines: Iterable[CompiledMachine]) -> bool:
+    """Return true if a transition of some state is a yes."""
+    states = chain.from_iterable(machine.states.values() for machine in machines)
     ways = chain.from_iterable(state.own for state in states)
     return any(move.agrees for move in ways)
 

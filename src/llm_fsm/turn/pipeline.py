@@ -177,11 +177,7 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     # Looking for choices costs time, so it is done only where a choice can count.
     picks = any(move.agrees == "picked" for move in turn.state.moves)
     shown = choices_of(turn.root, turn.session) if heard.picked or picks else ()
-    # The message is on record before any code of the host can fail.
-    turn.emit(heard.event())
-    if turn.host.points:
-        yield from handlers.run(turn, Point.PRE_PROCESSING)
-    yield from assignments.remake(turn)
+    yield from _take_in(turn, heard)
     # A handler may have changed keys, so an automatic transition may be open before the model is
     # asked.
     came_from, said, stop = turn.here, turn.said, None
@@ -207,13 +203,18 @@ def _record(turn: TurnState, heard: UserMessage) -> Run:
     else did.
     """
     is_first = turn.session.turns_in_state == 0 and not turn.session.operator
+    yield from _take_in(turn, heard)
+    if is_first:
+        response.say_fixed(turn)
+    yield from _finish(turn, None)
+
+
+def _take_in(turn: TurnState, heard: UserMessage) -> Run:
+    # The message is on record before any code of the host can fail.
     turn.emit(heard.event())
     if turn.host.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     yield from assignments.remake(turn)
-    if is_first:
-        response.say_fixed(turn)
-    yield from _finish(turn, None)
 
 
 def opening(turn: TurnState, opening: Opening) -> Run:

@@ -113,8 +113,11 @@ def work(turn: TurnState, waiting: JsonMap | None = None) -> RunTo[Move | Stop |
 
 
 def _permit(turn: TurnState) -> Permit:
-    """Judge the task as a whole, if it acts."""
-    if not turn.state.definition.acts:
+    """Judge the task as a whole, if it acts otherwise than by tools that a person approves."""
+    policies = turn.tools.policies
+    acting = turn.tools.acting(turn.state.id, acts=True) if _acts_by_tools(turn) else ()
+    approved = bool(acting) and all(policies[name].approval for name in acting)
+    if approved or not turn.state.definition.acts:
         return Permit()
     return permit(turn, f"{turn.session.flow}/{turn.state.id}")
 

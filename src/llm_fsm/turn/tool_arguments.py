@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, object_at
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
 from llm_fsm.definition.json_schema.validator import (
     CompiledSchema,
@@ -168,8 +168,7 @@ def _property(schema: JsonMap, name: str) -> JsonMap:
 
 
 def _items(schema: JsonMap) -> JsonMap:
-    items = _only_branch(schema, "array").get("items")
-    return items if isinstance(items, Mapping) else {}
+    return object_at(_only_branch(schema, "array"), "items")
 
 
 def _read(text: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, member
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.tools.returns import Function
@@ -205,7 +205,7 @@ def validate_workflow_json(data: Any) -> list[str]:
         One sentence for each fault or missing part; an empty list if there are none.
     """
     faults = _faults(data)
-    rows = data.get("states") if isinstance(data, Mapping) else None
+    rows = member(data, "states")
     if (
         not isinstance(rows, Mapping)
         or not rows
@@ -236,7 +236,7 @@ def validate_workflow_json(data: Any) -> list[str]:
 
 def _faults(data: Any) -> list[str]:
     """Return the faults that make data no workflow at all."""
-    states = data.get("states") if isinstance(data, Mapping) else None
+    states = member(data, "states")
     if not isinstance(states, Mapping) or not states:
         return ["Missing 'states': an object of at least one state"]
     if not all(isinstance(row, Mapping) for row in states.values()):

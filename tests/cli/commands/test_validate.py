@@ -372,3 +372,63 @@ def test_a_file_that_is_named_in_several_ways_is_checked_once(desk: Desk) -> Non
     done = desk.run("validate", *ways, "--select", "unknown-initial-state", "--format", "json")
     assert [found["file"] for found in json.loads(done.out)["findings"]] == ["wrong.json"]
     assert done.err.startswith("2 files, 1 error,")
+
+
+END = {"purpose": "Say goodbye"}
+BOOK = {
+    "name": "book",
+    "initial_state": "do",
+    "states": {
+        "do": {
+            "kind": "task",
+            "purpose": "Book",
+            "acts": True,
+            "transitions": [{"target_state": "end"}],
+        },
+        "end": END,
+    },
+}
+
+
+def _calls(flow: str, *, agrees: bool) -> dict[str, object]:
+    yes = {"target_state": "call", **({"agrees": True} if agrees else {})}
+    asks = {
+        "purpose": "Shall I?",
+        "transitions": [yes],
+        **({"confirms": ["day"]} if agrees else {}),
+    }
+    call = {"kind": "subflow", "flow": flow, "transitions": [{"target_state": "end"}]}
+    return {
+        "name": "caller",
+        "initial_state": "ask",
+        "context_schema": {"properties": {"day": {"type": "string"}}},
+        "states": {"ask": asks, "call": call, "end": END},
+    }
+
+
+@pytest.mark.parametrize(
+    ("callers", "paths", "places"),
+    [
+        ({}, ("bots",), ["bots/book.json"]),
+        ({"a.json": ("book.json", True)}, ("bots",), []),
+        ({"a.json": ("./book.json", True)}, ("bots/a.json", "./bots/book.json"), []),
+        ({"a.json": ("book.json", True)}, ("bots/book.json",), ["bots/book.json"]),
+        ({"a.json": ("book.json", False)}, ("bots",), ["bots/a.json"]),
+        (
+            {"a.json": ("book.json", True), "b.json": ("book.json", False)},
+            ("bots",),
+            ["bots/b.json"],
+        ),
+        ({"sub/a.json": ("../book.json", False)}, ("bots",), ["bots/sub/a.json"]),
+    ],
+)
+def test_an_act_of_a_called_file_is_reported_at_its_callers_alone(
+    desk: Desk, callers: dict[str, tuple[str, bool]], paths: tuple[str, ...], places: list[str]
+) -> None:
+    os.makedirs("bots/sub")
+    desk.write("bots/book.json", BOOK)
+    for name, (flow, agrees) in callers.items():
+        desk.write(f"bots/{name}", _calls(flow, agrees=agrees))
+    answer = desk.run("validate", *paths, "--format", "json", "--select", "F120")
+    found = json.loads(answer.out)["findings"]
+    assert [os.path.normpath(one["file"]) for one in found] == places

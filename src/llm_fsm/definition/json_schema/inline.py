@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, object_at
 
 MAX_NODES = 10_000
 """The most parts of a schema whose references are replaced."""
@@ -207,7 +207,9 @@ def with_defs(schema: JsonDict) -> tuple[JsonDict, Mapping[str, str]]:
     Values are checked by the schema of a key alone, with `$defs` beside it. The second result maps
     each new name in `$defs` to its old place. Without new names, the schema is returned unchanged.
     """
-    older, members, defs = (_named(schema, word) for word in ("definitions", "properties", "$defs"))
+    older, members, defs = (
+        object_at(schema, word) for word in ("definitions", "properties", "$defs")
+    )
     added: JsonDict = {}
     origins: dict[str, str] = {}
 
@@ -241,11 +243,6 @@ def with_defs(schema: JsonDict) -> tuple[JsonDict, Mapping[str, str]]:
     except RecursionError:
         return schema, {}
     return ({**made, "$defs": {**made.get("$defs", {}), **added}} if added else schema), origins
-
-
-def _named(schema: JsonMap, word: str) -> JsonMap:
-    found = schema.get(word)
-    return found if isinstance(found, dict) else {}
 
 
 def _unsettled(schema: Any) -> Any:

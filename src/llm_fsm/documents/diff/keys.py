@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, object_at, step
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of
@@ -176,8 +176,7 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
 
 
 def _definitions(definition: Definition) -> JsonMap:
-    found = (definition.context_schema or {}).get("$defs")
-    return found if isinstance(found, dict) else {}
+    return object_at(definition.context_schema, "$defs")
 
 
 def _meaning(schema: JsonMap, definition: Definition) -> JsonDict:

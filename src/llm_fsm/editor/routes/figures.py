@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Query
 
-from llm_fsm._json import object_at
+from llm_fsm._json import member, object_at
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.editor import models
 from llm_fsm.editor.scenarios import run_tests
@@ -38,7 +38,7 @@ def router(studio: Studio) -> APIRouter:
             document = parse(body.text)
         except SourceError as error:
             raise Problem("invalid", f"the text is no JSON: {error}") from error
-        name = document.get("name") if isinstance(document, dict) else None
+        name = member(document, "name")
         if not isinstance(name, str) or not object_at(document, "states"):
             raise Problem(
                 "invalid", "the text has no name and states, so no conversation belongs to it"

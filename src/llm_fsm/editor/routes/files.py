@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Query
 
 from llm_fsm import __version__
+from llm_fsm._json import member
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.documents.patch import PatchError
 from llm_fsm.editor.checked import check_written, kind_of_value
@@ -128,7 +129,7 @@ def _entry(studio: Studio, path: str) -> FileEntry | None:
         value = parse(found.text)
     except SourceError:
         value = None
-    name = value.get("name") if isinstance(value, dict) else None
+    name = member(value, "name")
     return FileEntry(
         path=path,
         kind=kind_of_value(value, path),

@@ -57,10 +57,14 @@ def _acts(document: Document, above: frozenset[str | None]) -> tuple[ActingPlace
     found: list[ActingPlace] = []
     tools = object_at(document.root.value, "tools")
     for name, state in document.states.items():
-        if kind_of(document, name) == "task" and state.get("acts") is True:
+        listed = [(pointer, tool, object_at(tools, tool)) for pointer, tool in state.texts("tools")]
+        # In a task that acts, all tools do if none says so.
+        acting = [one for one in listed if one[2].get("acts") is True] or listed
+        approved = bool(acting) and all(one[2].get("approval") is True for one in acting)
+        by_itself = state.get("execute") is not None or not approved
+        if kind_of(document, name) == "task" and state.get("acts") is True and by_itself:
             found.append(ActingPlace(name, f"{state.pointer}/acts", f'the task "{name}"'))
-        for pointer, tool in state.texts("tools"):
-            settings = object_at(tools, tool)
+        for pointer, tool, settings in listed:
             if settings.get("acts") is True and settings.get("approval") is not True:
                 found.append(ActingPlace(name, pointer, f'the tool "{tool}" in state "{name}"'))
     for name, inner in called(document).items():

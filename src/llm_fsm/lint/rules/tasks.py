@@ -168,7 +168,8 @@ def task_without_results(document: Document) -> Faults:
     """A task has no key results.
 
     Why it is bad:
-    Any output counts as done. Nothing is checked, and nothing is tried again.
+    The output is not checked: any counts as done. A task that acts is done when its act has a result on record,
+    whatever the output says of it.
 
     Example:
         "states": {"write": {"kind": "task", "purpose": "Write the report"}}
@@ -180,7 +181,7 @@ def task_without_results(document: Document) -> Faults:
     for name, state in states_of_kind(document, "task"):
         if state.get("execute") is None and not state.get("key_results"):
             yield Fault(
-                f"task {quoted(name)} has no key results: any output counts as done",
+                f"task {quoted(name)} has no key results: its output is not checked",
                 pointer=state.pointer,
                 hint='add "key_results"',
             )

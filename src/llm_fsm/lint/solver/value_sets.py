@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
@@ -50,16 +50,12 @@ def _meets(low: Position | None, high: Position | None) -> bool:
     return low is None or high is None or low <= high
 
 
-def _highest_low(a: Position | None, b: Position | None) -> Position | None:
+def _closest(
+    which: Callable[[Position, Position], Position], a: Position | None, b: Position | None
+) -> Position | None:
     if a is None or b is None:
         return a or b
-    return max(a, b)
-
-
-def _lowest_high(a: Position | None, b: Position | None) -> Position | None:
-    if a is None or b is None:
-        return a or b
-    return min(a, b)
+    return which(a, b)
 
 
 def _common(first: Ranges, second: Ranges) -> Ranges:
@@ -442,10 +438,10 @@ def _bounds(schema: JsonMap) -> ValueSet:
     low = high = None
     for key, shift in (("minimum", 0), ("exclusiveMinimum", 1)):
         if is_number(schema.get(key)):
-            low = _highest_low(low, (schema[key], shift))
+            low = _closest(max, low, (schema[key], shift))
     for key, shift in (("maximum", 0), ("exclusiveMaximum", -1)):
         if is_number(schema.get(key)):
-            high = _lowest_high(high, (schema[key], shift))
+            high = _closest(min, high, (schema[key], shift))
     texts = _EVERY_TEXT
     names = KINDS
     if is_number(schema.get("minLength")) and schema["minLength"] > 0:

@@ -13,7 +13,7 @@ from datetime import date
 from itertools import chain
 from typing import Any, TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, object_at
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
 from llm_fsm.languages.reading import dates, numbers, pieces, times
@@ -488,8 +488,7 @@ _LONGEST_NAME = 5
 
 def _items(schema: Schema, said: Message) -> list[Any]:
     """Return the items of a list: "eggs, milk and bread"."""
-    inner = schema.get("items")
-    item: Schema = inner if isinstance(inner, dict) else {}
+    item = object_at(schema, "items")
     if options_of(item):
         return [one.value for one in sorted(_options(item, said.text), key=lambda one: one.start)]
     parts = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm.definition.names import label
 from llm_fsm.languages import ends_in_question, is_english
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
@@ -100,10 +100,8 @@ def shown(schema: Schema, value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case list():
-            items = schema.get("items")
-            return ", ".join(
-                shown(items if isinstance(items, dict) else {}, item) for item in value
-            )
+            items = object_at(schema, "items")
+            return ", ".join(shown(items, item) for item in value)
         case str() if value in options_of(schema):
             return value.replace("_", " ")
     return str(value)

@@ -12,7 +12,7 @@ import re
 import uuid
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, value_of
+from llm_fsm._json import JsonDict, JsonMap, member, value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
 from llm_fsm.llm.refusals import advice, kind_of, may_pass
@@ -115,9 +115,9 @@ def read_calls(message: JsonMap) -> tuple[ToolCall, ...]:
 
 
 def _call(item: Any) -> ToolCall:
-    function = item.get("function") if isinstance(item, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    id = item.get("id") if isinstance(item, dict) else None
+    function = member(item, "function")
+    name = member(function, "name")
+    id = member(item, "id")
     known = id if isinstance(id, str) else ""
     if not isinstance(function, dict) or not isinstance(name, str) or not name:
         return ToolCall(id=known, name=MALFORMED, arguments=json.dumps({"call": item}))
@@ -185,8 +185,8 @@ def rejected_words(said: str) -> JsonDict | None:
         payload = json.JSONDecoder().raw_decode(said, place)[0] if place >= 0 else None
     except (ValueError, RecursionError):
         return None
-    fault = payload.get("error") if isinstance(payload, dict) else None
-    words = fault.get("failed_generation") if isinstance(fault, dict) else None
+    fault = member(payload, "error")
+    words = member(fault, "failed_generation")
     return {"choices": [{"message": {"content": words}}]} if isinstance(words, str) else None
 
 

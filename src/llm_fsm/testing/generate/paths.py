@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, object_at
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.graph import Arc, arcs_from
 from llm_fsm.lint.solver.cases import put
@@ -163,9 +163,8 @@ class MachinePaths:
 
     def _answered(self, arc: Arc, values: JsonMap) -> Path:
         state = self.known.document.states[arc.source].value
-        given = state.get("output")
         schema = state.get("answer_schema")
-        written: JsonMap = given if isinstance(given, dict) else {}
+        written = object_at(state, "output")
         made = answer_of(written, values)
         whole: Any = True
         if isinstance(schema, dict):

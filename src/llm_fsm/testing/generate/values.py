@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, object_at
 from llm_fsm.lint.solver.value_sets import domain
 
 _FORMATS: Mapping[str, str] = {
@@ -76,8 +76,7 @@ def _items(schema: JsonMap, definitions: JsonMap | None) -> list[Any]:
 
 
 def _object(schema: JsonMap, definitions: JsonMap | None) -> JsonDict:
-    inner = schema.get("properties")
-    members = inner if isinstance(inner, dict) else {}
+    members = object_at(schema, "properties")
     made = {
         name: next(iter(samples(part, definitions)), None)
         for name, part in members.items()

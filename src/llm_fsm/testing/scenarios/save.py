@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, member
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
@@ -242,7 +242,7 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
     if "transition" not in document:
         move = {name: document[name] for name in _MOVE if name in document}
         known = _PARTS | _MOVE
-    update = move.get("context_update") if isinstance(move, dict) else None
+    update = member(move, "context_update")
     if not (
         document.keys() <= known
         and isinstance(move, dict)

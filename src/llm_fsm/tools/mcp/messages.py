@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, member
 from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
@@ -120,7 +120,7 @@ def _tool(item: object, faults: dict[str, str]) -> JsonDict | None:
 
     Its output schema is dropped, because a result that does not fit it is still a result.
     """
-    name = item.get("name") if isinstance(item, Mapping) else None
+    name = member(item, "name")
     if not isinstance(item, Mapping) or not isinstance(name, str) or not name:
         return None
     schema, words = item.get("inputSchema"), item.get("description")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, object_at
 from llm_fsm._text import estimate
 from llm_fsm.definition.models import State
-from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema
+from llm_fsm.session.reply_schema import MAX_DEPTH
 from llm_fsm.turn.prompt.state_text import instructions_of
 
 _REPLY_TOKENS = 400
@@ -37,5 +37,5 @@ def _values(schema: JsonMap, depth: int = 0) -> int:
     if isinstance(items, Mapping):
         return _LIST_ITEMS * _values(items, depth + 1)
     if isinstance(properties, Mapping) and properties:
-        return sum(_values(sub_schema(properties, name), depth + 1) for name in properties)
+        return sum(_values(object_at(properties, name), depth + 1) for name in properties)
     return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from llm_fsm._json import step
+from llm_fsm._json import member, step
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.reply_trials import reply_trials
 from llm_fsm.lint.facts.suggestions import near_hint, quoted
@@ -168,7 +168,7 @@ def reply_is_data(document: Document) -> Faults:
                 value = json.loads(plain)
             except ValueError:
                 continue
-            words = value.get("message") if isinstance(value, dict) else None
+            words = member(value, "message")
             told = isinstance(words, str) and plain == text.strip()
             hint = f"write {quoted(str(words))}" if told else "write the words alone"
             yield Fault("users would read JSON here", pointer=pointer, hint=hint)

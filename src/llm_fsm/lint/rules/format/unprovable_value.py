@@ -20,7 +20,8 @@ def unprovable_value(document: Document) -> Faults:
 
     Why it is bad:
     A choice is proved by its own word, by its label, or by a word of `choices`. Nobody says a code. True and false are
-    proved by yes and no, in languages whose words are known. Each such value is refused, and asked for again.
+    proved by yes and no, in languages whose words are known, and never by digits. Each such value is refused, and asked
+    for again.
 
     Example:
         "context_schema": {"type": "object", "properties": {"room": {"enum": ["dbl2", "sgl1"], "x-said": "quote"}}},
@@ -28,16 +29,20 @@ def unprovable_value(document: Document) -> Faults:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Write `x-labels` with the words that users say for each value.
+    Write `x-labels` with the words that users say for each value. Let true and false be proved by `"quote"`.
     """
     known = language_of(str(document.root.get("language") or ""))
     chosen = [choice.get("value") for choice in _choices(document)]
     for key, schema in (document.keys or {}).items():
         labels = schema.get("x-labels")
         values = schema.get("enum")
-        if schema.get("x-said") != "quote" or labels:
+        hint = 'write "x-labels" with words for its values'
+        is_truth = schema.get("type") == "boolean"
+        if is_truth and schema.get("x-said") == "digits":
+            values, hint = [True, False], 'write "x-said": "quote"'
+        elif schema.get("x-said") != "quote" or labels:
             continue
-        if schema.get("type") == "boolean" and not known.yes:
+        elif is_truth and not known.yes:
             values = [True, False]
         for value in values if isinstance(values, list) else ():
             is_code = isinstance(value, bool) or (isinstance(value, str) and _is_code(value))
@@ -45,7 +50,7 @@ def unprovable_value(document: Document) -> Faults:
                 yield Fault(
                     f"no words of the user prove {as_json(value, 40)} of key {quoted(key)}",
                     pointer=f"/context_schema/properties{step(key)}/x-said",
-                    hint='write "x-labels" with words for its values',
+                    hint=hint,
                 )
                 break
 
