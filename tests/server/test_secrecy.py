@@ -58,7 +58,7 @@ def model() -> ScriptedLLM:
     }
     return ScriptedLLM(
         [
-            reply("ask", "98765 is no PIN.", pin=REFUSED, note="98765"),
+            *[reply("ask", "98765 is no PIN.", pin=REFUSED, note="98765")] * 2,
             reply("ask", "1290, really?", pin=OLD, note="1290"),
             reply("pay", "Thanks for 4 7 1 1.", pin=PIN, card={"number": CARD}, note=note),
             calls(("pay", {"pin": PIN, "amount": 5})),
