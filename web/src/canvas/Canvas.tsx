@@ -527,7 +527,7 @@ function firstView(shown: readonly Shown[], ways: readonly WayEdge[], frame: Siz
     return { x: MARGIN - at.x * zoom, y, zoom };
   }
   const x = width * zoom <= room.width ? across(zoom) : frame.width / 2 - (at.x + WIDTH / 2) * zoom;
-  return { x, y: TOOLS - top * zoom, zoom };
+  return { x, y: TOOLS - at.y * zoom, zoom };
 }
 
 /** Return true for a state that can be seen whole, so that the picture need not move. */
