@@ -31,9 +31,12 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "starlette",
         "uvicorn",
     ),
+    "slack": ("slack_bolt",),
     "smolagents": ("smolagents",),
     "statemachine": ("statemachine",),
+    "telegram": ("aiogram",),
     "temporal": ("temporalio",),
+    "whatsapp": ("pywa",),
 }
 """Extra to the modules that it brings."""
 
