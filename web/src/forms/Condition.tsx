@@ -1,5 +1,5 @@
 // A condition: built of rows, written as an expression or as JsonLogic, and tried against an example at once.
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { ConditionAnswer } from "../api/types";
 import { getState } from "../state/store";
@@ -125,9 +125,15 @@ interface BuilderProps {
 
 /** Rows of a condition, in groups: all of them must be true, or one of them. */
 function Builder({ whole, pointer, listId }: BuilderProps) {
+  // A change that is still on its way to the document is what the next one changes.
+  const sent = useRef<Group | null>(null);
   /** Return the condition with what its other fields hold. */
-  const latest = () => groupOf(valueWithHeld(pointer)) ?? whole;
-  const commit = (next: Group) => void setValue(LABEL, pointer, logicOf(next));
+  const latest = () => sent.current ?? groupOf(valueWithHeld(pointer)) ?? whole;
+  const commit = async (next: Group) => {
+    sent.current = next;
+    await setValue(LABEL, pointer, logicOf(next));
+    if (sent.current === next) sent.current = null;
+  };
   const changed = (path: readonly number[], change: (part: Part) => Part | null): Group =>
     withPart({ op: "and", parts: [latest()] }, [0, ...path], change).parts[0] as Group;
   const row = (one: Row, path: readonly number[]) => {
@@ -137,7 +143,7 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
     });
     const place = (part: string) => ({ pointer, label: LABEL, part: `${part} ${name}` });
     const put = (part: Partial<Row>) =>
-      commit(changed(path, (old) => ({ ...(old as Row), ...part })));
+      void commit(changed(path, (old) => ({ ...(old as Row), ...part })));
     const schema = keySchema(one.key);
     const values = schema["type"] === "boolean" ? [true, false] : schema["enum"];
     return (
@@ -186,7 +192,7 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
     isGroup(group) ? { ...group, parts: [...group.parts, part] } : group;
   const group = (one: Group, path: readonly number[]) => {
     const name = path.map((n) => n + 1).join(".");
-    const add = (part: Part) => commit(changed(path, (old) => added(old, part)));
+    const add = (part: Part) => void commit(changed(path, (old) => added(old, part)));
     const other = one.op === "and" ? "or" : "and";
     return (
       <>
@@ -194,7 +200,7 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
           <select
             aria-label={name ? `Group ${name}` : "All or one"}
             value={one.op}
-            onChange={() => commit(changed(path, (old) => ({ ...(old as Group), op: other })))}
+            onChange={() => void commit(changed(path, (old) => ({ ...(old as Group), op: other })))}
           >
             <option value="and">All of these</option>
             <option value="or">One of these</option>
@@ -211,7 +217,7 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
                 type="button"
                 class="small"
                 aria-label={`Remove comparison ${place}`}
-                onClick={() => commit(changed(inner, () => null))}
+                onClick={() => void commit(changed(inner, () => null))}
               >
                 ×
               </button>

@@ -63,7 +63,8 @@ export async function askFor(at?: Point): Promise<void> {
   ]);
   if (given === null) return;
   const { title = "", question = "", kind = "text", check = "" } = given;
-  const key = idOf(given["key"] || title, "value");
+  const name = title.toLowerCase();
+  const key = idOf(given["key"] || name, "value");
   const schema: Record<string, unknown> = { ...ANSWERS[kind], title };
   if (kind === ONE_OF) schema["enum"] = listed(given["values"] ?? "");
   try {
@@ -73,7 +74,7 @@ export async function askFor(at?: Point): Promise<void> {
     tell(error);
     return;
   }
-  const id = freeName(idOf(title));
+  const id = freeName(idOf(name));
   const value = { purpose: question, required_context_keys: [key], transitions: [] };
   const isNew = !contextKeys().includes(key);
   const made = await gesture(
