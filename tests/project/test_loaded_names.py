@@ -36,6 +36,7 @@ COMPUTED = {
         "f'llm_fsm.cli.commands.conversations.{cmd_name}'",
     ),
     ("llm_fsm.cli.group", "_module_of(cmd_name)"),
+    ("llm_fsm.cli.host_code", "f'llm_fsm.channels.{name}'"),
     ("llm_fsm.lint.registry", "found.name"),
     ("llm_fsm.llm.clients.adk", "module"),
     ("llm_fsm.llm.clients.base", "module"),
@@ -229,6 +230,8 @@ def test_tables_of_names_lead_to_names() -> None:
     for kind, (name, extra) in stores_registry._CLASSES.items():
         assert callable(getattr(import_module(f"llm_fsm.stores.{kind}"), name)), extra
     assert lint_registry.MODULES
+    for channel in ("slack", "telegram", "whatsapp"):
+        assert callable(import_module(f"llm_fsm.channels.{channel}").routes)
 
 
 @pytest.mark.parametrize(
