@@ -26,7 +26,7 @@ NODE = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
-	@echo 'make test      run all tests, about ten minutes on two cores; ARGS="-k journal" chooses'
+	@echo 'make test      run all tests, about twelve minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run the tests of the rooms that your change against main touches, and of those that import them'
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit, messengers and a small real model, in three environments of their own'
 	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
@@ -49,7 +49,7 @@ serve: $(VENV)/.serve
 	@$(BIN)/llm-fsm serve --model $(MODEL) $(ARGS)
 
 test: $(VENV)/.dev
-	@echo 'running the tests: about ten minutes on two cores'
+	@echo 'running the tests: about twelve minutes on two cores'
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 # The rooms of the change against main, and the rooms that import them.
