@@ -82,7 +82,7 @@ class JudgedTurn:
 
     @property
     def why(self) -> str:
-        """What is wrong; "" if nothing is, or nothing is labelled."""
+        """Say how the turn differs from its labels; "" if it does not, or has none."""
         if self.right or not self.judged:
             return ""
         kinds = {
