@@ -26,23 +26,10 @@ from llm_fsm.server import Limits, create_app
 from llm_fsm.server.app import Channel
 from llm_fsm.server.tokens import Tokens
 from llm_fsm.testing import ScriptedLLM, reply
+from messengers import TABLE
 from paths import TESTS
 from served import served
 
-TABLE: dict[str, Any] = {
-    "name": "table",
-    "initial_state": "place",
-    "context_schema": {"properties": {"place": {"enum": ["Inside", "Outside"]}}},
-    "states": {
-        "place": {
-            "purpose": "Ask where the guest wants to sit",
-            "required_context_keys": ["place"],
-            "transitions": [{"target_state": "done", "description": "The place is known", "auto": True,
-                             "conditions": [{"requires_context_keys": ["place"]}]}],
-        },
-        "done": {"purpose": "End", "kind": "final", "reply": "{{ place }} it is."},
-    },
-}  # fmt: skip
 DESK: dict[str, Any] = {
     "name": "desk",
     "initial_state": "talk",

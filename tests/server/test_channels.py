@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import httpx
 import pytest
@@ -14,22 +13,8 @@ from llm_fsm.server import create_app
 from llm_fsm.server.channels import answer
 from llm_fsm.server.tokens import Caller, Tokens
 from llm_fsm.testing import ScriptedLLM, reply
+from messengers import TABLE
 from served import served
-
-TABLE: dict[str, Any] = {
-    "name": "table",
-    "initial_state": "place",
-    "context_schema": {"properties": {"place": {"enum": ["Inside", "Outside"]}}},
-    "states": {
-        "place": {
-            "purpose": "Ask where the guest wants to sit",
-            "required_context_keys": ["place"],
-            "transitions": [{"target_state": "done", "description": "The place is known", "auto": True,
-                             "conditions": [{"requires_context_keys": ["place"]}]}],
-        },
-        "done": {"purpose": "End", "kind": "final", "reply": "{{ place }} it is."},
-    },
-}  # fmt: skip
 
 
 def test_nothing_else_is_open_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,6 +189,7 @@ class Door:
         path, body = self._messenger.message(thread, part)
         try:
             await self._post(path, body)
+        # The host's own library posts, and raises what it likes; only its text tells a refusal.
         except Exception as error:
             if re.search(self._messenger.refusals, str(error)) is None:
                 raise
