@@ -59,7 +59,7 @@ def search_tree(graph: Graph, start: str) -> dict[str, str | None]:
 
 def path_in(tree: Mapping[Node, Node | None], goal: Node) -> tuple[Node, ...]:
     """Return the path of a search tree from its root to a node; () for a node outside it."""
-    path: list[Node] = []
+    path = []
     node = goal if goal in tree else None
     while node is not None:
         path.append(node)
@@ -81,10 +81,10 @@ def components(graph: Graph) -> list[tuple[str, ...]]:
     recursion).
     """
     index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    found: list[tuple[str, ...]] = []
+    low = {}
+    stack = []
+    on_stack = set()
+    found = []
     for root in graph:
         if root in index:
             continue

@@ -74,7 +74,7 @@ def mentions(template: str) -> list[Mention]:
 
 def compared_states(template: str) -> list[tuple[int, int]]:
     """Return the places (start and end) of the texts that a fixed reply compares with a state."""
-    places: list[tuple[int, int]] = []
+    places = []
     for tag in _tags(template):
         for compared in _COMPARED.finditer(template, *tag.span()):
             for text in _LITERAL.finditer(template, *compared.span()):
@@ -84,7 +84,7 @@ def compared_states(template: str) -> list[tuple[int, int]]:
 
 def renamed_reply(template: str, states: Mapping[str, str], keys: Mapping[str, str]) -> str:
     """Return a fixed reply in which states and keys have other names."""
-    edits: list[tuple[int, int, str]] = []
+    edits = []
     for start, end in compared_states(template):
         state = template[start:end]
         edits.append((start, end, states.get(state, state)))
@@ -117,9 +117,9 @@ def _tags(template: str) -> Iterator[re.Match[str]]:
 
 def _placed(template: str) -> list[tuple[int, Mention]]:
     """Return every name that a fixed reply reads, with its place."""
-    found: list[tuple[int, Mention]] = []
+    found = []
     depth = 0
-    local: set[str] = set()
+    local = set()
     for tag in _tags(template):
         word = tag["word"]
         at = tag.start("shown" if word is None else "block")

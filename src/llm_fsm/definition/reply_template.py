@@ -494,7 +494,7 @@ class FixedReply:
     def _rendered(self, data: JsonMap) -> str:
         if self._template is None:
             return self.source
-        pieces: list[str] = []
+        pieces = []
         size = 0
         try:
             for piece in self._template.generate(data, **{_COUNT: [0]}):

@@ -241,7 +241,7 @@ def docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return attribute name to the text below it in the class."""
     [node] = ast.parse(inspect.getsource(model)).body
     assert isinstance(node, ast.ClassDef)
-    texts: dict[str, str] = {}
+    texts = {}
     for field, below in zip(node.body, node.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)

@@ -87,7 +87,7 @@ def template_fault(text: str) -> str | None:
 
 def _is_closed(text: str) -> bool:
     """Return true if every `if` is closed, and no `elif` or `else` follows an `else`."""
-    open_blocks: list[str] = []
+    open_blocks = []
     for tag in _TAG.findall(text):
         if tag == "if":
             open_blocks.append(tag)

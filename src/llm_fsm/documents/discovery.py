@@ -45,7 +45,7 @@ def below(folder: str | os.PathLike[str]) -> list[str]:
     Folders that begin with a dot are not entered. A folder that cannot be read is returned itself,
     and the loader reports it. Raises NoDefinitionError if there is none.
     """
-    found: list[str] = []
+    found = []
     for place, folders, names in os.walk(
         folder, onerror=lambda error: found.append(str(error.filename))
     ):

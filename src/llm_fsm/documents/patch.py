@@ -429,7 +429,7 @@ def delete_values(text: str, pointers: Sequence[str]) -> str:
         if found is None or found.parent is None:
             raise PatchError(f"there is no value at {pointer!r} that could be deleted")
         groups.setdefault(found.parent.offset, (found.parent, set()))[1].add(found.key)
-    edits: list[Edit] = []
+    edits = []
     for parent, keys in groups.values():
         edits += _removal(whole, parent, keys)
     return whole.applied(_outermost(edits)) if edits else text
@@ -452,7 +452,7 @@ def _removal(whole: JsonText, parent: Container, keys: set[str]) -> list[Edit]:
         if not _has_comment(whole.text[parent.offset + 1 : closer], members, whole):
             return [Edit(parent.offset + 1, closer, "")]
     tail = members[last_kept + 1 :]
-    edits: list[Edit] = []
+    edits = []
     for member in members[: last_kept + 1]:
         if member.key in keys:
             edits += _with_comma(whole, member)

@@ -56,7 +56,7 @@ class _Procedure:
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
         self.document = Document(Placed("", dict(definition.document)))
-        graph: dict[str, list[str]] = {}
+        graph = {}
         for name, state in definition.states.items():
             graph[name] = [move.target_state for move in state.transitions]
         self.graph = graph
@@ -104,7 +104,7 @@ class _Procedure:
         return set(acts).isdisjoint(reachable(self.graph, [name]) - {name})
 
     def _into(self, name: str) -> list[tuple[str, Transition]]:
-        found: list[tuple[str, Transition]] = []
+        found = []
         for source, state in self.definition.states.items():
             found += [(source, move) for move in state.transitions if move.target_state == name]
         return found
@@ -125,7 +125,7 @@ class _Procedure:
         """Return who agrees to an act."""
         state = self.definition.states[name]
         people = [tool for tool in self._known_tools(state) if self.definition.tools[tool].approval]
-        said: list[str] = []
+        said = []
         for keys in self._agreed_before(name):
             said.append(f"the user, who has heard {self.labels(keys)} and said yes to exactly that")
         if people or self._is_asked_first(name):
@@ -164,7 +164,7 @@ class _Procedure:
                 yield f"{self.labels(proved)}: said in the user's own words"
 
     def _agreed_before(self, name: str) -> list[list[str]]:
-        found: list[list[str]] = []
+        found = []
         for state in self.definition.states.values():
             targets = [move.target_state for move in state.transitions if move.agrees]
             if (

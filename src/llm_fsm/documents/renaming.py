@@ -83,8 +83,8 @@ def renamed(
     for one in renamings:
         maps[Naming(one.kind)][one.name] = one.to
     document = patch.read(text).scan.value
-    values: dict[str, str] = {}
-    keys: dict[str, str] = {}
+    values = {}
+    keys = {}
     for place in places(document):
         if place.at_key:
             old = steps(place.pointer)[-1]

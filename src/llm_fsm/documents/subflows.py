@@ -87,7 +87,7 @@ class _Search:
 
     def visit(self, definition: Definition, place: _Origin, chain: tuple[str, ...]) -> Flow:
         """Return one definition with all that it calls; `chain` are the names of its callers."""
-        calls: dict[str, str] = {}
+        calls = {}
         here = (*chain, place.name or place.path or repr(definition.name))
         for state_id, state in definition.states.items():
             if state.kind != "subflow" or not state.flow:

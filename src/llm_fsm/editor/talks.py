@@ -289,8 +289,8 @@ def _changed(
 ) -> list[models.ChangedKey]:
     after = turn.context
     was, now = shown_values(before, program.is_secret), shown_values(after, program.is_secret)
-    sources: dict[str, str] = {}
-    quotes: dict[str, str] = {}
+    sources = {}
+    quotes = {}
     said = {one.turn: one.user_message.text for one in records if one.user_message is not None}
     for event in turn.events:
         if isinstance(event, ev.ContextSet):

@@ -90,8 +90,8 @@ def compiled_rules(document: Document) -> Mapping[str, CompiledRule]:
     Faulty rules are left out. Rules that are written alike share one compiled rule: large files
     repeat a few rules thousands of times, and what is reasoned about one holds for all.
     """
-    by_pointer: dict[str, CompiledRule] = {}
-    by_text: dict[str, CompiledRule | None] = {}
+    by_pointer = {}
+    by_text = {}
     for pointer, logic in logics_of(document):
         text = repr(logic)
         if text not in by_text:

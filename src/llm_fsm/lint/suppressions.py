@@ -104,7 +104,7 @@ def read_suppressions(document: JsonMap) -> Suppressions:
     settings = document.get("x-lint")
     if not isinstance(settings, dict):
         return Suppressions()
-    entries: list[Suppression] = []
+    entries = []
     faults = [_unknown_setting(name) for name in settings if name not in _SETTINGS]
     listed = settings.get("ignore")
     if listed is not None and not isinstance(listed, list):

@@ -165,7 +165,7 @@ def flattened(schema: JsonMap) -> JsonDict:
     defs = schema.get("$defs")
     if not isinstance(defs, dict):
         return dict(schema)
-    kept: set[str] = set()
+    kept = set()
     left = MAX_NODES
 
     def inline(node: Any, inside: frozenset[str]) -> Any:
@@ -211,7 +211,7 @@ def with_defs(schema: JsonDict) -> tuple[JsonDict, Mapping[str, str]]:
         object_at(schema, word) for word in ("definitions", "properties", "$defs")
     )
     added: JsonDict = {}
-    origins: dict[str, str] = {}
+    origins = {}
 
     def change(node: Any) -> Any:
         if not isinstance(node, dict):

@@ -119,7 +119,7 @@ class Chart:
 
     def above(self, name: str | None) -> Iterator[str]:
         """Yield the states around a state, innermost first."""
-        seen: set[str] = set()
+        seen = set()
         while name is not None and name not in seen:
             seen.add(name)
             name = self.vertices[name].parent

@@ -263,7 +263,7 @@ class _Flattening:
         heard: set[str] = set()
         is_certain = True
         for owner in (vertex.name, *self.chart.above(vertex.name), None):
-            events: set[str] = set()
+            events = set()
             arrows = self.overruled
             if owner is not None:
                 events |= self.chart.vertices[owner].handled

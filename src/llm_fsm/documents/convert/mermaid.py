@@ -279,8 +279,8 @@ class _MermaidReader:
         it is done too.
         """
         end = _end_of(scope)
-        done: list[Arrow] = []
-        kept: list[Arrow] = []
+        done = []
+        kept = []
         for arrow in self.chart.arrows:
             leaves = arrow.source == scope and arrow.target != end
             if leaves and not arrow.label and not arrow.conditions:
@@ -291,7 +291,7 @@ class _MermaidReader:
         targets = [arrow.target for arrow in done] or [_end_of(parent)]
         if not done:
             self.ends.setdefault(parent, self.ends[scope])
-        arrows: list[Arrow] = []
+        arrows = []
         for arrow in kept:
             if arrow.target == end:
                 arrows += [replace(arrow, target=target) for target in targets]
@@ -311,7 +311,7 @@ class _MermaidReader:
         if "" not in self.ends:
             return
         leaving = Counter(arrow.source for arrow in self.chart.arrows)
-        kept: list[Arrow] = []
+        kept = []
         for arrow in self.chart.arrows:
             plain = not (arrow.label or arrow.conditions) and leaving[arrow.source] == 1
             if (

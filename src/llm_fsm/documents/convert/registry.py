@@ -228,7 +228,7 @@ def left_out(definition: Definition, form: str) -> Iterator[Note]:
         given = any(name in state.model_fields_set for state in states.values())
         if given and count:
             yield Note(True, f'"{name}" of {count} state{"s" if count > 1 else ""}')
-    moves: list[Transition] = []
+    moves = []
     for state in states.values():
         moves += state.transitions
     moves += definition.global_transitions

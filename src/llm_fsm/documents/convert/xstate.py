@@ -412,7 +412,7 @@ def write(definition: Definition) -> str:
     shared = definition.global_transitions
     if always := [_relative(_transition(one)) for one in shared if one.auto]:
         machine["always"] = always
-    heard: set[str] = set()
+    heard = set()
     for state in machine["states"].values():
         heard.update(state.get("on", ()))
     if events := _events([one for one in shared if not one.auto]):

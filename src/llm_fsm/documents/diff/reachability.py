@@ -38,8 +38,8 @@ class Ways:
     def never(self) -> frozenset[str]:
         """The pointers of the transitions that are proven to be never taken."""
         known = reasoning(self._document)
-        every: set[str] = set()
-        possible: set[str] = set()
+        every = set()
+        possible = set()
         for state in self._document.states:
             for arc in arcs_from(self._document)[state]:
                 every.add(arc.placed.pointer)

@@ -131,7 +131,7 @@ def _paired(
     """Pair transitions: equal ones, else those with one target and description, else those with one
     target.
     """
-    pairs: list[tuple[int, int]] = []
+    pairs = []
     gone = list(range(len(old)))
     come = list(range(len(new)))
     for same in (

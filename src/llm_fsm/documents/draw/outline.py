@@ -61,8 +61,8 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
     loose = [node.id for node in picture.nodes if node.id not in aimed]
     order = dict.fromkeys((*roots, *shared, *loose, *below))
     graph = {name: [edge.target for edge in edges] for name, edges in below.items()}
-    kept: list[str] = []
-    covered: set[str] = set()
+    kept = []
+    covered = set()
     for name in order:
         if name not in covered:
             kept.append(name)

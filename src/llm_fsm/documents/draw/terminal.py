@@ -94,7 +94,7 @@ def _ordered(picture: Picture) -> list[str]:
     below = picture.targets()
     starts = [] if picture.initial is None else [picture.initial]
     left: list[str] = []
-    seen: set[str] = set()
+    seen = set()
     groups: list[str] = []
     for root in dict.fromkeys((*starts, *below)):
         if root in seen:
@@ -120,7 +120,7 @@ def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict
     """Return state id to its move to the box just below, which is drawn as an arrow between
     them.
     """
-    found: dict[str, Edge] = {}
+    found = {}
     for name, following in pairwise(order):
         for edge in moves[name]:
             if edge.target == following:
@@ -182,7 +182,7 @@ def _everywhere(sheet: _Sheet, picture: Picture, width: int) -> None:
 
 def _with_rails(sheet: _Sheet) -> list[str]:
     spans: dict[str, tuple[int, int]] = {}
-    ends: dict[int, str] = {}
+    ends = {}
     for port in sheet.exits:
         row = sheet.entries[port.target]
         low, high = spans.get(port.target, (row, row))
@@ -192,7 +192,7 @@ def _with_rails(sheet: _Sheet) -> list[str]:
     count = max(columns.values(), default=-1) + 1
     alone = [_NO_RAIL] * count
     crossed = [_FLAT * _RAIL] * count
-    drawn: list[str] = []
+    drawn = []
     for row, line in enumerate(sheet.lines):
         target = ends.get(row)
         if target is None:
@@ -210,7 +210,7 @@ def _with_rails(sheet: _Sheet) -> list[str]:
 def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """Return each rail's column, counted from 0, with short rails next to the boxes."""
     used: list[list[tuple[int, int]]] = []
-    columns: dict[str, int] = {}
+    columns = {}
     for target, (low, high) in sorted(spans.items(), key=lambda item: item[1][1] - item[1][0]):
         places = (
             (column, place)

@@ -54,7 +54,7 @@ def acts_of(document: Document) -> tuple[ActingPlace, ...]:
 
 def _acts(document: Document, above: frozenset[str | None]) -> tuple[ActingPlace, ...]:
     """Return the acts of a document. `above`: the files that call it."""
-    found: list[ActingPlace] = []
+    found = []
     tools = object_at(document.root.value, "tools")
     for name, state in document.states.items():
         listed = [(pointer, tool, object_at(tools, tool)) for pointer, tool in state.texts("tools")]

@@ -112,7 +112,7 @@ class DataFlow:
     def written(self) -> Mapping[str, Sequence[str]]:
         """State to the keys that its answer, the machine that it calls and its tools set."""
         tools = {tool.name: _keys_of(tool) for tool in self.document.root.members("tools")}
-        found: dict[str, Sequence[str]] = {}
+        found = {}
         for name, state in self.document.states.items():
             keys = _keys_of(state)
             for _, tool in state.texts("tools"):
@@ -235,7 +235,7 @@ class DataFlow:
         """State to the keys that every path to it demands or sets; empty for states that no path
         enters.
         """
-        found: dict[str, frozenset[str]] = {}
+        found = {}
         initial = self.document.initial
         if initial is None:
             return {name: frozenset() for name in self.document.states}

@@ -142,7 +142,7 @@ class Routes:
         document = self.flow.document
         back = [arc.target for arc in global_arcs(document) if self._comes_back(arc)]
         on = {arc.target for arc in global_arcs(document) if not self._comes_back(arc)}
-        found: dict[str, list[str]] = {}
+        found = {}
         for name in document.states:
             others = {
                 *pattern_targets(document, name),
@@ -210,7 +210,7 @@ class Routes:
         """
         document = self.flow.document
         usual = self._usual
-        found: dict[str, Sequence[tuple[int, Way]]] = {}
+        found = {}
         for name in document.states:
             if self._shares(name):
                 own = [
@@ -232,7 +232,7 @@ class Routes:
         """State to the steps from it, and the cases in which each may be taken; None if that is
         unknown.
         """
-        found: dict[str, Sequence[Way]] = {}
+        found = {}
         for name, own in self._own.items():
             ways = self._menu.beside(name, own) if self._shares(name) else [way for _, way in own]
             found[name] = ways + self._others(name)
@@ -260,7 +260,7 @@ class Routes:
         known = self.flow.known
         decided = {arc.placed.pointer for arc in known.decided[name]}
         covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
-        ways: list[tuple[int, Way]] = []
+        ways = []
         left: Cases | None = (ANY,)
         for arc in arcs_from(self.flow.document)[name]:
             pointer = arc.placed.pointer
@@ -299,7 +299,7 @@ class Routes:
         count[initial] = 1
         queue: deque[tuple[str, str, Known]] = deque([(initial, initial, {})])
         steps: dict[str, list[PathStep]] = {}
-        told: dict[str, Known] = {}
+        told = {}
         bits = self._bits
         worth = self._worth_keeping
         total = weight = 0
@@ -336,7 +336,7 @@ class Routes:
     @cached_property
     def _bits(self) -> Mapping[str, int]:
         """Names that conditions narrow, to their bits in the sets below."""
-        ways: list[Way] = []
+        ways = []
         for own in self._own.values():
             ways += [way for _, way in own]
         ways += self._menu.items
@@ -412,7 +412,7 @@ class Routes:
                 told |= bit if source == "model" else 0
             for part in {name, root_of(name)}:
                 parts[part] = parts.get(part, 0) | bit
-        found: dict[str, int] = {}
+        found = {}
         for state, placed in document.states.items():
             kind = kind_of(document, state)
             if kind in ("wait", "converse", "task") and not placed.get("execute"):
@@ -427,7 +427,7 @@ class Routes:
 
 def _names_narrowed(ways: Iterable[Way]) -> dict[str, None]:
     """Return the names that the conditions of these steps narrow, in order."""
-    names: dict[str, None] = {}
+    names = {}
     for _, cases in ways:
         for case in cases or ():
             names.update(dict.fromkeys(case.sets))
@@ -438,7 +438,7 @@ def _narrowed(known: Known, cases: Cases | None) -> Known | None:
     """Return the values that keys may have in one of the cases; None if there are none."""
     if cases is None or ANY in cases:
         return known
-    fitting: list[dict[str, ValueSet]] = []
+    fitting = []
     for case in cases:
         sets = {
             name: values & known[name] if name in known else values

@@ -216,7 +216,7 @@ class PropertyPaths:
         if initial in limit.states:
             return None
         graph = self.graph(limit, asides=True)
-        found: list[Violation] = []
+        found = []
         path = _states(shortest_path(graph, initial, [*self._stops_of(what.states), *what.states]))
         if path:
             found.append(Violation(path, f"state {path[-1]} is reached"))
@@ -273,7 +273,7 @@ class PropertyPaths:
         return Computed(self._hopeless_for)
 
     def _missed_after(self, initial: str, what: Places, limit: Places) -> Violation | None:
-        found: list[Violation] = []
+        found = []
         free = self.graph(Places((), what.keys)) if what.keys else self._onward
         onward = self.graph(what)
         for before in self._arrivals(initial, limit, free):

@@ -59,7 +59,7 @@ class Trial(NamedTuple):
 def reply_trials(document: Document) -> Mapping[str, Trial]:
     """Return state to the fault of its fixed reply, without states whose replies render."""
     flow = data_flow(document)
-    found: dict[str, Trial] = {}
+    found = {}
     for state, placed in document.states.items():
         text = placed.text("reply")
         if text.strip() and not is_plain(text) and template_fault(text) is None:
@@ -185,7 +185,7 @@ def _sparse(schema: object, value: Any) -> Any:
 
 
 def _distinct(values: Iterable[Any]) -> Iterator[Any]:
-    seen: set[str] = set()
+    seen = set()
     for value in values:
         if repr(value) not in seen:
             seen.add(repr(value))

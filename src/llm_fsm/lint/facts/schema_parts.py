@@ -113,7 +113,7 @@ def member_schema(schema: object, names: Iterable[str]) -> JsonMap | None:
 
 def unfolds(definitions: JsonMap) -> bool:
     """Return true if definitions stay small when each `$ref` is replaced by its target."""
-    sizes: dict[str, int] = {}
+    sizes = {}
 
     def size(value: object, depth: int) -> int:
         if not isinstance(value, list | dict):

@@ -81,7 +81,7 @@ def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[
 @once
 def called(document: Document) -> Mapping[str, Document]:
     """Return the id of each subflow state to the definition in the file that it names."""
-    found: dict[str, Document] = {}
+    found = {}
     for name, state in states_of_kind(document, "subflow"):
         flow = state.get("flow")
         if document.read_flow is None or not isinstance(flow, str):

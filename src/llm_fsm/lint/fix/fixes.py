@@ -46,7 +46,7 @@ def fix(text: str, check: Checker) -> Fixed:
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     now = text.removeprefix("\ufeff")
-    done: list[str] = []
+    done = []
     refused: set[tuple[str, str]] = set()
     findings = check(now)
     for _ in range(_ROUNDS):

@@ -139,7 +139,7 @@ def key_result_without_check(document: Document) -> Faults:
     Add a `check`: JsonLogic over `output`, `{"judge": "criterion"}` or `{"registered": "name"}`.
     """
     for state_id, state in document.states.items():
-        judged: list[str] = []
+        judged = []
         for result in state.items("key_results"):
             name = result.get("name")
             if result.get("check") is not None or not isinstance(name, str):

@@ -76,7 +76,7 @@ class Reasoning:
 
     def guard_of(self, conditions: Sequence[Placed]) -> GuardCases | None:
         """Return the guard that these condition objects make up."""
-        demanded: list[str] = []
+        demanded = []
         for condition in conditions:
             demanded += [name for _, name in condition.texts("requires_context_keys")]
         keys = tuple(demanded)
@@ -182,7 +182,7 @@ class Reasoning:
     @cached_property
     def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
         """State to its arcs that earlier ones cover, if only conditions decide."""
-        found: dict[str, tuple[Arc, ...]] = {}
+        found = {}
         for state in self.deciding:
             arcs = tuple(arc for arc in self._covered(state) if self.may_hold(arc))
             if arcs:
@@ -304,7 +304,7 @@ def described(context: Context, names: Iterable[str]) -> str:
 
 def read_names(guards: Iterable[GuardCases]) -> list[str]:
     """Return the names that these guards read, in order."""
-    found: dict[str, None] = {}
+    found = {}
     for guard in guards:
         found.update(dict.fromkeys(guard.keys))
         for rule in guard.rules:

@@ -72,7 +72,7 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
     ):
         kept = second.members
         return _Points([part for part in first if part in kept])
-    found: list[Range] = []
+    found = []
     here = there = 0
     while here < len(first) and there < len(second):
         a = first[here]
@@ -181,7 +181,7 @@ def _whole(ranges: Ranges) -> Ranges:
         if _meets(*ranges[0]):
             return ranges
         return ()
-    found: list[Range] = []
+    found = []
     for part in ranges:
         least, most = _whole_ends(part)
         if least is None or most is None or least <= most:
@@ -349,9 +349,9 @@ def points(values: Iterable[Any]) -> ValueSet:
     """Return the set of these values. A list with elements, or an object, adds all such lists or
     objects.
     """
-    names: set[str] = set()
-    numbers: set[float] = set()
-    texts: set[str] = set()
+    names = set()
+    numbers = set()
+    texts = set()
     for value in values:
         if value.__class__ is str:
             texts.add(value)

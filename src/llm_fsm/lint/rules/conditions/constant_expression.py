@@ -30,7 +30,7 @@ def constants(document: Document) -> tuple[Constant, ...]:
     key.
     """
     rules = compiled_rules(document)
-    parts: list[Constant] = []
+    parts = []
     for condition in conditions_of(document):
         if condition.pointer + "/logic" in rules:
             for pointer, rule in _constant_parts(condition, document):

@@ -47,7 +47,7 @@ def ordering_on_missing_key(document: Document) -> Faults:
             )
     if not risky:
         return
-    seen: set[tuple[str, str]] = set()
+    seen = set()
     for state, arc in taken(document, risky):
         for comparison in risky[arc.placed.pointer]:
             mark = (arc.placed.pointer, comparison.key)

@@ -65,7 +65,7 @@ def unobtainable_key(document: Document) -> Faults:
     if document.keys is None:
         return
     flow = data_flow(document)
-    seen: set[tuple[str, str]] = set()
+    seen = set()
     produced = {
         arc.placed.pointer: list(_produced(flow, arc))
         for arc in (*own_arcs(document), *global_arcs(document))

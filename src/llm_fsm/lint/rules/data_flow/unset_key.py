@@ -126,7 +126,7 @@ def _uses(flow: DataFlow) -> Iterator[Use]:
 
 
 def _deciding(flow: DataFlow, name: str, state: Placed) -> Iterator[Use]:
-    seen: set[str] = set()
+    seen = set()
     for transition in state.items("transitions"):
         for key in flow.condition_names(transition):
             if key not in seen:

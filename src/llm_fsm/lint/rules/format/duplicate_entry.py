@@ -73,7 +73,7 @@ def duplicate_name(document: Document) -> Faults:
     Give each its own name.
     """
     for state_id, state in document.states.items():
-        seen: set[str] = set()
+        seen = set()
         for result in state.items("key_results"):
             name = result.get("name")
             if isinstance(name, str) and name in seen:
@@ -113,7 +113,7 @@ def repeated_entry(document: Document) -> Faults:
     Name the other one, or remove the second.
     """
     for owner, key in _lists(document):
-        seen: set[str] = set()
+        seen = set()
         for pointer, name in owner.texts(key):
             if name in seen:
                 message = f"{quoted(name)} is repeated in {quoted(key)}"
@@ -128,7 +128,7 @@ def _conditions(document: Document) -> Faults:
         conditions = transition.get("conditions")
         if not isinstance(conditions, list) or len(conditions) < 2:
             continue
-        said: set[str] = set()
+        said = set()
         for condition in transition.items("conditions"):
             keys = sorted(key for _, key in condition.texts("requires_context_keys"))
             asked = [keys, condition.get("logic")]
@@ -158,8 +158,8 @@ def duplicate_label(document: Document) -> Faults:
     Give each its own label, and one the label `default`.
     """
     for name, state in states_of_kind(document, "task"):
-        seen: set[str] = set()
-        plain: list[str] = []
+        seen = set()
+        plain = []
         caught = False
         for transition in state.items("transitions"):
             label = transition.get("on")

@@ -33,7 +33,7 @@ def bad_context_schema(document: Document) -> Faults:
     whole = document.root.get("context_schema")
     if not isinstance(whole, dict):
         return
-    faulty: set[str] = set()
+    faulty = set()
     for name, schema in object_at(whole, "properties").items():
         if isinstance(schema, dict):
             place = "/context_schema/properties" + step(name)

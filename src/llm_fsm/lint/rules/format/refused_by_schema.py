@@ -120,7 +120,7 @@ def _told(schema: JsonMap) -> str:
         key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema
     ]
     if "enum" not in words and "const" not in words:
-        bounds: dict[str, None] = {}
+        bounds = {}
         for low, high, _ in _BOUNDS:
             bounds.update(dict.fromkeys(key for key in (low, high) if key in schema))
         words += bounds
@@ -185,7 +185,7 @@ def _named(place: str) -> str:
 
 
 def _twice(part: SchemaPart, listed: list[Any]) -> Faults:
-    seen: set[str] = set()
+    seen = set()
     plain: dict[str, str] = {}
     for index, value in enumerate(listed):
         text = json.dumps(value, sort_keys=True)

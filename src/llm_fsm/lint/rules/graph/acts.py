@@ -11,7 +11,6 @@ from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.acts import (
     ActGuard,
-    ActingPlace,
     ActStep,
     acts_of,
     confirmed_by,
@@ -87,7 +86,7 @@ def guard_before_change(document: Document) -> Faults:
     if len(document.states) > _MOST_STATES:
         return
     acting = list(dict.fromkeys(act.state for act in acts_of(document)))
-    told: set[str] = set()
+    told = set()
     for state in acting:
         for found in _around(document, state, acts=True):
             told.add(found.pointer)
@@ -121,7 +120,7 @@ def _around(document: Document, goal: str, *, acts: bool) -> Faults:
     start = document.initial
     if start is None or goal not in reached_states(document):
         return
-    told: set[frozenset[str]] = set()
+    told = set()
     for guard in guards_of(document):
         if guard.keys in told or guard.step.arc is None or guard.step.arc.is_global:
             continue
@@ -276,7 +275,7 @@ def second_act(document: Document) -> Faults:
     Read back what the second act does in a state with `confirms` between them, or make one act of both.
     """
     unconfirmed = partial(_is_no_yes, document)
-    told: set[ActingPlace] = set()
+    told = set()
     for first, second in permutations(acts_of(document), 2):
         path = path_within(document, first.state, second.state, unconfirmed)
         if len(path) > 1 and second not in told:

@@ -130,7 +130,7 @@ def _misspelt(document: Document) -> set[str | None]:
     for arc in own_arcs(document):
         own.setdefault(arc.source, []).append(arc.target)
     shared = [arc.target for arc in global_arcs(document)]
-    named: dict[str, None] = {}
+    named = {}
     for name in document.states:
         named.update(dict.fromkeys(own.get(name, ())))
         if offers_globals(document, name):

@@ -64,7 +64,7 @@ def identical_descriptions(document: Document) -> Faults:
     Fix:
     Write for each transition when to take it.
     """
-    told: set[str] = set()
+    told = set()
     shared = [(_said(arc), arc) for arc in global_arcs(document)]
     counted = Counter(words for words, _ in shared if words)
     twice = {words for words, count in counted.items() if count > 1}

@@ -41,7 +41,7 @@ def parts_asked_apart(document: Document) -> Faults:
     }
     if not objects:
         return
-    asked: list[tuple[str, str, set[str]]] = []
+    asked = []
     for name, state in states_of_kind(document, "converse"):
         wanted = {text for _, text in state.texts("required_context_keys")}
         asked.append((name, state.pointer, wanted))
@@ -78,7 +78,7 @@ def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
     )
     needed = [part for part in needed if isinstance(part, str)] if isinstance(needed, list) else []
     parts = parts if isinstance(parts, Mapping) else {}
-    lacking: list[str] = []
+    lacking = []
     for part in dict.fromkeys((*needed, *parts)):
         below = f"{path}.{part}"
         if part in needed or any(one.startswith(f"{below}.") for one in wanted):
