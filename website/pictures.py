@@ -67,15 +67,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_examples(folder)
-        chat = (
-            "llm-fsm chat coffee.json --model offline",
-            "What have you got?",
-            "A large one, please",
+        refused = (
+            "llm-fsm chat coffee.json --model scripted:eager.json",
+            "Serve me now.",
+            "/why",
         )
-        terminal(PICTURES / "terminal-chat.svg", folder, chat, "A chat with coffee.json")
+        title = "The model serves, and the machine refuses"
+        terminal(PICTURES / "terminal-refusal.svg", folder, refused, title)
         validate = ("llm-fsm validate broken.json",)
         terminal(PICTURES / "terminal-validate.svg", folder, validate, "The checker on broken.json")
-        why = ("llm-fsm conversations show --last --why | tail -n 9",)
+        why = (
+            "echo 'A large one, please' | llm-fsm chat coffee.json --model offline",
+            "clear",
+            "llm-fsm conversations show --last --why | tail -n 9",
+        )
         terminal(PICTURES / "terminal-why.svg", folder, why, "Why the last turn went as it did")
         drawn(PICTURES / "order.svg")
         chat_page(PICTURES, folder)
@@ -112,7 +117,7 @@ def terminal(path: Path, folder: Path, lines: Sequence[str], title: str) -> None
         "-x",
         str(WIDTH),
         "-y",
-        "26",
+        "32",
         shlex.join(shell),
     )
     subprocess.run(started, cwd=folder, env=environment, check=True)
