@@ -67,11 +67,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_examples(folder)
-        refused = (
-            "llm-fsm chat coffee.json --model scripted:eager.json",
-            "Serve me now.",
-            "/why",
-        )
+        refused = ("llm-fsm chat coffee.json --model scripted:eager.json", "Serve me now.", "/why")
         title = "The model serves, and the machine refuses"
         terminal(PICTURES / "terminal-refusal.svg", folder, refused, title)
         validate = ("llm-fsm validate broken.json",)

@@ -92,6 +92,12 @@ class Commands(click.Group):
             gc.enable()
         return found if isinstance(found, click.Command) else None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; `--fsm FILE` without a command is for `chat`."""
+        if args and args[0].partition("=")[0] == "--fsm":
+            args = ["chat", *args]
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -50,6 +50,12 @@ def test_fsm_is_another_word_for_file(desk: Desk) -> None:
     assert (done.code, done.out, done.err) == (0, "Hello!\n", "")
 
 
+@pytest.mark.parametrize("typed", [("--fsm", "greeter.json"), ("--fsm=greeter.json",)])
+def test_a_file_without_a_command_is_chatted_with(desk: Desk, typed: tuple[str, ...]) -> None:
+    done = desk.run(*typed, *desk.replies(HELLO))
+    assert (done.code, done.out, done.err) == (0, "Hello!\n", "")
+
+
 def test_logging_ends_with_the_command(desk: Desk) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, level="INFO")
