@@ -113,6 +113,7 @@ web/node_modules/.package-lock.json: web/package-lock.json
 	@touch $@
 
 docs: $(VENV)/.dev
+	@$(BIN)/python -m website.generated
 	@$(BIN)/python -m website $(ARGS)
 
 # Compiled first, as an installed package is: PYTHONDONTWRITEBYTECODE would have every process compile the sources again.

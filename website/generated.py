@@ -1,7 +1,7 @@
-"""Generate parts of pages from the code: commands, format, shipped definitions.
+"""Generate parts of pages from the code: commands, format, shipped definitions, Python names.
 
-A page has a line `<!-- generated: NAME -->`, and the build puts the part there. So no table is kept
-up by hand.
+A page has its parts between `<!-- generated: NAME -->` and `<!-- end: NAME -->`. `python -m
+website.generated` writes them anew, and a test compares them. So no table is kept up by hand.
 """
 
 from __future__ import annotations
@@ -18,17 +18,40 @@ import click
 import llm_fsm
 from llm_fsm.cli.group import COMMANDS, group
 from llm_fsm.cli.terminal.slash_commands import COMMANDS as IN_A_CHAT
+from website import python_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "src" / "llm_fsm" / "definition" / "definition.schema.json"
 DEFINITIONS = ROOT / "fsm_definitions"
 
-_MARKER = re.compile(r"^<!-- generated: (?P<name>[\w-]+) -->$", re.MULTILINE)
+_PART = re.compile(
+    r"^<!-- generated: (?P<name>[\w-]+) -->\n(?P<part>.*?)^<!-- end: (?P=name) -->$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def main() -> None:
+    """Write the parts of all pages anew."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(filled(text), encoding="utf-8")
 
 
 def filled(text: str) -> str:
-    """Return the text of a page with its generated parts. Raises KeyError for an unknown part."""
-    return _MARKER.sub(lambda found: PARTS[found["name"]](), text)
+    """Return the text of a page with its parts made anew. Raises KeyError for an unknown part."""
+
+    def made(found: re.Match[str]) -> str:
+        name = found["name"]
+        return f"<!-- generated: {name} -->\n\n{PARTS[name]()}\n\n<!-- end: {name} -->"
+
+    return _PART.sub(made, text)
+
+
+def for_site(text: str) -> str:
+    """Return the text of a page for the site: without marks, and with directives of mkdocstrings."""
+    return _PART.sub(
+        lambda found: python_directives() if found["name"] == "python" else found["part"], text
+    )
 
 
 def table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
@@ -103,7 +126,7 @@ def _examples(text: str) -> str:
     shown = [
         line.strip() for line in lines if line.strip() and not line.strip().startswith("Example")
     ]
-    return "\n".join(("```bash", *shown, "```"))
+    return "\n".join(f"    {line}" for line in shown)
 
 
 def _option_rows(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
@@ -198,18 +221,26 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def python_names() -> str:
-    """Return a directive of mkdocstrings for each exported name: classes first, then functions."""
+def python_part() -> str:
+    """Return a section for each kind of exported names, as Markdown."""
+    return python_names.sections(_exported())
+
+
+def python_directives() -> str:
+    """Return a directive of mkdocstrings for each exported name."""
+    return "\n\n".join(
+        f"## {title}\n\n" + "\n\n".join(f"::: llm_fsm.{name}" for name in found)
+        for title, found in _exported().items()
+    )
+
+
+def _exported() -> Mapping[str, list[str]]:
     names = sorted(llm_fsm.__all__)
     classes = [name for name in names if inspect.isclass(getattr(llm_fsm, name))]
     functions = [name for name in names if inspect.isfunction(getattr(llm_fsm, name))]
     errors = [name for name in classes if issubclass(getattr(llm_fsm, name), Exception)]
     others = [name for name in classes if name not in errors]
-    sections = {"Classes": others, "Functions": functions, "Errors": errors}
-    return "\n\n".join(
-        f"## {title}\n\n" + "\n\n".join(f"::: llm_fsm.{name}" for name in found)
-        for title, found in sections.items()
-    )
+    return {"Classes": others, "Functions": functions, "Errors": errors}
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
@@ -218,6 +249,10 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "chat-commands": chat_commands,
     "definitions": shipped_definitions,
     "format": definition_format,
-    "python": python_names,
+    "python": python_part,
 }
 """The name of a marker to the function that generates its part."""
+
+
+if __name__ == "__main__":
+    main()

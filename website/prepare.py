@@ -1,4 +1,4 @@
-"""Prepare `docs/` for zensical: copy it, fill in generated parts, and copy files that its pages
+"""Prepare `docs/` for zensical: copy it, take the marks of generated parts away, and copy files that its pages
 link to.
 """
 
@@ -9,7 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
-from website.generated import filled
+from website.generated import for_site
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -39,7 +39,7 @@ def prepare() -> None:
 
 def page_text(source: Path) -> str:
     """Return the text of a page of `docs/` as the site has it."""
-    text = filled(source.read_text(encoding="utf-8"))
+    text = for_site(source.read_text(encoding="utf-8"))
     parts: list[str] = []
     end = 0
     for block in _FENCED.finditer(text):

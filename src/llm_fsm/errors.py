@@ -67,9 +67,9 @@ class ModelError(LLMFSMError):
         format_rejected: True if the provider refused the request because of its reply format.
         stream_rejected: True if the provider refused the request because it asked for a stream.
         system_rejected: True if the model has no system role.
-        refusal: "account" if somebody must pay, "moment" if it is too much at this moment, "reply"
-            if the provider could not read the model's text, "size" if the prompt is longer than
-            its context; "" for any other reason.
+        refusal: "account" if somebody must pay, "moment" if it is too much at this moment. "reply"
+            if the provider could not read the model's text. "size" if the prompt is longer than
+            its context. "" for any other reason.
 
     Attributes:
         attempts: Requests that the call took; set after the error is raised, if the adapter counts
@@ -138,8 +138,8 @@ class ConversationConflict(ConversationError):
     """The request does not fit the current state of the conversation. The message says why, and
     what to do.
 
-    The id exists already, another writer was faster, the definition no longer fits, or the request
-    id belongs to another message. The run waits for an answer and not for a message, or the other
+    The id exists already, another writer was faster, or the definition no longer fits. The request
+    id may belong to another message. The run waits for an answer and not for a message, or the other
     way round. Or there is no turn to undo.
     """
 

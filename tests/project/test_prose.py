@@ -88,6 +88,7 @@ def test_messages_are_the_texts_that_calls_get(
         ),
         ("1. one\n2. two", ["one", "two"]),
         ("# A heading\nText.", ["Text."]),
+        ("- item\n\n# A heading\n\n    code of it", ["item"]),
         ("Text.\n\n```bash\nmake all of it. Now.\n```\nMore.", ["Text.", "More."]),
         ("Text:\n\n    llm-fsm serve. Now.\n\nMore.", ["Text:", "More."]),
         ("- item:\n\n      llm-fsm serve\n\n  More of it.", ["item:", "More of it."]),

@@ -22,7 +22,7 @@ import pytest
 import llm_fsm
 from npm_client import run
 from paths import ROOT
-from website.generated import PARTS, SCHEMA, every_command
+from website.generated import PARTS, SCHEMA, every_command, filled
 
 BROWSER = ("playwright-core@1.65.1",)
 # What a browser fetches by itself; a link that a person follows may lead outside.
@@ -57,6 +57,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = built(checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     return checkout / "build" / "site"
+
+
+def text_in(page: Path) -> str:
+    """The Markdown of a page."""
+    return page.read_text(encoding="utf-8")
 
 
 def text_of(page: Path) -> str:
@@ -139,6 +144,14 @@ def test_every_exported_name_has_its_docstring_in_the_reference(site: Path) -> N
     exported = [name for name in llm_fsm.__all__ if name != "__version__"]
     assert [name for name in exported if f'id="llm_fsm.{name}"' not in page] == []
     assert [name for name in exported if not getattr(llm_fsm, name).__doc__] == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_generated_parts_of_the_checkout_are_those_of_the_code(part: str) -> None:
+    [page] = [
+        page for page in (ROOT / "docs").rglob("*.md") if f"generated: {part} -->" in text_in(page)
+    ]
+    assert filled(text_in(page)) == text_in(page), "run `python -m website.generated`"
 
 
 def test_no_marker_of_a_generated_part_is_left(site: Path) -> None:

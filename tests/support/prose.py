@@ -74,6 +74,8 @@ def _blocks(page: str) -> Iterator[str]:
         if kind != "text" and block:
             yield " ".join(block)
             block = []
+        if line.startswith("#"):
+            in_list = False
         if kind == "item":
             in_list = True
             block.append(_LIST_ITEM.sub("", line))

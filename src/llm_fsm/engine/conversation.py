@@ -58,10 +58,10 @@ class Turn:
         usage: Model calls, tokens, time and cost.
         events: All events of the turn.
         output: The output of the last task, or the last answer to a state that waits.
-        outcome: The result of the run: passed (or a final state was reached), paused, exhausted,
-            limited, failed (stuck, given up, or no answer in time), cancelled, handover, closed (by
-            `end`, or by silence), or the `outcome` of the final state. "" while the conversation
-            goes on.
+        outcome: The result of the run: passed, paused, exhausted, limited, failed, cancelled,
+            handover, closed. Or it is the `outcome` of the final state; one without it passes.
+            A run fails that is stuck, given up, or has no answer in time. `end` and silence close
+            it. "" while the conversation goes on.
         conversation_id: Id of the conversation.
         choices: The choices that the user has now, for buttons; `send` takes one of them. Turns
             that are read from the record have none.

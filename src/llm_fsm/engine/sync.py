@@ -194,8 +194,10 @@ class Conversation:
         return self._portal.run(self._conversation.turns())
 
     def why(self, number: int | None = None) -> Explanation:
-        """Explain a turn: the model's replies, the moves that could be made, the values that were
-        kept or refused, and failures of your own functions.
+        """Explain a turn: replies of the model, possible moves, values, and failures of your own
+        functions.
+
+        Values are those that were kept or refused.
 
         Args:
             number: The number of the turn, as in `Turn.number`; None: the last one.
@@ -584,8 +586,7 @@ class Machine:
                 the definition's.
             metadata: Labels for `conversations`, `count` and `delete_matching`, such as {"user":
                 "ada"}. They never change, and neither prompts nor conditions see them. At most 16
-                keys of 1 to 64 letters, digits, `_`, `-` and `.`, with texts of 1 to 512
-                characters.
+                texts of 1 to 512 characters. A key has 1 to 64 letters, digits, `_`, `-` and `.`.
             anew: True begins a conversation of this id again if it has ended. The record goes on,
                 request ids stay known, and its labels stay.
             agreed: True if your program says yes to what a state does that acts.

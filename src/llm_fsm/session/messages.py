@@ -111,9 +111,9 @@ class Paused(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Id of the pause.
-        kind: wait (a state that waits), approval (before a tool runs; the answer is {"approved":
-            …}), break (a tool or function asks), or unknown_outcome (a crash interrupted a call
-            that must not be repeated blindly).
+        kind: "wait" of a state that waits. "approval" before a tool runs; the answer is
+            {"approved": …}. "break" if a tool or function asks. "unknown_outcome" if a crash
+            interrupted a call that must not be repeated blindly.
         what: A name or a sentence.
         state: Id of the state that waits.
         call: The tool call in question as {"name", "arguments"}, with "result" if it ran.
@@ -220,7 +220,7 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     """One question to a model.
 
     `timeout`: seconds without a sign of life; None: no limit. `defaults`: the settings that no
-    author chose, among "temperature" and "max_tokens". An adapter may change them for a model: it
+    author chose, among "temperature" and "max_tokens". An adapter may change them for a model. It
     adds room for thoughts, and leaves out a temperature that the model does not take.
     """
 
@@ -248,8 +248,8 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     view: PlainTurn | None = None
     """Given to adapters that have a true attribute `reads_view`."""
     reading: Callable[[int, int], None] | None = None
-    """Called with the tokens of the prompt that the server has read, and with all of them, if it
-    tells that. None: nobody listens."""
+    """Called with the tokens of the prompt that the server has read, and with all of them.
+    Some servers do not report them. None: nobody listens."""
     context: int | None = None
     """Tokens that fit into the model's context, as the definition says."""
     options: JsonMap = {}

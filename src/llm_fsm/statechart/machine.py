@@ -341,8 +341,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def close(self) -> None:
         """Close all connections and files, and end the threads of the machine.
 
-        A machine that is dropped closes itself, and a `with` block closes one at its end, also if
-        an event of yours is called `close`. Closing twice does nothing.
+        A machine that is dropped closes itself, and a `with` block closes one at its end. It does
+        so also if an event of yours is called `close`. Closing twice does nothing.
         """
         self._close()
 

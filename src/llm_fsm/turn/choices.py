@@ -29,8 +29,8 @@ class Choice:
 
     Attributes:
         label: The words for it, as a button shows them.
-        value: What it stands for, as JSON: a value of the key that is asked for, a state, or a
-            text.
+        value: What it stands for, as JSON. It is a value of the key that is asked for, a state, or
+            a text.
         question: The question that it answers. A choice of a question that is gone is refused. ""
             is not checked.
     """
