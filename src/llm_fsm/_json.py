@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from llm_fsm.errors import UnreadableError
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
 """A JSON object that is only read."""
@@ -55,6 +56,30 @@ def object_at(value: object, key: str) -> JsonMap:
 def member(value: object, key: str) -> Any:
     """Return a member of a JSON object; None if there is none, and for any other value."""
     return value.get(key) if isinstance(value, Mapping) else None
+
+
+def list_at(value: object, key: str) -> list[Any]:
+    """Return the list that a member of a JSON value holds; an empty one if there is none."""
+    found = member(value, key)
+    return found if isinstance(found, list) else []
+
+
+def texts_at(value: object, key: str) -> list[str]:
+    """Return the texts in the list that a member of a JSON value holds."""
+    return [item for item in list_at(value, key) if isinstance(item, str)]
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value as the only item of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Return each key of the pairs with its values, in their order."""
+    found: dict[K, list[T]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def value_at(value: Any, pointer: str) -> Any:

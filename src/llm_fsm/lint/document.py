@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMap, object_at, step, steps
+from llm_fsm._json import JsonMap, list_at, object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
@@ -88,8 +88,7 @@ class Placed(NamedTuple):
 
     def _listed(self, key: str) -> Iterator[tuple[str, Any]]:
         """Yield (pointer, value) for the items of the list at `key`."""
-        inner = self.get(key)
-        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+        for index, item in enumerate(list_at(self.value, key)):
             yield f"{self.pointer}/{key}/{index}", item
 
     def text(self, key: str) -> str:
@@ -200,6 +199,17 @@ def once(make: Callable[[Document], T]) -> Callable[[Document], T]:
     @wraps(make)
     def known(document: Document) -> T:
         return document.once(make)
+
+    return known
+
+
+def once_each(make: Callable[[Document], Iterator[T]]) -> Callable[[Document], tuple[T, ...]]:
+    """Compute the items of a fact of a document once, however many rules ask for them."""
+
+    @once
+    @wraps(make)
+    def known(document: Document) -> tuple[T, ...]:
+        return tuple(make(document))
 
     return known
 

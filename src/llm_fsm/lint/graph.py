@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, grouped
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.definition.graph import path_in, reachable, search_tree
-from llm_fsm.lint.document import Computed, Document, Placed, once
+from llm_fsm.lint.document import Computed, Document, Placed, once, once_each
 
 T = TypeVar("T")
 
@@ -35,6 +35,11 @@ class Arc(NamedTuple):
     auto: bool
 
     @property
+    def pointer(self) -> str:
+        """The pointer of the transition object."""
+        return self.placed.pointer
+
+    @property
     def conditions(self) -> Sequence[Placed]:
         """The condition objects."""
         return self.placed.items("conditions")
@@ -50,9 +55,7 @@ class GlobalTransitions(Generic[T]):
         entries = sorted(shared, key=lambda entry: entry[0])
         self.items = [item for _, _, item in entries]
         self._ranks = [priority for priority, _, _ in entries]
-        self._places: dict[str, list[int]] = {}
-        for place, (_, target, _) in enumerate(entries):
-            self._places.setdefault(target, []).append(place)
+        self._places = grouped((target, place) for place, (_, target, _) in enumerate(entries))
 
     def beside(self, state: str, own: Sequence[tuple[int, T]]) -> list[T]:
         """Return a state's own items, given with their priorities and in their order, merged with
@@ -111,40 +114,34 @@ def calls_definition(document: Document, state: str) -> bool:
     return kind_of(document, state) == "subflow"
 
 
-@once
-def own_arcs(document: Document) -> tuple[Arc, ...]:
+@once_each
+def own_arcs(document: Document) -> Iterator[Arc]:
     """Every transition of a state that can be taken, in order of the file; targets may be
     unknown.
     """
-    arcs: list[Arc] = []
     for name, state in document.states.items():
         # The engine stops in a final state, so its transitions lead nowhere.
         if kind_of(document, name) == "final":
             continue
         for placed in state.items("transitions"):
-            arcs += _arcs(name, placed, False)
-    return tuple(arcs)
+            yield from _arcs(name, placed, False)
 
 
 @once
 def own_arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
     """State id to its own arcs in order of priority."""
-    arcs: dict[str, list[Arc]] = {name: [] for name in document.states}
-    for arc in own_arcs(document):
-        arcs[arc.source].append(arc)
+    arcs = grouped((arc.source, arc) for arc in own_arcs(document))
     by_priority = attrgetter("priority")
-    return {name: tuple(sorted(own, key=by_priority)) for name, own in arcs.items()}
+    return {name: tuple(sorted(arcs.get(name, ()), key=by_priority)) for name in document.states}
 
 
-@once
-def global_arcs(document: Document) -> tuple[Arc, ...]:
+@once_each
+def global_arcs(document: Document) -> Iterator[Arc]:
     """The global transitions, in order of the file. They have no source, because many states offer
     each.
     """
-    arcs: list[Arc] = []
     for placed in document.root.items("global_transitions"):
-        arcs += _arcs("", placed, True)
-    return tuple(arcs)
+        yield from _arcs("", placed, True)
 
 
 def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
@@ -178,12 +175,9 @@ def arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
 
 
 @once
-def global_arcs_to(document: Document) -> Mapping[str, tuple[Arc, ...]]:
+def global_arcs_to(document: Document) -> Mapping[str, Sequence[Arc]]:
     """Target to the global transitions that lead there."""
-    arcs: dict[str, list[Arc]] = {}
-    for arc in global_arcs(document):
-        arcs.setdefault(arc.target, []).append(arc)
-    return {target: tuple(to) for target, to in arcs.items()}
+    return grouped((arc.target, arc) for arc in global_arcs(document))
 
 
 @once

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import object_at, step
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Document, Placed, once, once_each
 
 
 class Assigned(NamedTuple):
@@ -24,63 +24,61 @@ class Assigned(NamedTuple):
     logic: Any
 
 
-@once
-def transitions_of(document: Document) -> Sequence[tuple[str | None, Placed]]:
+@once_each
+def transitions_of(document: Document) -> Iterator[tuple[str | None, Placed]]:
     """(state id or None for a global one, transition object) of every transition."""
-    transitions: list[tuple[str | None, Placed]] = []
     for name, state in document.states.items():
         for placed in state.items("transitions"):
-            transitions.append((name, placed))
+            yield name, placed
     for placed in document.root.items("global_transitions"):
-        transitions.append((None, placed))
-    return transitions
+        yield None, placed
 
 
-@once
-def conditions_of(document: Document) -> Sequence[Placed]:
+@once_each
+def conditions_of(document: Document) -> Iterator[Placed]:
     """The condition objects of all transitions."""
-    conditions: list[Placed] = []
     for _, transition in transitions_of(document):
-        conditions += transition.items("conditions")
-    return conditions
+        yield from transition.items("conditions")
 
 
-@once
-def assignments_of(document: Document) -> tuple[Assigned, ...]:
+def owners_of(document: Document) -> tuple[tuple[str | None, Placed], ...]:
+    """Return every object that may set or clear keys, as `transitions_of` does."""
+    return (*document.states.items(), *transitions_of(document))
+
+
+@once_each
+def assignments_of(document: Document) -> Iterator[Assigned]:
     """Every rule under a `set`, as written."""
-    owners = [*document.states.items(), *transitions_of(document)]
-    assignments = []
-    for state, placed in owners:
+    for state, placed in owners_of(document):
         for key, logic in object_at(placed.value, "set").items():
-            pointer = f"{placed.pointer}/set{step(key)}"
-            assignments.append(Assigned(state, placed, key, pointer, logic))
-    return tuple(assignments)
+            yield Assigned(state, placed, key, f"{placed.pointer}/set{step(key)}", logic)
+
+
+@once_each
+def clearings_of(document: Document) -> Iterator[tuple[str, str]]:
+    """(pointer, key) of every key that is cleared."""
+    for _, owner in owners_of(document):
+        yield from owner.texts("clear")
 
 
 @once
 def assigned_keys(document: Document) -> frozenset[str]:
     """The keys that the definition itself sets or clears."""
     keys = {assignment.key for assignment in assignments_of(document)}
-    owners = [*document.states.values()]
-    owners += [placed for _, placed in transitions_of(document)]
-    for owner in owners:
-        keys.update(key for _, key in owner.texts("clear"))
-    return frozenset(keys)
+    return frozenset(keys.union(key for _, key in clearings_of(document)))
 
 
-@once
-def logics_of(document: Document) -> Sequence[tuple[str, Any]]:
+@once_each
+def logics_of(document: Document) -> Iterator[tuple[str, Any]]:
     """(pointer, rule as written) of every condition that has logic, and of every key that is
     set.
     """
-    logics = []
     for condition in conditions_of(document):
         logic = condition.get("logic")
         if logic is not None:
-            logics.append((condition.pointer + "/logic", logic))
+            yield condition.pointer + "/logic", logic
     for assignment in assignments_of(document):
-        logics.append((assignment.pointer, assignment.logic))
-    return logics
+        yield assignment.pointer, assignment.logic
 
 
 @once

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, places_of, step
+from llm_fsm._json import JsonMap, grouped, list_at, places_of, step
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.definition.codes import finding
 from llm_fsm.errors import Finding, Level
@@ -45,12 +45,9 @@ class Suppressions:
     faults: Sequence[Finding] = ()
 
     @cached_property
-    def _rules_at(self) -> Mapping[str, set[str]]:
+    def _rules_at(self) -> Mapping[str, list[str]]:
         """Pointer to the rules that entries suppress below it."""
-        found: dict[str, set[str]] = {}
-        for entry in self.entries:
-            found.setdefault(entry.at, set()).add(entry.rule)
-        return found
+        return grouped((entry.at, entry.rule) for entry in self.entries)
 
     def _covering(self, found: Finding) -> list[tuple[str, str]]:
         """Return (rule, pointer) of the entries that stand for a finding."""
@@ -113,7 +110,7 @@ def read_suppressions(document: JsonMap) -> Suppressions:
         )
         return Suppressions((), (*faults, fault))
     guessed: dict[str, str | None] = {}
-    for index, item in enumerate(listed or ()):
+    for index, item in enumerate(list_at(settings, "ignore")):
         pointer = f"{_PLACE}/ignore/{index}"
         entry = _entry(item, pointer)
         if entry is None:

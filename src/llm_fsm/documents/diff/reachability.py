@@ -42,9 +42,9 @@ class Ways:
         possible = set()
         for state in self._document.states:
             for arc in arcs_from(self._document)[state]:
-                every.add(arc.placed.pointer)
+                every.add(arc.pointer)
                 if known.takeable(arc):
-                    possible.add(arc.placed.pointer)
+                    possible.add(arc.pointer)
         return frozenset(every - possible)
 
     @cached_property

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMap, object_at
+from llm_fsm._json import JsonMap, object_at, texts_at
 from llm_fsm.definition.graph import explored, path_in
 from llm_fsm.definition.names import root_of
-from llm_fsm.lint.document import Computed, Document, once
+from llm_fsm.lint.document import Computed, Document, once, once_each
 from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.graph import Arc, arcs_from, fallback_targets, kind_of, pattern_targets
 from llm_fsm.lint.logics import compiled_rules
@@ -43,8 +43,8 @@ class ActStep(NamedTuple):
 Allows = Callable[[ActStep], bool]
 
 
-@once
-def acts_of(document: Document) -> tuple[ActingPlace, ...]:
+@once_each
+def acts_of(document: Document) -> Iterator[ActingPlace]:
     """Every act of a document that no person approves each time.
 
     An act of a called definition that has no yes of its own there is one of the state that calls it.
@@ -52,9 +52,8 @@ def acts_of(document: Document) -> tuple[ActingPlace, ...]:
     return _acts(document, frozenset())
 
 
-def _acts(document: Document, above: frozenset[str | None]) -> tuple[ActingPlace, ...]:
-    """Return the acts of a document. `above`: the files that call it."""
-    found = []
+def _acts(document: Document, above: frozenset[str | None]) -> Iterator[ActingPlace]:
+    """Yield the acts of a document. `above`: the files that call it."""
     tools = object_at(document.root.value, "tools")
     for name, state in document.states.items():
         listed = [(pointer, tool, object_at(tools, tool)) for pointer, tool in state.texts("tools")]
@@ -63,18 +62,17 @@ def _acts(document: Document, above: frozenset[str | None]) -> tuple[ActingPlace
         approved = bool(acting) and all(one[2].get("approval") is True for one in acting)
         by_itself = state.get("execute") is not None or not approved
         if kind_of(document, name) == "task" and state.get("acts") is True and by_itself:
-            found.append(ActingPlace(name, f"{state.pointer}/acts", f'the task "{name}"'))
+            yield ActingPlace(name, f"{state.pointer}/acts", f'the task "{name}"')
         for pointer, tool, settings in listed:
             if settings.get("acts") is True and settings.get("approval") is not True:
-                found.append(ActingPlace(name, pointer, f'the tool "{tool}" in state "{name}"'))
+                yield ActingPlace(name, pointer, f'the tool "{tool}" in state "{name}"')
     for name, inner in called(document).items():
         if inner.file in above:
             continue
         for act in _acts(inner, above | {inner.file}):
             if unagreed_path(inner, act):
                 pointer = f"{document.states[name].pointer}/flow"
-                found.append(ActingPlace(name, pointer, f'{act.what}, called in state "{name}",'))
-    return tuple(found)
+                yield ActingPlace(name, pointer, f'{act.what}, called in state "{name}",')
 
 
 @once
@@ -164,9 +162,7 @@ def _after_state(document: Document, state: str, agreed: Agreed) -> Agreed:
 
 
 def _assigned(owner: Any) -> set[str]:
-    clear = owner.get("clear")
-    cleared = [key for key in clear if isinstance(key, str)] if isinstance(clear, list) else []
-    return {*object_at(owner, "set"), *cleared}
+    return {*object_at(owner, "set"), *texts_at(owner, "clear")}
 
 
 # -- guards ----------------------------------------------------------------------------------------
@@ -180,14 +176,12 @@ class ActGuard(NamedTuple):
     keys: frozenset[str]
 
 
-@once
-def guards_of(document: Document) -> tuple[ActGuard, ...]:
+@once_each
+def guards_of(document: Document) -> Iterator[ActGuard]:
     """The guards of all transitions of states."""
-    found: list[ActGuard] = []
     for name in document.states:
         for step in steps_from(document)[name]:
-            found += _guards(document, step)
-    return tuple(found)
+            yield from _guards(document, step)
 
 
 def _guards(document: Document, step: ActStep) -> Iterator[ActGuard]:

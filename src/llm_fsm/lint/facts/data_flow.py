@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import grouped, step
 from llm_fsm.definition.graph import explored, gathered, path_in, reachable
 from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.definition.reply_names import Mention, mentions, placeholders
@@ -88,11 +88,10 @@ class DataFlow:
     @cached_property
     def collected(self) -> Mapping[str, list[tuple[str, str]]]:
         """Key to the (state, pointer) that collect it."""
-        found: dict[str, list[tuple[str, str]]] = {}
-        for name, pointer, key in texts_of_states(self.document, "required_context_keys"):
-            own = key if self.declared(key) == key else root_of(key)
-            found.setdefault(own, []).append((name, pointer))
-        return found
+        return grouped(
+            (key if self.declared(key) == key else root_of(key), (name, pointer))
+            for name, pointer, key in texts_of_states(self.document, "required_context_keys")
+        )
 
     @cached_property
     def outputs(self) -> Mapping[str, frozenset[str]]:
@@ -197,7 +196,7 @@ class DataFlow:
         """Return true if another transition leads to a state that asks for the key, without
         demanding it.
         """
-        others = [arc for arc in arcs_from(self.document)[state] if arc.placed.pointer != pointer]
+        others = [arc for arc in arcs_from(self.document)[state] if arc.pointer != pointer]
         starts = {
             arc.target
             for arc in others
@@ -338,7 +337,7 @@ class DataFlow:
 
     def demands(self, arc: Arc) -> frozenset[str]:
         """Return the keys that are set whenever an arc is taken."""
-        guard = self.known.guard(arc.placed)
+        guard = self.known.guard(arc)
         return frozenset() if guard is None else guard.needs
 
     def path_without(self, state: str, key: str) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ class Routes:
                 arc = way.arc
                 if arc is None or arc.is_global:
                     continue
-                if (state, arc.placed.pointer) not in taken:
+                if (state, arc.pointer) not in taken:
                     yield arc
 
     def _taken(self) -> set[tuple[str, str]]:
@@ -131,7 +131,7 @@ class Routes:
         for stop, steps in self.travelled.steps.items():
             for step in steps:
                 if step.arc:
-                    taken.add((state_of(stop), step.arc.placed.pointer))
+                    taken.add((state_of(stop), step.arc.pointer))
         return taken
 
     @cached_property
@@ -182,14 +182,13 @@ class Routes:
         """
         document = self.flow.document
         return {
-            arc.placed.pointer: self._step(arc)
-            for arc in (*own_arcs(document), *global_arcs(document))
+            arc.pointer: self._step(arc) for arc in (*own_arcs(document), *global_arcs(document))
         }
 
     @cached_property
     def _menu(self) -> GlobalTransitions[Way]:
         """The steps that global transitions add in the states that share them."""
-        shared = [(arc, self._usual[arc.placed.pointer]) for arc in global_arcs(self.flow.document)]
+        shared = [(arc, self._usual[arc.pointer]) for arc in global_arcs(self.flow.document)]
         return GlobalTransitions(
             (arc.priority, arc.target, way) for arc, way in shared if way is not None
         )
@@ -213,10 +212,7 @@ class Routes:
         found = {}
         for name in document.states:
             if self._shares(name):
-                own = [
-                    (arc.priority, usual[arc.placed.pointer])
-                    for arc in own_arcs_from(document)[name]
-                ]
+                own = [(arc.priority, usual[arc.pointer]) for arc in own_arcs_from(document)[name]]
                 found[name] = [(priority, way) for priority, way in own if way is not None]
             else:
                 found[name] = self._decided_ways(name, usual)
@@ -249,7 +245,7 @@ class Routes:
             or self._comes_back(arc)
         ):
             return None
-        guard = known.guard(arc.placed)
+        guard = known.guard(arc)
         cases = None if guard is None else guard.holds
         return PathStep(arc.target, self.flow.demands(arc), cases is not None, arc), cases
 
@@ -258,15 +254,15 @@ class Routes:
         following ones.
         """
         known = self.flow.known
-        decided = {arc.placed.pointer for arc in known.decided[name]}
-        covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
+        decided = {arc.pointer for arc in known.decided[name]}
+        covered = {arc.pointer for arc in known.shadowed.get(name, ())}
         ways = []
         left: Cases | None = (ANY,)
         for arc in arcs_from(self.flow.document)[name]:
-            pointer = arc.placed.pointer
+            pointer = arc.pointer
             guard = None
             if pointer in decided:
-                guard = known.guard(arc.placed)
+                guard = known.guard(arc)
             narrowed = None
             if guard is not None:
                 narrowed = known.both(left, guard.holds)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, as_list, grouped
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
 from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
@@ -87,7 +87,7 @@ def read(statement: JsonMap) -> Statement:
 
 def places(value: object, key: str) -> Places:
     """Read the places under a keyword of a statement. Raises FormError."""
-    items = value if isinstance(value, list) else [value]
+    items = as_list(value)
     states = tuple(item for item in items if isinstance(item, str))
     keys = tuple(
         item["key"]
@@ -125,10 +125,7 @@ class PropertyPaths:
     @cached_property
     def stops(self) -> Mapping[str, list[str]]:
         """State to its stops."""
-        found: dict[str, list[str]] = {}
-        for stop in self.steps:
-            found.setdefault(state_of(stop), []).append(stop)
-        return found
+        return grouped((state_of(stop), stop) for stop in self.steps)
 
     def _stops_of(self, states: Iterable[str]) -> list[str]:
         stops: list[str] = []

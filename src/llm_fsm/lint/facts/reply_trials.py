@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, object_at
+from llm_fsm._json import JsonDict, JsonMap, list_at, object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.names import root_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
@@ -175,8 +175,7 @@ def _sparse(schema: object, value: Any) -> Any:
         items = schema.get("items")
         return [*value[:1], *(_sparse(items, item) for item in value)]
     if isinstance(value, dict):
-        required = schema.get("required")
-        kept = required if isinstance(required, list) else []
+        kept = list_at(schema, "required")
         parts = object_at(schema, "properties")
         return {
             name: _sparse(parts.get(name), part) for name, part in value.items() if name in kept

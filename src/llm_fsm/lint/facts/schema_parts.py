@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, object_at, step
+from llm_fsm._json import JsonMap, list_at, object_at, step
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Document, Placed, once_each
 from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
@@ -46,21 +46,14 @@ class SchemaPart(NamedTuple):
     definitions: JsonMap
 
 
-@once
-def schema_parts(document: Document) -> tuple[SchemaPart, ...]:
-    """Return every schema of `context_schema` and of answers, each whole schema before its
-    parts.
-    """
-    found: list[SchemaPart] = []
-    whole = document.root.get("context_schema")
-    if isinstance(whole, dict):
-        found += _parts(whole, "/context_schema", '"context_schema"', object_at(whole, "$defs"), 0)
-    for state in document.states.values():
-        answer = state.get("answer_schema")
-        if isinstance(answer, dict):
-            place = state.pointer + "/answer_schema"
-            found += _parts(answer, place, '"answer_schema"', object_at(answer, "$defs"), 0)
-    return tuple(found)
+@once_each
+def schema_parts(document: Document) -> Iterator[SchemaPart]:
+    """Yield every schema of `context_schema` and of answers, each whole schema before its parts."""
+    wholes = [(document.root, "context_schema")]
+    wholes += [(state, "answer_schema") for state in document.states.values()]
+    for owner, key in wholes:
+        whole = owner.get(key)
+        yield from _parts(whole, f"{owner.pointer}/{key}", f'"{key}"', object_at(whole, "$defs"), 0)
 
 
 def _parts(
@@ -72,8 +65,7 @@ def _parts(
     for key in _ONE:
         yield from _parts(schema.get(key), f"{pointer}/{key}", name, definitions, depth + 1)
     for key in _SEVERAL:
-        inner = schema.get(key)
-        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+        for index, item in enumerate(list_at(schema, key)):
             yield from _parts(item, f"{pointer}/{key}/{index}", name, definitions, depth + 1)
     for key in _NAMED:
         for member, item in object_at(schema, key).items():

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import object_at, step
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
+from llm_fsm._json import object_at, step, texts_at
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, once_each, texts_of_states
 from llm_fsm.lint.facts.suggestions import Slips
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 
@@ -35,13 +35,9 @@ def has_words(state: Placed) -> bool:
     return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
 
 
-@once
-def texts(document: Document) -> tuple[tuple[str, str], ...]:
-    """Return (pointer, text) for everything that only the model reads."""
-    return tuple(_read_texts(document))
-
-
-def _read_texts(document: Document) -> Iterator[tuple[str, str]]:
+@once_each
+def texts(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield (pointer, text) for everything that only the model reads."""
     for key in ("description", "persona"):
         if text := document.root.text(key):
             yield f"/{key}", text
@@ -63,10 +59,10 @@ class PlacedText(NamedTuple):
     is_key: bool
 
 
-@once
-def every_text(document: Document) -> tuple[PlacedText, ...]:
+@once_each
+def every_text(document: Document) -> Iterator[PlacedText]:
     """Return every text and every key of the whole document."""
-    return tuple(_texts_in(document.root.value, "", 0))
+    return _texts_in(document.root.value, "", 0)
 
 
 @once
@@ -114,9 +110,7 @@ def known_names(document: Document) -> Mapping[str, str]:
     """
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (document.keys or {}).items():
-        choices = schema.get("enum")
-        values = choices if isinstance(choices, list) else ()
-        names.update((value, "value") for value in values if isinstance(value, str))
+        names.update((value, "value") for value in texts_at(schema, "enum"))
         names.update((field, "field") for field in object_at(schema, "properties"))
         names[key] = "key"
     for _, _, key in texts_of_states(document, "required_context_keys"):

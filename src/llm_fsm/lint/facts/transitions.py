@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from llm_fsm.lint.document import Document
+from llm_fsm._json import grouped
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.graph import (
     Arc,
     global_arcs,
@@ -17,12 +18,12 @@ from llm_fsm.lint.graph import (
 
 def taken(document: Document, pointers: Container[str]) -> Iterator[tuple[str, Arc]]:
     """Yield (state, arc) for each reached state in which one of these transitions can be taken."""
-    own = _by_source(
-        arc
+    own = grouped(
+        (arc.source, arc)
         for arc in own_arcs(document)
-        if arc.source in reached_states(document) and arc.placed.pointer in pointers
+        if arc.source in reached_states(document) and arc.pointer in pointers
     )
-    shared = [arc for arc in global_arcs(document) if arc.placed.pointer in pointers]
+    shared = [arc for arc in global_arcs(document) if arc.pointer in pointers]
     for state in document.states:
         yield from ((state, arc) for arc in own.get(state, ()))
         if shared and state in reached_states(document) and offers_globals(document, state):
@@ -31,11 +32,11 @@ def taken(document: Document, pointers: Container[str]) -> Iterator[tuple[str, A
 
 def arriving(document: Document, state: str) -> Iterable[Arc]:
     """Return the arcs from reached states that lead to a state."""
-    into = document.once(_own_arrivals).get(state, ())
+    into = _own_arrivals(document).get(state, ())
     shared = global_arcs_to(document).get(state)
     if shared is None:
         return into
-    own = _by_source(into)
+    own = grouped((arc.source, arc) for arc in into)
     found = list[Arc]()
     for name in document.states:
         if name in reached_states(document):
@@ -45,16 +46,8 @@ def arriving(document: Document, state: str) -> Iterable[Arc]:
     return found
 
 
+@once
 def _own_arrivals(document: Document) -> Mapping[str, list[Arc]]:
-    found: dict[str, list[Arc]] = {}
-    for arc in own_arcs(document):
-        if arc.source in reached_states(document):
-            found.setdefault(arc.target, []).append(arc)
-    return found
-
-
-def _by_source(arcs: Iterable[Arc]) -> dict[str, list[Arc]]:
-    found: dict[str, list[Arc]] = {}
-    for arc in arcs:
-        found.setdefault(arc.source, []).append(arc)
-    return found
+    return grouped(
+        (arc.target, arc) for arc in own_arcs(document) if arc.source in reached_states(document)
+    )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import JsonMap, step
 from llm_fsm.conditions.operators import COMPARISONS, ORDERINGS
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Document, Placed, once, once_each
 from llm_fsm.lint.logics import compiled_rules, conditions_of, logics_of
 from llm_fsm.lint.solver.outcomes import is_literal, variable
 
@@ -91,10 +91,9 @@ def _gather(rule: Any, pointer: str, positive: bool | None, found: list[ContextO
             _gather(argument, f"{below}/{index}", turned, found)
 
 
-@once
-def comparisons(document: Document) -> tuple[Comparison, ...]:
-    """Return every comparison of a key with a literal in the conditions that compile."""
-    found: list[Comparison] = []
+@once_each
+def comparisons(document: Document) -> Iterator[Comparison]:
+    """Yield every comparison of a key with a literal in the conditions that compile."""
     listed = 0
     every = parts(document)
     for condition in conditions_of(document):
@@ -105,8 +104,7 @@ def comparisons(document: Document) -> tuple[Comparison, ...]:
                 listed += sum(len(side) for side in part.arguments if isinstance(side, list))
                 if listed > _LISTED:
                     continue
-            found.extend(_in_operation(condition, part))
-    return tuple(found)
+            yield from _in_operation(condition, part)
 
 
 def _in_operation(owner: Placed, comparing: ContextOperation) -> Iterator[Comparison]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, as_list
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.conditions.compiler import CompiledRule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
@@ -23,7 +23,7 @@ def operation(rule: object) -> tuple[str, list[Any]] | None:
     if not isinstance(rule, dict) or len(rule) != 1:
         return None
     [(operator, written)] = rule.items()
-    return operator, written if isinstance(written, list) else [written]
+    return operator, as_list(written)
 
 
 def operators_in(rule: object) -> Iterator[str]:

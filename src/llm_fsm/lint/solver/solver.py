@@ -62,8 +62,8 @@ class Reasoning:
 
     # -- guards
 
-    def guard(self, transition: Placed) -> GuardCases | None:
-        """Return the guard of a transition object; None if one of its rules does not compile."""
+    def guard(self, transition: Arc | Placed) -> GuardCases | None:
+        """Return the guard of a transition; None if one of its rules does not compile."""
         return self._guards[transition.pointer]
 
     @cached_property
@@ -108,7 +108,7 @@ class Reasoning:
 
     def may_hold(self, arc: Arc) -> bool:
         """Return false only if it is proven that the conditions of an arc are never true."""
-        return arc.placed.pointer not in self._never
+        return arc.pointer not in self._never
 
     @cached_property
     def _never(self) -> frozenset[str]:
@@ -193,7 +193,7 @@ class Reasoning:
         left: Cases | None = (ANY,)
         arcs = self.decided[state]
         for arc in arcs:
-            guard = self.guard(arc.placed)
+            guard = self.guard(arc)
             if guard is None:
                 return
             if self.both(left, guard.holds) == ():
@@ -202,7 +202,7 @@ class Reasoning:
             if left is None:
                 return
         for arc in arcs_from(self.document)[state]:
-            guard = self.guard(arc.placed)
+            guard = self.guard(arc)
             if (
                 arc not in arcs
                 and arc.target != state
@@ -237,7 +237,7 @@ class Reasoning:
         return found
 
     def _arrival(self, arc: Arc, seen: frozenset[str]) -> Cases | None:
-        guard = self.guard(arc.placed)
+        guard = self.guard(arc)
         if guard is None:
             return (ANY,)
         if kind_of(self.document, arc.source) != "decide" or arc.source in seen or len(seen) > 4:
@@ -246,7 +246,7 @@ class Reasoning:
         for earlier in self.decided[arc.source]:
             if earlier == arc:
                 break
-            before = self.guard(earlier.placed)
+            before = self.guard(earlier)
             found = None if before is None else self.both(found, before.fails)
         return found
 

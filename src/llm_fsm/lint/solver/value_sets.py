@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, as_list, list_at
 from llm_fsm.conditions.coercion import is_number
 
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
@@ -406,12 +406,7 @@ def _domain(
     if not isinstance(schema, dict) or depth > 8:
         return EVERYTHING
     found = EVERYTHING
-    types = schema.get("type")
-    listed: list[Any] = []
-    if isinstance(types, str):
-        listed = [types]
-    elif isinstance(types, list):
-        listed = types
+    listed = as_list(schema.get("type"))
     if listed and all(isinstance(name, str) and name in _TYPES for name in listed):
         found = reduce(ValueSet.__or__, (_TYPES[name] for name in listed))
     if isinstance(schema.get("enum"), list):
@@ -426,10 +421,11 @@ def _domain(
             known[mark] = _domain(definitions.get(mark[0]), definitions, depth + 1, known)
         found &= known[mark]
     for choice in ("anyOf", "oneOf"):
-        if isinstance(schema.get(choice), list) and schema[choice]:
-            parts = [_domain(part, definitions, depth + 1, known) for part in schema[choice][:16]]
-            found &= EVERYTHING if len(schema[choice]) > 16 else reduce(ValueSet.__or__, parts)
-    for part in schema["allOf"][:16] if isinstance(schema.get("allOf"), list) else ():
+        choices = list_at(schema, choice)
+        if 0 < len(choices) <= 16:
+            parts = [_domain(part, definitions, depth + 1, known) for part in choices]
+            found &= reduce(ValueSet.__or__, parts)
+    for part in list_at(schema, "allOf")[:16]:
         found &= _domain(part, definitions, depth + 1, known)
     return found
 

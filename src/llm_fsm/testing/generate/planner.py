@@ -267,7 +267,7 @@ class Planner:
     def _trials(self, state: str, considered: Sequence[Move]) -> list[_Trial]:
         """List values with which a decision between these moves tells something, best first."""
         kind = self.definition.kind_of(state)
-        arcs = {arc.placed.pointer: arc for arc in arcs_from(self._known.document)[state]}
+        arcs = {arc.pointer: arc for arc in arcs_from(self._known.document)[state]}
         names: dict[str, None] = {}
         bases: list[JsonMap] = []
         for move in considered:

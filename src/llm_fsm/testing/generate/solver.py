@@ -65,7 +65,7 @@ class Solver:
 
     def solution(self, arc: Arc) -> JsonDict | None:
         """Return values with which a transition is open; None if none are found."""
-        guard = self.known.guard(arc.placed)
+        guard = self.known.guard(arc)
         if guard is None:
             return None
         if self.opens(guard, {}):
@@ -94,7 +94,7 @@ class Solver:
         found.
         """
         arcs = [*takewhile(lambda one: one is not arc, self.known.decided[arc.source]), arc]
-        guards = [guard for one in arcs if (guard := self.known.guard(one.placed)) is not None]
+        guards = [guard for one in arcs if (guard := self.known.guard(one)) is not None]
         if len(guards) < len(arcs):
             return None
         return self._searched(guards, known, self.solution(arc) or {})

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.conditions.operators import CLOCKS, COMPARISONS
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once_each, texts_of_states
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.logics import compiled_rules, conditions_of
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
@@ -24,18 +24,16 @@ _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
 Constant = tuple[str, str, Any]
 
 
-@once
-def constants(document: Document) -> tuple[Constant, ...]:
-    """Return (pointer of the condition, pointer of the part, part) for each part that reads no
+@once_each
+def constants(document: Document) -> Iterator[Constant]:
+    """Yield (pointer of the condition, pointer of the part, part) for each part that reads no
     key.
     """
     rules = compiled_rules(document)
-    parts = []
     for condition in conditions_of(document):
         if condition.pointer + "/logic" in rules:
             for pointer, rule in _constant_parts(condition, document):
-                parts.append((condition.pointer, pointer, rule))
-    return tuple(parts)
+                yield condition.pointer, pointer, rule
 
 
 def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str, Any]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any
 
 from llm_fsm.conditions.compiler import ConditionError
 from llm_fsm.conditions.operators import COMPARISONS, ORDERINGS
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Document, Placed, once_each
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
 from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
@@ -53,14 +53,16 @@ def never_holds(document: Document) -> Faults:
                 yield _finding(known, transition)
 
 
-@once
-def _explained(document: Document) -> list[str]:
-    """Return the pointers of conditions, or of parts of them, that another rule reports."""
-    owners = [mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()]
-    owners += [owner for owner, _, _ in constants(document)]
+@once_each
+def _explained(document: Document) -> Iterator[str]:
+    """Yield the pointers of conditions, or of parts of them, that another rule reports."""
+    for mismatch in mismatches(document).values():
+        yield mismatch.comparison.owner.pointer
+    for owner, _, _ in constants(document):
+        yield owner
     for rule in (impossible_comparison, unknown_state_in_condition):
-        owners += [found.pointer for found in rule.findings(document)]
-    return owners
+        for found in rule.findings(document):
+            yield found.pointer
 
 
 def _seems_never(known: Reasoning, guard: GuardCases, transition: Placed) -> bool:
@@ -193,12 +195,12 @@ def left_at_once(document: Document) -> Faults:
     for name, state in states_of_kind(document, "converse"):
         wanted = [key for _, key in state.texts("required_context_keys")]
         for arc in known.decided[name] if wanted else ():
-            guard = known.guard(arc.placed)
+            guard = known.guard(arc)
             if guard is not None and guard.always and not arc.is_global:
                 yield Fault(
                     f"state {quoted(name)} is left at once, before the user is asked for"
                     f" {quoted(wanted[0])}",
-                    pointer=arc.placed.pointer + "/auto",
+                    pointer=arc.pointer + "/auto",
                     hint=f'let it demand the key: "conditions": [{{"requires_context_keys":'
                     f" [{quoted(wanted[0])}]}}]",
                 )

@@ -54,7 +54,7 @@ def decide_gap(document: Document) -> Faults:
             document
         ):
             continue
-        guards = [known.guard(arc.placed) for arc in known.decided[state]]
+        guards = [known.guard(arc) for arc in known.decided[state]]
         found = [guard for guard in guards if guard is not None]
         if (
             not guards
@@ -211,7 +211,7 @@ def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, 
 
 
 def _opens(known: Reasoning, arc: Arc, key: str, value: Any) -> bool:
-    guard = known.guard(arc.placed)
+    guard = known.guard(arc)
     if guard is None or guard.holds is None:
         return True
     return any(key not in case.sets or case.sets[key].has(value) for case in guard.holds)

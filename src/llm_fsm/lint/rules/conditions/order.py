@@ -42,7 +42,7 @@ def overlapping_transitions(document: Document) -> Faults:
         arcs = known.decided[state]
         if state not in reached_states(document) or len(arcs) > _MOST_ARCS:
             continue
-        guards = [guard for arc in arcs if (guard := known.guard(arc.placed)) is not None]
+        guards = [guard for arc in arcs if (guard := known.guard(arc)) is not None]
         if known.exhausted and not any(guard.holds == (ANY,) for guard in guards):
             continue
         for first, second in combinations(arcs, 2):
@@ -53,8 +53,8 @@ def overlapping_transitions(document: Document) -> Faults:
 def _compared(
     known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc
 ) -> Faults:
-    here = known.guard(first.placed)
-    there = known.guard(second.placed)
+    here = known.guard(first)
+    there = known.guard(second)
     if here is None or there is None or here.always or there.always:
         return
     common = known.both(here.holds, there.holds)
@@ -62,7 +62,7 @@ def _compared(
         return
     specific = known.both(here.holds, there.fails) == ()
     earlier = [
-        guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc.placed)) is not None
+        guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc)) is not None
     ]
     cases = known.both(known.entries[state], common)
     needed = data_flow(known.document).must[state] & set(read_names([here, there]))
@@ -79,7 +79,7 @@ def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) 
     return Fault(
         f"state {quoted(state)}: the transitions to {targets} both hold when {when}. "
         "They have the same priority, so their order in the file decides",
-        pointer=second.placed.pointer,
+        pointer=second.pointer,
         hint="give the one that is to come first a lower priority, or make them exclude each other",
         level="info" if specific else None,
     )
@@ -109,7 +109,7 @@ def shadowed_transition(document: Document) -> Faults:
     explained = {steps(found.pointer)[1] for found in unjudged_words.findings(document)}
     for state, arcs in known.shadowed.items():
         for arc in arcs:
-            if not arc.is_global and state not in explained and arc.placed.pointer not in twice:
+            if not arc.is_global and state not in explained and arc.pointer not in twice:
                 yield _dead(known, state, arc)
     for state in document.states:
         if kind_of(document, state) == "converse":
@@ -132,13 +132,13 @@ def _dead(known: Reasoning, state: str, arc: Arc) -> Fault:
         first = f"{quoted(covering.target)} (priority {covering.priority})"
         why = f"the one to {first} comes first and holds whenever it does"
         hint = "give it the lower priority number, or take it out"
-    return Fault(f"{what}: {why}", pointer=arc.placed.pointer, hint=hint)
+    return Fault(f"{what}: {why}", pointer=arc.pointer, hint=hint)
 
 
 def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None:
-    guard = known.guard(arc.placed)
+    guard = known.guard(arc)
     for other in others:
-        before = known.guard(other.placed)
+        before = known.guard(other)
         if other == arc:
             return None
         if guard is not None and before is not None and known.both(guard.holds, before.fails) == ():
@@ -158,7 +158,7 @@ def _says_when(arc: Arc | None) -> bool:
 
 def _order(arc: Arc) -> tuple[int, bool, int, str]:
     """Sort by priority, then by position in the file, global transitions last."""
-    return arc.priority, arc.is_global, len(arc.placed.pointer), arc.placed.pointer
+    return arc.priority, arc.is_global, len(arc.pointer), arc.pointer
 
 
 def _idle(known: Reasoning, state: str) -> Faults:
@@ -175,18 +175,18 @@ def _idle(known: Reasoning, state: str) -> Faults:
         if arc.auto:
             continue
         earlier = seen.setdefault(arc.target, [])
-        guard = known.guard(arc.placed)
+        guard = known.guard(arc)
         decided = guard is not None and not guard.judged and not guard.never
         if decided and not arc.is_global:
             covering = _covering(known, arc, tuple(earlier[:20]))
-            free = None if covering is None else known.guard(covering.placed)
+            free = None if covering is None else known.guard(covering)
             worded = free is not None and free.judged and _says_when(covering)
             if covering is not None and not worded:
                 yield Fault(
                     f"state {quoted(state)}: the conditions of this transition to"
                     f" {quoted(arc.target)} demand nothing."
                     f" Another one to it, with priority {covering.priority}, holds whenever they do",
-                    pointer=arc.placed.pointer,
+                    pointer=arc.pointer,
                     hint="take it out, or give the other one conditions as well",
                     level="info" if free is not None and free.judged else None,
                 )

@@ -49,8 +49,8 @@ def ordering_on_missing_key(document: Document) -> Faults:
         return
     seen = set()
     for state, arc in taken(document, risky):
-        for comparison in risky[arc.placed.pointer]:
-            mark = (arc.placed.pointer, comparison.key)
+        for comparison in risky[arc.pointer]:
+            mark = (arc.pointer, comparison.key)
             if mark not in seen and _may_miss(flow, state, arc, comparison.key):
                 seen.add(mark)
                 yield _finding(flow, state, comparison)
@@ -93,14 +93,14 @@ def _may_miss(flow: DataFlow, state: str, arc: Arc, key: str) -> bool:
     if key in flow.must[state]:
         return False
     known = flow.known
-    guard = known.guard(arc.placed)
+    guard = known.guard(arc)
     if guard is None or guard.holds is None:
         return False
     left: Cases | None = guard.holds
     for earlier in known.decided[state]:
-        if left is None or earlier.placed.pointer == arc.placed.pointer:
+        if left is None or earlier.pointer == arc.pointer:
             break
-        before = known.guard(earlier.placed)
+        before = known.guard(earlier)
         left = None if before is None else known.both(left, before.fails)
     cases = guard.holds if left is None else left
     return any(case.having(key, UNSET, known.keys.domain) is not None for case in cases)

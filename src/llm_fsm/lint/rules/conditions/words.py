@@ -59,7 +59,7 @@ def unjudged_words(document: Document) -> Faults:
         decides = kind_of(document, state) != "converse"
         arcs = [arc for arc in known.decided[state] if not arc.is_global]
         for index, arc in enumerate(arcs):
-            guard = known.guard(arc.placed)
+            guard = known.guard(arc)
             worded = next(
                 (item for item in arc.conditions if item.text("description").strip()), None
             )

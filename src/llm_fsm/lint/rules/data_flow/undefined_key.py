@@ -15,7 +15,7 @@ from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.graph import states_of_kind
-from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
+from llm_fsm.lint.logics import assignments_of, clearings_of, compiled_rules, conditions_of
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 
 _NEAR = 0.8
@@ -266,10 +266,6 @@ def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
         yield use.pointer, use.key
     for given in assignments_of(flow.document):
         yield given.pointer, given.key
-    for owner in (
-        *flow.document.states.values(),
-        *(placed for _, placed in transitions_of(flow.document)),
-    ):
-        yield from owner.texts("clear")
+    yield from clearings_of(flow.document)
     for state in flow.document.states.values():
         yield from state.at("context_scope").texts("read")

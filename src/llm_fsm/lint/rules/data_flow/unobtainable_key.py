@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from llm_fsm._json import as_list
 from llm_fsm._text import listed
 from llm_fsm.definition.names import root_of
 from llm_fsm.lint.document import Document, once, texts_of_states
@@ -67,12 +68,12 @@ def unobtainable_key(document: Document) -> Faults:
     flow = data_flow(document)
     seen = set()
     produced = {
-        arc.placed.pointer: list(_produced(flow, arc))
+        arc.pointer: list(_produced(flow, arc))
         for arc in (*own_arcs(document), *global_arcs(document))
     }
     needed = {place: keys for place, keys in produced.items() if keys}
     for state, arc in taken(document, needed):
-        place = arc.placed.pointer
+        place = arc.pointer
         for key, source in needed[place]:
             found = None if (place, key) in seen else _finding(flow, state, arc, key, source)
             if found is not None:
@@ -97,7 +98,7 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fau
         return Fault(
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can"
             " never be taken",
-            pointer=arc.placed.pointer,
+            pointer=arc.pointer,
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
             path=path_to(flow.document, state),
         )
@@ -106,7 +107,7 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fau
     return Fault(
         f"state {quoted(state)}: this transition needs {quoted(key)}, which is set only in states "
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
-        pointer=arc.placed.pointer,
+        pointer=arc.pointer,
         level="warning",
         path=path_to(flow.document, state),
     )
@@ -144,7 +145,7 @@ def never_asked_for(document: Document) -> Faults:
                 or arc.source not in reached_states(document)
             ):
                 continue
-            if (arc.placed.pointer, name) in late:
+            if (arc.pointer, name) in late:
                 continue
             asked = flow.asked_for(key, arc.source)
             path = flow.path_unasked(arc.source, key) if asked else path_to(document, arc.source)
@@ -152,7 +153,7 @@ def never_asked_for(document: Document) -> Faults:
             if path or not asked:
                 yield Fault(
                     f"this transition demands {quoted(name)}, which no state {where} collects",
-                    pointer=arc.placed.pointer,
+                    pointer=arc.pointer,
                     hint=f'add it to the "required_context_keys" of state {quoted(arc.source)}',
                     path=path,
                 )
@@ -202,7 +203,7 @@ def asked_late(document: Document) -> Late:
     found = {}
     for arc in own_arcs(document):
         state = arc.source
-        pointer = arc.placed.pointer
+        pointer = arc.pointer
         for name in (
             dict.fromkeys(flow.condition_names(arc.placed))
             if state in reached_states(document)
@@ -242,7 +243,7 @@ def _compared(rule: object, name: str) -> bool:
     if not isinstance(rule, dict):
         return False
     for operator, given in rule.items():
-        arguments = given if isinstance(given, list) else [given]
+        arguments = as_list(given)
         if operator not in _PRESENCE and None not in arguments and name in map(variable, arguments):
             return True
         if _compared(given, name):

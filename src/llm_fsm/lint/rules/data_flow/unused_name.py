@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_fsm._json import step
+from llm_fsm._json import grouped, step
 from llm_fsm._text import listed, nearest
 from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.data_flow import data_flow, mapped
@@ -155,9 +155,7 @@ def tool_never_reachable(document: Document) -> Faults:
     Fix:
     Lead a transition to one of the states.
     """
-    users: dict[str, list[str]] = {}
-    for state_id, _, name in texts_of_states(document, "tools"):
-        users.setdefault(name, []).append(state_id)
+    users = grouped((name, state_id) for state_id, _, name in texts_of_states(document, "tools"))
     for tool in document.root.members("tools"):
         states = users.get(tool.name)
         if states and not reached_states(document).intersection(states):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, list_at
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
@@ -153,9 +153,7 @@ def refused_by_schema(document: Document) -> Faults:
     Correct the value, or the keyword that refuses it.
     """
     for part in schema_parts(document):
-        listed = part.schema.get("enum")
-        if isinstance(listed, list):
-            yield from _twice(part, listed)
+        yield from _twice(part, list_at(part.schema, "enum"))
         if domain(part.schema, part.definitions).empty:
             continue
         for key, value in _offered(part):
@@ -173,8 +171,7 @@ def _offered(part: SchemaPart) -> Iterator[tuple[str, Any]]:
     if part.schema.get("default") is not None:
         yield "default", part.schema["default"]
     for key in ("enum", "examples"):
-        values = part.schema.get(key)
-        for index, value in enumerate(values[:_MOST] if isinstance(values, list) else ()):
+        for index, value in enumerate(list_at(part.schema, key)[:_MOST]):
             if value is not None:
                 yield f"{key}/{index}", value
 

@@ -118,7 +118,7 @@ def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Ite
         left = way.cases
         before = way.refused
         for arc in known.decided[way.states[-1]]:
-            guard = known.guard(arc.placed)
+            guard = known.guard(arc)
             if guard is None or not left:
                 break
             taken = known.both(left, guard.holds)

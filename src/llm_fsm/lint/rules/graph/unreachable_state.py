@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from llm_fsm._json import grouped
 from llm_fsm._text import listed, nearest
 from llm_fsm.definition.graph import reachable, reversed_graph, shortest_path
 from llm_fsm.lint.document import Document
@@ -96,7 +97,7 @@ def closed_on_every_way(document: Document) -> Faults:
         what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
         yield Fault(
             f"{what}: {_why(document, arc)}",
-            pointer=arc.placed.pointer,
+            pointer=arc.pointer,
             hint="nobody may write the key in between; correct one of the conditions",
             path=path_to(document, arc.source),
         )
@@ -104,7 +105,7 @@ def closed_on_every_way(document: Document) -> Faults:
 
 def _why(document: Document, arc: Arc) -> str:
     """Describe the first key whose values here exclude the ones that the transition demands."""
-    guard = reasoning(document).guard(arc.placed)
+    guard = reasoning(document).guard(arc)
     for name in read_names([] if guard is None else [guard]):
         there = routes(document).there(arc.source, name)
         wanted = [
@@ -126,9 +127,7 @@ _GUESSED = 20
 
 def _misspelt(document: Document) -> set[str | None]:
     """Return the states that unknown targets probably mean. Correcting those targets is enough."""
-    own: dict[str, list[str]] = {}
-    for arc in own_arcs(document):
-        own.setdefault(arc.source, []).append(arc.target)
+    own = grouped((arc.source, arc.target) for arc in own_arcs(document))
     shared = [arc.target for arc in global_arcs(document)]
     named = {}
     for name in document.states:
@@ -202,7 +201,7 @@ def unreachable_global(document: Document) -> Faults:
         if arc.target in document.states and not (len(offered) > 1 or offered - {arc.target}):
             yield Fault(
                 f"no state offers the global transition to {quoted(arc.target)}",
-                pointer=arc.placed.pointer,
+                pointer=arc.pointer,
                 hint="it is offered in converse states other than its target; this machine"
                 " reaches none",
             )

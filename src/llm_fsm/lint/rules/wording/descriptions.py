@@ -80,13 +80,13 @@ def identical_descriptions(document: Document) -> Faults:
         first: dict[str, Arc] = {}
         for words, arc in menu.beside(name, mine):
             other = first.setdefault(words, arc)
-            if other.target != arc.target and arc.placed.pointer not in told:
-                told.add(arc.placed.pointer)
+            if other.target != arc.target and arc.pointer not in told:
+                told.add(arc.pointer)
                 yield Fault(
                     f"the transitions of state {quoted(name)} to {quoted(other.target)} and"
                     f" {quoted(arc.target)}"
                     " have the same description",
-                    pointer=arc.placed.pointer + "/description",
+                    pointer=arc.pointer + "/description",
                     hint="say of each when it is to be taken",
                     level="info" if _tested(arc) or _tested(other) else "warning",
                 )
@@ -199,9 +199,7 @@ def missing_description(document: Document) -> Faults:
     wordless = {placed.pointer for _, placed in transitions_of(document) if not _says_when(placed)}
     shared = [arc for arc in global_arcs(document) if not arc.auto]
     far = {arc.target for arc in shared}
-    untold = [
-        arc for arc in shared if arc.placed.pointer in wordless and arc.target in document.states
-    ]
+    untold = [arc for arc in shared if arc.pointer in wordless and arc.target in document.states]
     for name, arcs in own_arcs_from(document).items():
         choices = [arc for arc in arcs if not arc.auto]
         targets = {arc.target for arc in choices}
@@ -210,9 +208,7 @@ def missing_description(document: Document) -> Faults:
         ):
             continue
         silent = [
-            arc
-            for arc in choices
-            if arc.placed.pointer in wordless and arc.target in document.states
+            arc for arc in choices if arc.pointer in wordless and arc.target in document.states
         ]
         others = [arc for arc in untold if arc.target != name]
         untold = [arc for arc in untold if arc.target == name]
@@ -241,6 +237,6 @@ def missing_description(document: Document) -> Faults:
             )
             yield Fault(
                 f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
-                pointer=arc.placed.pointer,
+                pointer=arc.pointer,
                 hint='write a "description"',
             )
