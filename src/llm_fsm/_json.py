@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -80,6 +80,16 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def without(values: Mapping[str, T], names: Container[str]) -> dict[str, T]:
+    """Copy an object without these members."""
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def without_none(values: Mapping[str, T | None]) -> dict[str, T]:
+    """Copy an object without the members that are None."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def value_at(value: Any, pointer: str) -> Any:

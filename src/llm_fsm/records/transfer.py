@@ -18,7 +18,7 @@ from itertools import chain
 
 from msgspec import structs
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without
 from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
@@ -96,7 +96,7 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
 
 
 def _checksum(document: JsonMap) -> str:
-    rest = {name: value for name, value in document.items() if name != "checksum"}
+    rest = without(document, {"checksum"})
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, without_none
 from llm_fsm._text import estimate, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse
@@ -108,7 +108,7 @@ def create_llm_client(
         module, _, name = place.partition(":")
         make = getattr(import_module(module), name)
     given = {"model": model, "api_key": api_key}
-    return make(**{key: value for key, value in given.items() if value is not None}, **options)
+    return make(**without_none(given), **options)
 
 
 def needs(extra: str, package: str) -> ConfigurationError:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, without_none
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError, told
 from llm_fsm.llm.clients.base import BaseLLMClient, needs
@@ -250,4 +250,4 @@ def read_response(document: JsonDict) -> LLMResponse:
 
 def _given(**settings: Any) -> JsonDict:
     """Return the settings that are not None."""
-    return {name: value for name, value in settings.items() if value is not None}
+    return without_none(settings)

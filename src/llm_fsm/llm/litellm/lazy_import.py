@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
+from llm_fsm._json import without
+
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 """Without these settings, the import fetches a price list and loads `.env` of the working folder.
 """
@@ -45,7 +47,7 @@ def import_litellm() -> Any:
 @contextmanager
 def _settings() -> Iterator[None]:
     """Set the environment for the import, except for variables that the user has set."""
-    added = {name: value for name, value in _IMPORT_SETTINGS.items() if name not in os.environ}
+    added = without(_IMPORT_SETTINGS, os.environ)
     os.environ.update(added)
     try:
         yield

@@ -13,7 +13,7 @@ from datetime import date
 from itertools import chain
 from typing import Any, TypeAlias
 
-from llm_fsm._json import JsonDict, JsonMap, object_at
+from llm_fsm._json import JsonDict, JsonMap, list_at, object_at, without
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
 from llm_fsm.languages.reading import dates, numbers, pieces, times
@@ -191,8 +191,7 @@ def type_of(schema: Schema) -> str:
 
 def options_of(schema: Schema) -> list[Any]:
     """Return the values of an enum, without null."""
-    listed = schema.get("enum")
-    return [item for item in listed if item is not None] if isinstance(listed, list) else []
+    return [item for item in list_at(schema, "enum") if item is not None]
 
 
 def _whole(schema: Schema, message: Message, shown: str) -> Any:
@@ -246,7 +245,7 @@ def _in_sentence(
         update[key] = found.value
         rest = _without(rest, found)
     # A key that is named without one certain value is asked for: another value is not its own.
-    open_keys = {key: schema for key, schema in asked.items() if key not in update}
+    open_keys = without(asked, update)
     unnamed = {
         key: schema for key, schema in open_keys.items() if key not in named or len(asked) == 1
     }

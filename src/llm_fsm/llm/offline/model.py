@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
 from llm_fsm.languages import ends_in_question, is_english
@@ -95,7 +95,7 @@ def answer(view: PlainTurn) -> JsonDict:
     choice = _opened(view, update) if update else _named(view)
     if choice is None:
         return _reply(view.state, _quoted(view, update), _stay_words(view, update))
-    wanted = {key: schema for key, schema in choice.wanted.items() if key not in update}
+    wanted = without(choice.wanted, update)
     words = "" if choice.fixed else wording.opening(choice.arrival, wanted, language)
     return _reply(choice.target_state, _quoted(view, update), words)
 
@@ -196,7 +196,7 @@ def _stay_words(view: PlainTurn, update: JsonMap) -> str:
     """Return what to say where the conversation stays: what was understood, and the open question."""
     language = view.language
     english = is_english(language)
-    missing = {key: schema for key, schema in view.wanted.items() if key not in update}
+    missing = without(view.wanted, update)
     understood = wording.noted(update, {**view.writable, **view.wanted}, language)
     if missing:
         # A purpose that is a question is asked by the machine, behind this message.

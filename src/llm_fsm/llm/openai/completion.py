@@ -12,7 +12,7 @@ import re
 import uuid
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, member, value_of
+from llm_fsm._json import JsonDict, JsonMap, list_at, member, value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
 from llm_fsm.llm.refusals import advice, kind_of, may_pass
@@ -98,8 +98,7 @@ def read_calls(message: JsonMap) -> tuple[ToolCall, ...]:
     Missing or repeated ids are replaced. Arguments that are an object become its text. A call that
     names no function is called `MALFORMED`.
     """
-    listed = message.get("tool_calls")
-    found = listed if isinstance(listed, list) else []
+    found = list_at(message, "tool_calls")
     old = message.get("function_call")
     if not found and isinstance(old, dict):
         found = [{"function": old}]
@@ -288,9 +287,7 @@ def _part(part: Any) -> str:
 
 def _arguments(message: JsonMap) -> str:
     """Return the arguments of the call of our function, else of the first call."""
-    calls = message.get("tool_calls")
-    wrapped = calls if isinstance(calls, list) else []
-    found = [call.get("function") for call in wrapped if isinstance(call, dict)]
+    found = [member(call, "function") for call in list_at(message, "tool_calls")]
     functions = [
         called for called in (*found, message.get("function_call")) if isinstance(called, dict)
     ]

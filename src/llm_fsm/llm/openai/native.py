@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, list_at
 
 _OF_MESSAGES = frozenset(
     {"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio", "index"}
@@ -62,9 +62,8 @@ def read_native(message: JsonMap, ids: tuple[str, ...]) -> JsonDict:
         parts["content"] = message["content"]
     if parts:
         found["message"] = parts
-    listed = message.get("tool_calls")
     calls: JsonDict = {}
-    for id, call in zip(ids, listed if isinstance(listed, list) else (), strict=False):
+    for id, call in zip(ids, list_at(message, "tool_calls"), strict=False):
         own = call_parts(call) if isinstance(call, Mapping) else {}
         if own:
             calls[id] = own

@@ -27,7 +27,7 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING, ReturnDocument
 from pymongo import errors as faults
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without_none
 from llm_fsm.stores.base import (
     ANY_PAUSE,
     BEGUN_MESSAGE,
@@ -249,7 +249,7 @@ class Documents:
             {"outbox.0": {"$exists": True}} if query.sink is None else {"outbox.sink": query.sink}
         )
         bounds = {"$gt": query.after, "$eq": query.conversation_id}
-        if narrowed := {operator: value for operator, value in bounds.items() if value is not None}:
+        if narrowed := without_none(bounds):
             asked["conversation"] = narrowed
         turns = self._turns.find(asked).sort([("conversation", ASCENDING), ("first", ASCENDING)])
         return query.page(self._posted(turns, query.definition))

@@ -26,6 +26,7 @@ from llm_fsm.testing.generate.mutants import (
     told_apart_rule,
 )
 from llm_fsm.testing.generate.solver import holds as rule_holds
+from llm_fsm.testing.generate.solver import value_rules
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, labelled, verdict
 
@@ -48,20 +49,15 @@ class MachineMutants:
                     yield mutant.name
                 if has_auto(state, move):
                     yield f"{move.pointer}: auto"
-                yield from self._cleared(move)
+                yield from (f"{move.pointer}: clears {key}" for key in cleared_by(move))
             for number, check in enumerate(state.checks):
                 if check.by == "logic":
                     yield from rule_names(check.logic, check_place(state_id, number))
         for key in self.program.definition.key_schemas:
             for changed in self.schemas_of(key):
                 yield f"{KEYS}{step(key)}: {changed.name}"
-            for place, logic in value_rules(self.program, key):
+            for place, logic in self._rules_of(key):
                 yield from rule_names(logic, place)
-
-    def _cleared(self, move: Move) -> Iterator[str]:
-        if move.assignment is not None:
-            for key in move.assignment.clear:
-                yield f"{move.pointer}: clears {key}"
 
     def schemas_of(self, key: str) -> tuple[SchemaMutant, ...]:
         """Return the changes of the schema of a key."""
@@ -72,6 +68,11 @@ class MachineMutants:
             self._schemas[key] = schema_mutants(schema, defs if isinstance(defs, dict) else None)
         return self._schemas[key]
 
+    def _rules_of(self, key: str) -> Iterator[tuple[str, Any]]:
+        """Yield (pointer, rule) of what must hold for the values of a key."""
+        for number, logic in value_rules(self.program.definition.key_schemas.get(key)):
+            yield f"{KEYS}{step(key)}/{VALID}/{number}", logic
+
     def told_by_value(self, key: str, value: Any, data: JsonMap) -> Iterator[str]:
         """Yield the changes of a key's schema and rules with which a value fares otherwise."""
         keys: Keys = self.program.keys
@@ -79,7 +80,7 @@ class MachineMutants:
         for mutant in self.schemas_of(key):
             if mutant.accepts(value) is not fits:
                 yield f"{KEYS}{step(key)}: {mutant.name}"
-        rules = [*value_rules(self.program, key)] if fits else []
+        rules = [*self._rules_of(key)] if fits else []
         given = {**data, key: value}
         broken = [place for place, logic in rules if not rule_holds(logic, given)]
         for place, logic in rules:
@@ -93,17 +94,14 @@ def has_auto(state: CompiledState, move: Move) -> bool:
     return state.kind == "converse" and move.target != state.id and not move.asks_model
 
 
+def cleared_by(move: Move) -> Sequence[str]:
+    """Return the keys that a move clears."""
+    return () if move.assignment is None else move.assignment.clear
+
+
 def check_place(state_id: str, number: int) -> str:
     """Return the pointer of the rule of a key result."""
     return f"/states{step(state_id)}/key_results/{number}/check"
-
-
-def value_rules(program: CompiledMachine, key: str) -> Iterator[tuple[str, Any]]:
-    """Yield (pointer, rule) of what must hold for the values of a key."""
-    listed = program.definition.key_schemas.get(key, {}).get(VALID)
-    for number, item in enumerate(listed if isinstance(listed, list) else ()):
-        if isinstance(item, dict) and "logic" in item:
-            yield f"{KEYS}{step(key)}/{VALID}/{number}", item["logic"]
 
 
 class Decisions:
@@ -224,10 +222,9 @@ class _Following:
             considered = [move for move in state.own if move.guards]
             every = True
         yield from machine.moves.told_apart(considered, data, every=every)
-        if taken.assignment is not None:
-            for key in taken.assignment.clear:
-                if has(self.session.context, key):
-                    yield f"{taken.pointer}: clears {key}"
+        for key in cleared_by(taken):
+            if has(self.session.context, key):
+                yield f"{taken.pointer}: clears {key}"
 
     def checked(self, event: ev.KeyResultChecked, state: CompiledState) -> Iterator[str]:
         session = self.session

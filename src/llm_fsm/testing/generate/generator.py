@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -455,7 +455,7 @@ class _WritingRunner(CaseRunner):
         """Return the case with its replies and expectations."""
         self.notes[-1].expect.update(self.asked_next())
         start, *rest = self.notes
-        case = {key: value for key, value in skeleton.items() if key != "steps"}
+        case = without(skeleton, {"steps"})
         if start.replies or start.says:
             case |= {**({} if greet else {"greet": False}), "start": start.given()}
         elif not rest:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, list_at, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule, test
 from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError, compile_shape
@@ -232,21 +232,20 @@ def schema_mutants(schema: JsonMap, definitions: JsonMap | None = None) -> tuple
 def _changed_schemas(schema: JsonMap) -> Iterator[tuple[str, JsonDict]]:
     for word in _WORDS:
         if word in schema:
-            yield f"without {word}", {key: schema[key] for key in schema if key != word}
+            yield f"without {word}", without(schema, {word})
     for word in _SIZES:
         size = schema.get(word)
         if is_number(size):
             yield f"{word} {size + 1}", {**schema, word: size + 1}
             if size > 0 or word in ("minimum", "maximum"):
                 yield f"{word} {size - 1}", {**schema, word: size - 1}
-    listed = schema.get("enum")
-    if isinstance(listed, list):
-        for number, value in enumerate(listed):
-            left = _with(listed, number)
-            if left:
-                yield f"enum without {value!r}", {**schema, "enum": left}
-            if isinstance(value, str):
-                yield f"enum with {value}x", {**schema, "enum": _with(listed, number, value + "x")}
+    listed = list_at(schema, "enum")
+    for number, value in enumerate(listed):
+        left = _with(listed, number)
+        if left:
+            yield f"enum without {value!r}", {**schema, "enum": left}
+        if isinstance(value, str):
+            yield f"enum with {value}x", {**schema, "enum": _with(listed, number, value + "x")}
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         if pattern.startswith("^") and len(pattern) > 1:

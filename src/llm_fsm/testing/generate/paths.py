@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at
+from llm_fsm._json import JsonDict, JsonMap, object_at, without, without_none
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.graph import Arc, arcs_from
 from llm_fsm.lint.solver.cases import put
@@ -121,13 +121,13 @@ class MachinePaths:
         """Divide values into those of the start and those that the model writes."""
         document = self.known.document
         keys = document.keys
-        given = {key: value for key, value in values.items() if value is not None}
+        given = without_none(values)
         wrote = {
             key: value
             for key, value in given.items()
             if keys is None or (key in keys and self._is_told(key))
         }
-        return {key: value for key, value in given.items() if key not in wrote}, wrote
+        return without(given, wrote), wrote
 
     def _is_told(self, key: str) -> bool:
         """Return true if a reply writes a key without proof that the user said it."""
@@ -174,7 +174,7 @@ class MachinePaths:
             if isinstance(whole, dict) and isinstance(made, dict)
             else made or whole
         )
-        context = {key: value for key, value in values.items() if key not in written}
+        context = without(values, written)
         return Path(context=context, acts=(Act(kind="answer", answer=answer),))
 
     def _output(self, arc: Arc) -> Any:
@@ -235,7 +235,7 @@ def answers(schema: JsonMap) -> list[Any]:
     """List answers that a schema accepts, then one without each member of an object."""
     found = samples(schema)[:6]
     whole: JsonDict = next((value for value in found if isinstance(value, dict)), {})
-    found += [{key: value for key, value in whole.items() if key != name} for name in whole]
+    found += [without(whole, {name}) for name in whole]
     return found or [True]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, step, without
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.graph import arcs_from, digressions_of, global_arcs
@@ -318,7 +318,7 @@ class Planner:
             yield replace(plain, acts=(Act(kind="answer", answer=answer),))
         for trial in self._apart(state):
             made = answer_of(written, trial.context)
-            context = {key: value for key, value in trial.context.items() if key not in written}
+            context = without(trial.context, written)
             whole = {**base, **made} if isinstance(made, dict) else made
             acts = (Act(kind="answer", answer=whole),)
             yield replace(plain, context=context, acts=acts, aims=trial.aims)

@@ -12,7 +12,7 @@ from itertools import chain, islice, product, takewhile
 from random import Random
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, list_at, without_none
 from llm_fsm.conditions.coercion import is_number, is_whole, look_up
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.conditions.operators import COMPARISONS
@@ -61,7 +61,7 @@ class Solver:
     def everything(self) -> JsonDict:
         """Return a value for each key."""
         found = {key: first(self.values(key)) for key in self.known.document.keys or {}}
-        return {key: value for key, value in found.items() if value is not None}
+        return without_none(found)
 
     def solution(self, arc: Arc) -> JsonDict | None:
         """Return values with which a transition is open; None if none are found."""
@@ -184,10 +184,9 @@ class Solver:
         """Map each key to the rules of `x-valid` for its values."""
         found: dict[str, list[Any]] = {}
         for name in self.known.document.keys or {}:
-            listed = (self.known.keys.schema(name) or {}).get(VALID)
-            for item in listed if isinstance(listed, list) else ():
-                if isinstance(item, dict) and "logic" in item:
-                    found.setdefault(name, []).append(item["logic"])
+            rules = [logic for _, logic in value_rules(self.known.keys.schema(name))]
+            if rules:
+                found[name] = rules
         return found
 
     def is_valid(self, name: str, value: Any) -> bool:
@@ -352,6 +351,13 @@ def holds(rule: Any, data: JsonMap) -> bool:
         return test(compile_rule(rule), data).holds
     except ConditionError:
         return False
+
+
+def value_rules(schema: JsonMap | None) -> Iterator[tuple[int, Any]]:
+    """Yield (place, rule) of what must hold for the values of a key."""
+    for number, item in enumerate(list_at(schema, VALID)):
+        if isinstance(item, dict) and "logic" in item:
+            yield number, item["logic"]
 
 
 def inner_rules(rule: object) -> list[Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at
+from llm_fsm._json import JsonDict, JsonMap, list_at, object_at, without_none
 from llm_fsm.lint.solver.value_sets import domain
 
 _FORMATS: Mapping[str, str] = {
@@ -46,12 +46,10 @@ def samples(schema: JsonMap, definitions: JsonMap | None = None) -> list[Any]:
     them by the schema.
     """
     found: list[Any] = []
-    listed = schema.get("enum")
-    found += listed if isinstance(listed, list) else []
+    found += list_at(schema, "enum")
     found += [schema[key] for key in ("const", "default") if key in schema]
-    found += schema["examples"] if isinstance(schema.get("examples"), list) else []
-    format_ = schema.get("format")
-    found += [_FORMATS[format_]] if isinstance(format_, str) and format_ in _FORMATS else []
+    found += list_at(schema, "examples")
+    found += [text for name, text in _FORMATS.items() if name == schema.get("format")]
     pattern = schema.get("pattern")
     found += list(islice(matching(pattern), 4)) if isinstance(pattern, str) else []
     values = domain(schema, definitions or {})
@@ -82,7 +80,7 @@ def _object(schema: JsonMap, definitions: JsonMap | None) -> JsonDict:
         for name, part in members.items()
         if isinstance(part, dict)
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return without_none(made)
 
 
 def matching(pattern: str) -> Iterator[str]:

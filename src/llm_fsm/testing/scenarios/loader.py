@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, list_at, step, without
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
@@ -212,10 +212,9 @@ class _CaseReader:
 
     def plays(self, shared: Case, *, with_users: bool) -> Sequence[Play]:
         """Return every case of the file, and each row of a table as a case."""
-        raw = self.document.get("cases")
         listed = [
             (f"/cases/{number}", case)
-            for number, case in enumerate(raw if isinstance(raw, list) else [])
+            for number, case in enumerate(list_at(self.document, "cases"))
         ]
         if shared.model_fields_set & {"steps", "turns", "start", "expect", "table"}:
             if listed:
@@ -265,7 +264,7 @@ class _CaseReader:
             self.fault(message, pointer + inner, at_key="nowhere" in message)
         if wrong:
             return
-        template = {key: item for key, item in case.items() if key != "table"}
+        template = without(case, {"table"})
         made = [self.valid(Case, expanded(template, row), pointer) for row in rows]
         cases = [one for one in made if one is not None]
         names = named_apart([one.name or default for one in cases])

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import JsonDict, JsonMap, escape
+from llm_fsm._json import JsonDict, JsonMap, escape, list_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedState, WrittenAs
@@ -260,9 +260,8 @@ class CaseReply(Written):
         """Return true for a reply as models write it, or a message in OpenAI's form, which is sent
         unchanged.
         """
-        calls = value.get("tool_calls")
-        listed = calls if isinstance(calls, list) else []
-        of_openai = any(isinstance(call, dict) and "function" in call for call in listed)
+        calls = list_at(value, "tool_calls")
+        of_openai = any(isinstance(call, dict) and "function" in call for call in calls)
         return (
             "transition" in value
             or "target_state" in value

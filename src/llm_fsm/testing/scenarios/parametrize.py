@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonMap, step
+from llm_fsm._json import JsonMap, step, without
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _TEXTS = frozenset(
@@ -66,7 +66,7 @@ def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
 def lacking(case: JsonMap, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield the faults between a case and its rows: the pointer inside the case, and a sentence."""
     known = set(chain.from_iterable(rows))
-    template = {key: item for key, item in case.items() if key != "table"}
+    template = without(case, {"table"})
     named = list(columns(template))
     for name, pointer in named:
         if name not in known:

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from llm_fsm._json import JsonDict, member
+from llm_fsm._json import JsonDict, member, without
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.operators import CLOCKS
 from llm_fsm.records.replay import not_taken
@@ -251,7 +251,7 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
     ):
         return {"raw": document}
     short: JsonDict = {"to": move.get("target_state")}
-    values = {key: value for key, value in update.items() if key != "_clear"}
+    values = without(update, {"_clear"})
     quotes = dict(values.pop("_quotes", None) or {})
     quotes.pop("_clear", None)  # a scripted reply quotes the message for what it takes back
     short |= {"set": {**values, "_quotes": quotes} if quotes else values}

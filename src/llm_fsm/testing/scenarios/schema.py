@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, without
 from llm_fsm.definition.schema import DRAFT, docstrings
 from llm_fsm.testing.scenarios.models import Suite, Written
 
@@ -26,7 +26,7 @@ def suite_schema() -> JsonDict:
             _dress(shapes[model.__name__], model)
     whole = shapes.pop("Suite")
     whole["properties"] = {**shapes["Case"]["properties"], **whole["properties"]}
-    described = {key: value for key, value in whole.items() if key not in ("title", "description")}
+    described = without(whole, {"title", "description"})
     return {
         "$schema": DRAFT,
         "$id": ID,
@@ -42,11 +42,7 @@ def _dress(shape: JsonDict, model: type[Written]) -> None:
     properties = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
-        inner = {
-            word: value
-            for word, value in shape["properties"][key].items()
-            if word not in ("title", "default")
-        }
+        inner = without(shape["properties"][key], {"title", "default"})
         properties[key] = {"description": texts[name], **inner}
     shape["description"] = _line(model.__doc__)
     shape["properties"] = properties
@@ -70,11 +66,7 @@ def _short(name: str, shape: JsonDict) -> JsonDict:
         }
     if model is None or not model.short:
         return shape
-    other = {
-        key: value
-        for key, value in shape["properties"][model.short].items()
-        if key != "description"
-    }
+    other = without(shape["properties"][model.short], {"description"})
     return {"description": shape["description"], "anyOf": [other, shape]}
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, member
+from llm_fsm._json import JsonDict, JsonMap, member, without
 from llm_fsm.conditions.coercion import all_mended
 
 UNREADABLE = "it gave an answer that nobody can read"
@@ -86,7 +86,7 @@ def tidy_result(result: JsonMap, faults: dict[str, str]) -> JsonDict:
     if isinstance(result.get("tools"), list):
         tools = [tool for item in result["tools"] if (tool := _tool(item, faults)) is not None]
         cursor = result.get("nextCursor")
-        kept = {key: value for key, value in result.items() if key != "nextCursor"}
+        kept = without(result, {"nextCursor"})
         return {
             **kept,
             "tools": tools,
@@ -103,9 +103,7 @@ def tidy_result(result: JsonMap, faults: dict[str, str]) -> JsonDict:
     texts = [_words(part) for part in parts]
     if structured is not None and not isinstance(structured, dict):
         texts, structured = texts or [json.dumps(structured, ensure_ascii=False)], None
-    kept = {
-        key: value for key, value in result.items() if key not in ("content", "structuredContent")
-    }
+    kept = without(result, {"content", "structuredContent"})
     return {
         **kept,
         "isError": result.get("isError") is True,

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without
 from llm_fsm._text import is_address, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
@@ -147,7 +147,7 @@ class McpServers:
         found = unwrapped(config or {})
         read = {alias: read_server(alias, given) for alias, given in found.items()}
         self._off = {alias for alias in read if _is_off(found[alias])}
-        self._servers = {alias: server for alias, server in read.items() if alias not in self._off}
+        self._servers = without(read, self._off)
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._faults: dict[str, Mapping[str, str]] = {}
         self._acting: dict[str, frozenset[str]] = {}
