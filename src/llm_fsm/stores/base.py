@@ -572,6 +572,21 @@ class JournalQuery:
             return False
         return self.definitions is None or _definition_in(first) in self.definitions
 
+    def page(
+        self, journals: Iterable[tuple[str, str, str]], is_held: Callable[[str], bool]
+    ) -> Sequence[str]:
+        """Choose the conversations of journals that match, in order.
+
+        Args:
+            journals: Conversation ids, each with the first and the last entry of its journal.
+            is_held: Returns true for a conversation whose lock is held.
+
+        Returns:
+            Conversation ids, at most `limit`.
+        """
+        names = (name for name, *ends in journals if not is_held(name) and self.admits(*ends))
+        return tuple(islice(names, max(self.limit, 0)))
+
 
 def _definition_in(first: str) -> str | None:
     """Return the name of the definition in the first entry of a journal; None if it has none."""

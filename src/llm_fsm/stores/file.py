@@ -245,13 +245,9 @@ class _Folder:
             _remove(self._file(name, "journal"))
 
     def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
-        found: list[str] = []
-        for name, steps in sorted(self._journals().items()):
-            first, last = steps[0].text, max(steps, key=attrgetter("step")).text
-            follows = query.after is None or name > query.after
-            if follows and not is_held(name) and query.admits(first, last):
-                found.append(name)
-        return tuple(found[: max(query.limit, 0)])
+        journals = sorted(self._journals().items())
+        ends = ((name, steps[0].text, steps[-1].text) for name, steps in journals)
+        return query.page((end for end in ends if end[0] > (query.after or "")), is_held)
 
     def _journals(self) -> dict[str, list[_FileStep]]:
         """Read the journals of unfinished turns that have a step 0, by conversation. Step 0 comes
@@ -489,15 +485,7 @@ class _Folder:
 
 
 def _message_of(name: str, one: _FileMessage) -> AcceptedMessage:
-    return AcceptedMessage(
-        conversation_id=name,
-        request_id=one.request_id,
-        definition=one.definition,
-        text=one.text,
-        due=one.due,
-        place=one.place,
-        state=one.state,
-    )
+    return AcceptedMessage(conversation_id=name, **msgspec.structs.asdict(one))
 
 
 def _record_line(number: int, record: str, request_ids: Sequence[str]) -> _Record:

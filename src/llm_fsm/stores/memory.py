@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, count, islice
+from itertools import chain, count
 from typing import Any
 
 from llm_fsm.stores.base import (
@@ -192,17 +192,9 @@ class MemoryStore:
     ) -> Sequence[str]:
         query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
         with self._open():
-            return tuple(islice(self._journals_of(query), max(limit, 0)))
-
-    def _journals_of(self, query: JournalQuery) -> Iterator[str]:
-        """Yield the conversations whose journals match a query, in order."""
-        for name in sorted(self._journals):
-            steps = self._journals[name]
-            follows = query.after is None or name > query.after
-            if not follows or 0 not in steps or self._queue.holds(name):
-                continue
-            if query.admits(steps[0], steps[max(steps)]):
-                yield name
+            journals = sorted(self._journals.items())
+            ends = ((name, steps[0], steps[max(steps)]) for name, steps in journals if 0 in steps)
+            return query.page((end for end in ends if end[0] > (after or "")), self._queue.holds)
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         with self._open():

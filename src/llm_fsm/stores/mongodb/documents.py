@@ -57,6 +57,27 @@ _ORDERS: Mapping[Order, Sequence[tuple[str, int]]] = {
     "updated": [("updated", ASCENDING), ("conversation", ASCENDING)],
     "-updated": [("updated", DESCENDING), ("conversation", DESCENDING)],
 }
+_UNIQUE = (
+    ("turns", "conversation first"),
+    ("journal", "conversation version step"),
+    ("accepted", "conversation request_id"),
+)
+_INDEXES = (
+    *_UNIQUE,
+    ("turns", "conversation requests"),
+    ("turns", "current conversation"),
+    ("turns", "labels"),
+    ("turns", "current updated conversation"),
+    ("turns", "paused conversation"),
+    ("turns", "due.time"),
+    ("turns", "outbox.sink"),
+    ("journal", "step conversation"),
+    ("locks", "holder"),
+    ("accepted", "due place"),
+)
+"""Collections, and the keys of each of their indexes."""
+_MESSAGE = ("conversation", "request_id", "definition", "text", "due", "place", "state")
+"""The keys of an accepted message, in the order of `AcceptedMessage`."""
 
 
 class Documents:
@@ -66,6 +87,7 @@ class Documents:
 
     def __init__(self, database: Any, held: Mapping[str, str]) -> None:
         self._held = held
+        self._database = database
         self._turns = database["turns"]
         self._journal = database["journal"]
         self._definitions = database["definitions"]
@@ -316,23 +338,10 @@ class Documents:
     def _prepare(self) -> None:
         if self._prepared:
             return
-        self._turns.create_index([("conversation", ASCENDING), ("first", ASCENDING)], unique=True)
-        self._turns.create_index([("conversation", ASCENDING), ("requests", ASCENDING)])
-        self._turns.create_index([("current", ASCENDING), ("conversation", ASCENDING)])
-        self._turns.create_index([("labels", ASCENDING)])
-        self._turns.create_index(
-            [("current", ASCENDING), ("updated", ASCENDING), ("conversation", ASCENDING)]
-        )
-        self._turns.create_index([("paused", ASCENDING), ("conversation", ASCENDING)])
-        self._turns.create_index([("due.time", ASCENDING)])
-        self._turns.create_index([("outbox.sink", ASCENDING)])
-        step = [("conversation", ASCENDING), ("version", ASCENDING), ("step", ASCENDING)]
-        self._journal.create_index(step, unique=True)
-        self._journal.create_index([("step", ASCENDING), ("conversation", ASCENDING)])
-        self._locks.create_index([("holder", ASCENDING)])
-        message = [("conversation", ASCENDING), ("request_id", ASCENDING)]
-        self._accepted.create_index(message, unique=True)
-        self._accepted.create_index([("due", ASCENDING), ("place", ASCENDING)])
+        for collection, keys in _INDEXES:
+            unique = (collection, keys) in _UNIQUE
+            asked = [(key, ASCENDING) for key in keys.split()]
+            self._database[collection].create_index(asked, unique=unique)
         self._prepared = True
 
     def _newest(self, name: str) -> Document | None:
@@ -395,15 +404,7 @@ class Documents:
 
 
 def _message(found: Document) -> AcceptedMessage:
-    return AcceptedMessage(
-        conversation_id=found["conversation"],
-        request_id=found["request_id"],
-        definition=found["definition"],
-        text=found["text"],
-        due=found["due"],
-        place=found["place"],
-        state=found["state"],
-    )
+    return AcceptedMessage.of_row([found[key] for key in _MESSAGE])
 
 
 def _records_after(turns: Iterable[Document], after: int) -> Iterator[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from redis import exceptions as faults
@@ -85,8 +85,14 @@ class RedisLink:
             # A server keeps its connections after a failover, so only new ones lead to the new
             # primary.
             await self.client.connection_pool.disconnect(inuse_connections=False)
-        try:
+        with self._reported():
             return RedisReply(await work(self.client), True)
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Report a fault of the server as a StoreError."""
+        try:
+            yield
         except faults.TimeoutError as error:
             raise silent(self.place, self._timeout) from error
         except (faults.RedisError, OSError) as error:
@@ -135,12 +141,9 @@ class RedisLink:
         client = Redis(connection_pool=pool_of(self._url, self._timeout))
         heard = client.pubsub()
         try:
-            await heard.subscribe(f"{self.prefix}wake")
-            await self._hear(heard, wake)
-        except faults.TimeoutError as error:
-            raise silent(self.place, self._timeout) from error
-        except (faults.RedisError, OSError) as error:
-            raise fault(self.place, error) from error
+            with self._reported():
+                await heard.subscribe(f"{self.prefix}wake")
+                await self._hear(heard, wake)
         finally:
             await heard.aclose()  # type: ignore[no-untyped-call]
             await client.connection_pool.disconnect()
@@ -205,21 +208,19 @@ class RedisLink:
 
     async def _look(self) -> None:
         """Warn about data that the server would lose."""
+        asked = ("appendonly", "appendfsync", "maxmemory", "maxmemory-policy")
         try:
-            found = await self.client.config_get(
-                "appendonly", "appendfsync", "maxmemory", "maxmemory-policy"
-            )
-        except faults.TimeoutError as error:
-            raise silent(self.place, self._timeout) from error
-        except faults.ResponseError:
+            with self._reported():
+                found = await self.client.config_get(*asked)
+        except StoreError as error:
+            if not isinstance(error.__cause__, faults.ResponseError):
+                raise
             warn(
                 self.place,
                 "cannot be asked how durable it is (CONFIG is forbidden)",
                 "see to it that",
             )
             return
-        except (faults.RedisError, OSError) as error:
-            raise fault(self.place, error) from error
         if found.get("appendonly") != "yes":
             warn(self.place, "keeps turns in memory only (appendonly no)", "set")
         elif found.get("appendfsync") != "always":

@@ -212,16 +212,7 @@ class RedisStore(PerLoop[RedisLink]):
     def _message(self, row: Sequence[str]) -> AcceptedMessage:
         with sound(self.place, ValueError, TypeError):
             written, place, state = row
-            name, request_id, definition, text, due = json.loads(written)
-            return AcceptedMessage(
-                conversation_id=name,
-                request_id=request_id,
-                definition=definition,
-                text=text,
-                due=due,
-                place=int(place),
-                state=state,
-            )
+            return AcceptedMessage.of_row((*json.loads(written), int(place), state))
 
     async def mark_accepted(
         self, conversation_id: str, request_id: str, state: str, before: Collection[str]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -284,15 +285,8 @@ class SqliteRows(SqlRows):
         self.db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
     def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
-        found: list[str] = []
-        cursor = self.db.execute(_JOURNALS, (query.after or "",))
-        for name, first, last in cursor:
-            if len(found) >= query.limit:
-                break
-            if not is_held(name) and query.admits(first, last):
-                found.append(name)
-        cursor.close()
-        return tuple(found)
+        with closing(self.db.execute(_JOURNALS, (query.after or "",))) as cursor:
+            return query.page(cursor, is_held)
 
     def faults(self) -> Sequence[str]:
         """Find damage in the file, and rows that belong to no conversation."""
