@@ -131,7 +131,7 @@ class Door:
         Returns:
             The calls that send the answers.
         """
-        found: list[Message] = []
+        found = []
         for heard in self._messages(payload):
             parts = await self._play(heard)
             found += [self._messenger.message(heard.thread, part) for part in parts]

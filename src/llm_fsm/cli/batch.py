@@ -117,7 +117,7 @@ def _known(path: str, name: str) -> set[int]:
         return set()
     except OSError as error:
         raise exits.Failure(_unwritten(path, error), exits.OUTPUT) from error
-    found: set[int] = set()
+    found = set()
     for line in filter(None, lines):
         if not (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
             raise _foreign(path, name)

@@ -114,7 +114,7 @@ def counts_of(value: Any, name: str) -> Mapping[str, int] | None:
         raise ValueError("this is no coverage file; `llm-fsm test --coverage FILE.json` makes one")
     for one in definitions:
         if isinstance(one, dict) and one.get("name") == name:
-            found: dict[str, int] = {}
+            found = {}
             for kind in ("states", "transitions"):
                 counts = one.get(kind)
                 if isinstance(counts, dict):

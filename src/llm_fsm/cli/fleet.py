@@ -88,8 +88,8 @@ class Fleet:
         What a folder holds and the command line has no tools for is left out, and said on standard
         error.
         """
-        made: list[AsyncMachine] = []
-        left: list[str] = []
+        made = []
+        left = []
         for path, is_named in self._files():
             definition = choice.opened(path) if is_named else load(path)
             try:

@@ -166,7 +166,7 @@ def _undisturbed() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    came: list[int] = []
+    came = []
     try:
         signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     except ValueError:  # not the main thread, to which no interrupt comes

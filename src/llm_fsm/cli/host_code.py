@@ -63,7 +63,7 @@ def channels_in(names: Iterable[str], files: Iterable[str]) -> dict[str, Callabl
     """Run the host's own Python files, and return their functions `routes` by the files' names,
     beside those of the messengers with these names. Raises Failure.
     """
-    found: dict[str, Callable[..., Any]] = {}
+    found = {}
     for name in names:
         found[name] = import_module(f"llm_fsm.channels.{name}").routes
     for number, file in enumerate(files):

@@ -219,7 +219,7 @@ class ReplyModes:
             signed: Keys of the request that only the model's provider understands.
         """
         modes, step = self._modes(model, schema, tools), 0
-        left_out: list[set[str]] = []
+        left_out = []
         failed: ModelError | None = None
         while True:
             sent = self._settings_of(model)  # another request may change them meanwhile

@@ -122,7 +122,7 @@ async def replay_turns(
         points=_POINTS, tools=_picky(kit, refused) if refused else kit, summaries=True
     )
     recorded = now = Session(conversation_id=conversation_id)
-    before: dict[int, tuple[Session, Session]] = {}
+    before = {}
     played = 0
     for number, record in enumerate(records, 1):
         before[number] = (recorded, now)
@@ -261,7 +261,7 @@ def _opening(
 async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:
     """Return the last step of a turn, and its words."""
     source = _Source(record)
-    words: list[str] = []
+    words = []
     while True:
         words += [event.text for event in step.events if isinstance(event, ev.BotSaid)]
         effect = step.effect
@@ -393,7 +393,7 @@ class _Source:
 
         A handler that corrects a value of a reply must run after the reply.
         """
-        written: list[tuple[int, ev.ContextSet]] = []
+        written = []
         before_attempt, replies = 0, 0
         for event in self._events:
             match event:

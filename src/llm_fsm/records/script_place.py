@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from llm_fsm._json import JsonDict
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.stores.base import Store
@@ -26,7 +25,7 @@ async def keep_place(llm: LLM | None, store: Store, conversation_id: str) -> Non
     """
     if not isinstance(llm, ScriptedLLM):
         return
-    entries: list[JsonDict] = []
+    entries = []
     for text in await store.records(conversation_id):
         entries += json.loads(text)["events"]
     # A turn that was cut off takes its replies from the journal and does not ask for them again.

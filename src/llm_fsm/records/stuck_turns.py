@@ -53,7 +53,7 @@ async def stuck_turns(store: Store, now: float) -> Sequence[StuckTurn]:
     Raises:
         StoreError: The store cannot be read.
     """
-    found: list[StuckTurn] = []
+    found = []
     async for name in every_unfinished(store, parked=True):
         entries = await journal_entries(store, name)
         if entries:

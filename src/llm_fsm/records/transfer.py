@@ -287,8 +287,8 @@ async def _keep(
     name = line.conversation_id
     session = structs.replace(session, conversation_id=name)
     lasting = {"origin": session.origin, "acts": session.acts}
-    appended: list[tuple[str, str | None]] = []
-    merged: list[tuple[str, int]] = []
+    appended = []
+    merged = []
     for number, record in enumerate(records, 1):
         request_ids = record.request_ids
         first = request_ids[0] if request_ids else None

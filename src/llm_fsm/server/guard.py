@@ -136,7 +136,7 @@ class RequestGuard:
 
     async def _admit(self, scope: Scope) -> Caller:
         """Check the headers and find the caller. Raises Problem 400, 401 and 403."""
-        headers: dict[bytes, bytes] = {}
+        headers = {}
         for name, value in scope["headers"]:
             if name in headers and name in (
                 b"host",

@@ -216,7 +216,7 @@ def _key_set(content: bytes) -> Sequence[_Key]:
     entries = member(document, "keys")
     if not isinstance(entries, list):
         raise ValueError('a JWK Set is {"keys": […]}')  # noqa: TRY004
-    found: list[_Key] = []
+    found = []
     for entry in entries:
         key = _key_of(entry)
         if key is not None:

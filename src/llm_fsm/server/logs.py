@@ -38,7 +38,7 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
         (FUNCTIONS, _FaultHandler("function failed")),
         ("", _FaultHandler("log")),  # of all other libraries, else Python prints them plainly
     )
-    before: list[tuple[logging.Logger, bool]] = []
+    before = []
     for name, handler in handlers:
         log = logging.getLogger(name)
         before.append((log, log.propagate))

@@ -207,7 +207,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         """
         served = await found(ctx, conversation_id)
         position = None if after is None else (after + 1, 0)
-        turns: list[JsonDict] = []
+        turns = []
         last = after or 0
         with service.gauge.stream(served.caller):
             async for happened in feed.follow(

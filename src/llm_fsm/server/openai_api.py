@@ -420,7 +420,7 @@ class OpenAI:
         caller = asked.caller
         name = asked.address.id_prefix + new_id(caller, "v1", asked.key)
         trusted = may(caller, "seed", caller.stored(name))
-        history: list[tuple[str, str]] = []
+        history = []
         for said in _answered_before(asked.before):
             if said.role == "user" or (said.role == "assistant" and trusted):
                 history.append((said.role, said.text))

@@ -117,7 +117,7 @@ class Secrecy:
     async def _values(self, served: Served) -> frozenset[str]:
         stored, store = served.chat.id, served.machine.store
         known = self._known.pop(stored, None)
-        texts: list[str] = []
+        texts = []
         if known is not None:
             texts = list(await store.records(stored, after=known.total - 1))
         # it is another conversation of the same id

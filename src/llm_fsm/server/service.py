@@ -460,7 +460,7 @@ class Service:
         `query.paused` is set. Only the conversations of the page are read, and none of their turns.
         """
         check(caller, "answer", "list what waits for an answer")
-        found: list[tuple[Served, OpenPause]] = []
+        found = []
         for line in await self.machines.listed(caller, query):
             if not may(caller, "answer", line.conversation_id):
                 continue

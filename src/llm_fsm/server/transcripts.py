@@ -195,7 +195,7 @@ def _next(mark: str, said: Said) -> str:
 
 def marks(address: Address, messages: Iterable[Said]) -> list[str]:
     """Return the digest of the messages up to each one."""
-    found: list[str] = []
+    found = []
     mark = address.digest
     for said in messages:
         mark = _next(mark, said)

@@ -271,7 +271,7 @@ class Commit:
             request_ids = [] if self.request_id is None else [self.request_id]
             return ((self.expected + 1, self.record, request_ids),)
         appended = (*self.earlier, (self.record, self.request_id))
-        found: list[tuple[int, str, Sequence[str]]] = []
+        found = []
         for number, (record, request_id) in enumerate(appended, self.expected + 1):
             request_ids = [merged for merged, place in self.merged if place == number]
             if request_id is not None:
@@ -282,7 +282,7 @@ class Commit:
     @property
     def answered(self) -> Sequence[tuple[str, int]]:
         """Every request id that this commit answers, with the number of the record that answers it."""
-        found: list[tuple[str, int]] = []
+        found = []
         for number, _, request_ids in self.numbered:
             found += [(request_id, number) for request_id in request_ids]
         return found

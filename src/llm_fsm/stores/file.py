@@ -253,7 +253,7 @@ class _Folder:
         """Read the journals of unfinished turns that have a step 0, by conversation. Step 0 comes
         first.
         """
-        found: dict[str, list[_FileStep]] = {}
+        found = {}
         try:
             paths = sorted(self._conversations.glob("*.journal"))
         except OSError as error:
@@ -286,7 +286,7 @@ class _Folder:
         if query.conversation_id is not None:
             name = query.conversation_id
             return query.page(_message_of(name, one) for one in self._messages(name))
-        found: list[AcceptedMessage] = []
+        found = []
         for path in sorted(self._conversations.glob("*.accepted")):
             with suppress(UnreadableError):  # one that is damaged must not hide the others
                 document = _document(path, _Messages)
@@ -351,14 +351,14 @@ class _Folder:
         return None if document is None else document.text
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
-        rows: list[tuple[float, str, str]] = []
+        rows = []
         for head in self._heads([]):
             if definition in (None, head.definition):
                 rows += [(at, head.conversation_id, kind) for at, kind in head.due if at <= now]
         return tuple(DueRow(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        rows: list[Posted] = []
+        rows = []
         for head in sorted(self._heads([]), key=attrgetter("conversation_id")):
             if query.admits(head.conversation_id, head.definition):
                 rows += [Posted(head.conversation_id, *row) for row in head.outbox]

@@ -264,7 +264,7 @@ class _ProcessParts(Generic[F]):
 
 def each(calls: Sequence[Callable[[Any], Any]], given: Any) -> Sequence[Any]:
     """Serve calls one by one, each with its result or its error."""
-    outcomes: list[Any] = []
+    outcomes = []
     for call in calls:
         try:
             outcomes.append(call(given))

@@ -271,7 +271,7 @@ class MemoryStore:
         self, now: float, limit: int = 100, definition: str | None = None
     ) -> Sequence[DueRow]:
         with self._open():
-            found: list[tuple[float, str, str]] = []
+            found = []
             for name, (of, rows) in self._due.items():
                 if definition is None or of == definition:
                     found += [(time, name, kind) for time, kind in rows if time <= now]

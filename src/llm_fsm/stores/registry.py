@@ -219,8 +219,8 @@ def taken(url: str, *names: str) -> tuple[str, dict[str, str]]:
     The rest is unchanged, because drivers differ in their reading of spaces and of a missing host.
     """
     place, _, query = url.partition("?")
-    found: dict[str, str] = {}
-    left: list[str] = []
+    found = {}
+    left = []
     for setting in query.split("&"):
         name, _, value = setting.partition("=")
         if unquote_plus(name) in names:

@@ -293,7 +293,7 @@ def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str,
     for state_id in sorted(tree, key=lambda name: len(path_in(tree, name))):
         for move in program.states[state_id].moves:
             offering.setdefault(move.pointer, state_id)
-    found: dict[str, tuple[str, ...]] = {}
+    found = {}
     for name in names:
         if "#" in name:
             continue

@@ -109,7 +109,7 @@ async def run_batch(
 
         return await outcome() if around is None else await around(call, outcome)
 
-    results: list[ToolResult] = []
+    results = []
     for group in _groups(calls):
         results += (
             [await one(group[0])]

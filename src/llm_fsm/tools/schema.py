@@ -131,8 +131,8 @@ def read_parameters(function: Function) -> Parameters:
     """
     name = name_of(function)
     hints, bound = _hints(function, name), _bound(function)
-    fields: JsonDict = {}
-    positional: list[str] = []
+    fields = {}
+    positional = []
     defaults: dict[str, Callable[[], Any]] = {}
     info: str | None = None
     for parameter in inspect.signature(function).parameters.values():
@@ -247,7 +247,7 @@ def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable
         default = default.default
     elif parameter.kind is parameter.POSITIONAL_ONLY:
         defaults[parameter.name] = partial(_same, default)
-    shown: JsonDict = {}
+    shown = {}
     if default is not PydanticUndefined:
         try:
             shown = {"default": to_json_value(default)}

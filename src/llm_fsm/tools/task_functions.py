@@ -22,7 +22,6 @@ from llm_fsm._async import is_cancelled
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError, LLMFSMError, told
-from llm_fsm.session.events import FunctionFailed
 from llm_fsm.tools.executor import called, readable
 from llm_fsm.tools.failures import failure_of
 from llm_fsm.tools.returns import Function, check_returns
@@ -87,7 +86,7 @@ class Functions:
                 )
 
     def _check_state(self, plan: CompiledState, pointer: str) -> None:
-        named: dict[str, str | None] = {}
+        named = {}
         if plan.kind == "task":
             named = {"execute": plan.definition.execute, "route": plan.definition.route}
         for number, check in enumerate(plan.checks):
@@ -122,8 +121,8 @@ class Functions:
             ConfigurationError: A function is not registered.
         """
         began = time.monotonic()
-        found: dict[str, Verdict] = {}
-        failed: list[FunctionFailed] = []
+        found = {}
+        failed = []
         for name, registered in checks:
             function = self.get(registered)
             left = max(0.0, began + timeout - time.monotonic())

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Definition, ToolRef
 from llm_fsm.errors import ConfigurationError
@@ -58,7 +58,7 @@ def _check_bound(policy: ToolPolicy, agreed: frozenset[str]) -> None:
 
 def _parts(schema: JsonMap) -> JsonMap:
     """Return the names of the arguments in a schema, with those of their parts."""
-    parts: JsonDict = {}
+    parts = {}
     for name, part in schema.get("properties", {}).items():
         parts[name] = _parts(part)
     return parts

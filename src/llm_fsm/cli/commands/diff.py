@@ -93,7 +93,7 @@ def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) ->
             f"what is called cannot be read, so it was not compared: {error.findings[0].message}"
         )
         return []
-    found: list[Difference] = []
+    found = []
     for name in before:
         if name in after:
             for change in differences(before[name].definition, after[name].definition):

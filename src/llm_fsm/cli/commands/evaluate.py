@@ -247,7 +247,7 @@ def _play(way: Way, wish: Wish, suites: Sequence[LoadedCases]) -> Measured:
 
     async def measured() -> Measured:
         try:
-            dialogues: list[Dialogue] = []
+            dialogues = []
             rates: list[Rate] = []
             for suite in suites:
                 dialogues += await _dialogues(suite, llm, way, wish, tally)
@@ -274,7 +274,7 @@ async def _dialogues(
         for _ in range(wish.jobs)
     ]
     waiting = enumerate(product(players[0].plays, range(wish.times)))
-    found: dict[int, Dialogue] = {}
+    found = {}
 
     async def work(player: DialoguePlayer) -> None:
         for number, (play, run) in waiting:

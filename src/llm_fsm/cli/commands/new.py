@@ -63,7 +63,7 @@ def _write(target: Path, files: dict[str, str]) -> None:
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
         raise FileExistsError(f"{target} is not empty")
-    made: list[Path] = []
+    made = []
     try:
         for name, text in files.items():
             path = target / name

@@ -169,7 +169,7 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
         value = source.parse(text, limit=1_000_000)
     except source.SourceError as error:
         raise click.UsageError(f"--history is not JSON: {error}") from error
-    found: list[Exchange] = []
+    found = []
     user: str | None = None
     for item in value if isinstance(value, list) else [None]:
         pair = list(item.items()) if isinstance(item, dict) else []

@@ -266,7 +266,7 @@ def _jwt(ctx: click.Context, given: JsonMap) -> JsonDict | None:
         return None
     if find_spec("jwt") is None:
         raise Failure("JSON Web Tokens need PyJWT: pip install 'llm-fsm-runtime[jwt]'", exits.USAGE)
-    claims: dict[str, str] = {}
+    claims = {}
     for pair in given["claim"]:
         part, _, claim = pair.partition("=")
         if not part or not claim:

@@ -130,8 +130,8 @@ def validate(
     request = ValidateRequest(
         paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff
     )
-    files: list[str] = []
-    findings: list[Finding] = []
+    files = []
+    findings = []
     for file, found in _checked(request):
         files.append(file)
         findings.extend(found)
@@ -235,7 +235,7 @@ def _text_of(request: ValidateRequest, file: str) -> str | None:
 
 def _checked(request: ValidateRequest) -> Iterator[tuple[str, list[Finding]]]:
     """Each file that the paths stand for, once, with the findings that are reported."""
-    seen: set[str] = set()
+    seen = set()
     for path in request.paths:
         if path == "-":
             yield request.stdin_name, _kept(request, request.stdin_name, _check_stdin(request))

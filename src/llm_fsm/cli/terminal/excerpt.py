@@ -25,7 +25,7 @@ def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> 
     """Yield the lines of a report. `source` returns the text of a file, or None if there is none to
     show.
     """
-    texts: dict[str, list[str]] = {}
+    texts = {}
     width = _width()
     for finding in findings:
         file = finding.file or ""

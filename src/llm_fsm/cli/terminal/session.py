@@ -74,7 +74,7 @@ def reply(text: str) -> None:
 
 def show_choices(choices: Sequence[Choice]) -> None:
     """Show what can be chosen, by numbers that can be typed; nothing where there is no choice."""
-    shown: list[tuple[str, str]] = []
+    shown = []
     for number, choice in enumerate(choices, start=1):
         label = escape.shortened(choice.label, _CHOICE_CHARS).replace(" ", "\u00a0")
         shown += [

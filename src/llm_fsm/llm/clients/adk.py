@@ -83,7 +83,7 @@ class ADKClient(BaseLLMClient):
         """
         session = session_id or self.session_id or uuid.uuid4().hex
         content = self._types.Content(role="user", parts=[self._types.Part(text=_text(messages))])
-        said: list[str] = []
+        said = []
         try:
             service = self._runner.session_service
             place = {"app_name": _APP, "user_id": _APP, "session_id": session}

@@ -236,7 +236,7 @@ def _in_sentence(
 
     Return the values, and the message without them.
     """
-    update: JsonDict = {}
+    update = {}
     schemas = {**view.writable, **view.wanted}
     rest = said.text
     named = _named_keys(schemas, rest)
@@ -252,7 +252,7 @@ def _in_sentence(
     said = said._replace(text=rest)
     fitting = {key: _typed(schema, said) for key, schema in unnamed.items()}
     for key, listed in fitting.items():
-        others: set[int] = set()
+        others = set()
         for other, those in fitting.items():
             others |= {one.start for one in those} if other != key else set()
         if len(listed) == 1 and listed[0].start not in others:
@@ -265,7 +265,7 @@ def _named_keys(schemas: Mapping[str, Schema], text: str) -> dict[str, list[tupl
     """Return the keys that a message names, with the places; a longer title hides one inside it."""
     places = {key: _titles(key, schema, text) for key, schema in schemas.items()}
     every = list(chain.from_iterable(places.values()))
-    found: dict[str, list[tuple[int, int]]] = {}
+    found = {}
     for key, spans in places.items():
         own = [span for span in spans if not any(_is_within(span, other) for other in every)]
         if own:
@@ -289,14 +289,14 @@ def _titled(
     counted = {key: _counted_before(schemas[key], spans, said) for key, spans in named.items()}
     first = min(named, key=lambda key: named[key][0], default=None)
     before = first is not None and counted[first] is not None
-    found: dict[str, Found] = {}
+    found = {}
     for key, spans in named.items():
         if before:
             count = counted[key]
             if count is not None:
                 found[key] = count
             continue
-        values: list[Found] = []
+        values = []
         for _, end in spans:
             border = next((start for start in starts if start >= end), len(said.text))
             up_to = said._replace(text=said.text[:border])
@@ -312,7 +312,7 @@ def _counted_before(
     """Return the count directly before a title; None if there is none, or more than one."""
     if type_of(schema) not in ("integer", "number") or options_of(schema):
         return None
-    found: list[Found] = []
+    found = []
     for start, _ in spans:
         gap = said.text[:start].rstrip()
         found += [one for one in _typed(schema, said) if one.end == len(gap)]
@@ -332,7 +332,7 @@ def _without(text: str, found: Found) -> str:
 
 def _titles(key: str, schema: Schema, text: str) -> list[tuple[int, int]]:
     """Return the places where a message names a key."""
-    found: list[str] = []
+    found = []
     for name in (label(key, schema), label(key, {})):
         words = [re.escape(word) for word in re.split(r"[\s_-]+", name) if word]
         found += [r"[\s_-]+".join(words)] if words else []
@@ -378,7 +378,7 @@ def _typed(schema: Schema, said: Message) -> list[Found]:
         return _options(schema, text)
     if kind not in ("", "string", "integer", "number") or is_free(schema):
         return []
-    found: list[Found] = []
+    found = []
     taken: list[Found] = []
     for one in amounts(said) if kind in ("integer", "number") else _tokens(said):
         if all(one.end <= other.start or other.end <= one.start for other in taken):

@@ -72,7 +72,7 @@ def opening(words: str, wanted: Mapping[str, Schema], language: str = "") -> str
 def noted(update: JsonMap, schemas: Mapping[str, Schema], language: str = "") -> str:
     """List the understood values in one line."""
     english = is_english(language)
-    said: list[str] = []
+    said = []
     for key, value in update.items():
         schema = schemas.get(key, {})
         if english:

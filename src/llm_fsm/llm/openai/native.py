@@ -56,13 +56,13 @@ def read_native(message: JsonMap, ids: tuple[str, ...]) -> JsonDict:
     Returns:
         {"message": {…}, "calls": {id: {…}}}, without what is empty.
     """
-    found: JsonDict = {}
+    found = {}
     parts = message_parts(message)
     if isinstance(message.get("content"), list):
         parts["content"] = message["content"]
     if parts:
         found["message"] = parts
-    calls: JsonDict = {}
+    calls = {}
     for id, call in zip(ids, list_at(message, "tool_calls"), strict=False):
         own = call_parts(call) if isinstance(call, Mapping) else {}
         if own:

@@ -55,7 +55,7 @@ def request_fields(
 
 def signed_keys(request: LLMRequest) -> frozenset[str]:
     """Return the keys of a request's messages that only the provider of a model understands."""
-    keys: set[str] = set()
+    keys = set()
     for message in request.messages:
         keys.update(message.native.get("message", {}))
         for parts in message.native.get("calls", {}).values():

@@ -237,7 +237,7 @@ class Chunks:
         """Take the parts of calls, and return the new arguments of the first one."""
         listed = delta.get("tool_calls")
         old = delta.get("function_call")
-        parts: list[Any] = []
+        parts = []
         if isinstance(listed, list):
             parts = listed
         elif isinstance(old, dict):

@@ -258,7 +258,7 @@ class Documents:
         return None if found is None else str(found["text"])
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
-        rows: list[tuple[float, str, str]] = []
+        rows = []
         for turn in self._current({"due.time": {"$lte": now}}):
             if definition is None or turn["definition"] == definition:
                 name, due = turn["conversation"], turn["due"]

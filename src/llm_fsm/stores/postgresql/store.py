@@ -302,7 +302,7 @@ async def _each(
     """Serve requests one by one, each with its result or its error. An unreachable server ends them
     all.
     """
-    found: list[Any] = []
+    found = []
     for work in works:
         try:
             found.append(await line.call(lambda db: rows.perform(db, work)))  # noqa: B023

@@ -140,7 +140,7 @@ def load(
     asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection
 ) -> Sequence[Loaded | None]:
     """See `Store.load`, for pairs of a conversation id and a request id."""
-    found: dict[int, Loaded] = {}
+    found = {}
     for place, session, version, recorded, sha, has_journal in _answers(db, _LOAD, asked):
         kind = LoadedWithJournal if has_journal else Loaded
         found[place] = kind(session, version, recorded, sha)
@@ -171,7 +171,7 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
             ),
         ):
             _run(db, f"DELETE FROM {table} WHERE conversation IN (", names, ")")
-        due: list[Row] = []
+        due = []
         for commit, _ in taken:
             due += [(commit.conversation_id, *row) for row in sorted(set(commit.due))]
         _run(db, "INSERT INTO due (conversation, time, kind)", due)
@@ -199,10 +199,10 @@ def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]
 def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> None:
     commits = [commit for commit, _ in taken]
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
-    records: list[Row] = []
-    answered: list[Row] = []
-    labels: list[Row] = []
-    posted: list[Row] = []
+    records = []
+    answered = []
+    labels = []
+    posted = []
     for c in commits:
         records += [(c.conversation_id, number, record) for number, record, _ in c.numbered]
         answered += [(c.conversation_id, request_id, number) for request_id, number in c.answered]

@@ -98,7 +98,7 @@ class DialoguePlayer:
         if run.chat is None and not await run.go_on_without_greeting():
             return Dialogue(file=self._loaded.file, name=play.name, turns=())
         assert run.chat is not None
-        turns: list[JudgedTurn] = []
+        turns = []
         words: list[tuple[int, str]] = []
         unforced = 0
         known: JsonDict = {}
@@ -130,7 +130,7 @@ class DialoguePlayer:
         if label.step.kind != "say":
             return False
         everything = len(known) + 1
-        met: dict[str, int] = {}
+        met = {}
         try:
             await chat.undo()
             for target in _targets(label, chat):
@@ -198,8 +198,8 @@ async def _answered(
 def _right_reply(label: Label, known: JsonMap, chat: AsyncConversation, target: str) -> JsonDict:
     """Return a reply with every value that must be known now and is not."""
     said = label.step.say or ""
-    values: JsonDict = {}
-    gone: list[str] = []
+    values = {}
+    gone = []
     for key, wanted in known.items():
         value = chat.context.get(key)
         if fits(value, wanted):

@@ -166,7 +166,7 @@ def difference(first: Sequence[Dialogue], second: Sequence[Dialogue]) -> Interva
 
 def _pairs(first: Sequence[Dialogue], second: Sequence[Dialogue]) -> list[tuple[bool, bool]]:
     """Pair the judged turns of two ways by case, run and place."""
-    pairs: list[tuple[bool, bool]] = []
+    pairs = []
     for ours, theirs in zip(first, second, strict=False):
         if (ours.file, ours.name) != (theirs.file, theirs.name):
             continue

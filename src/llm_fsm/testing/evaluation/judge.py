@@ -170,7 +170,7 @@ def _written(events: Iterable[ev.Event], context: JsonMap) -> list[str]:
 
     Further facts, such as those of `_extra`, are no values.
     """
-    written: dict[str, None] = {}
+    written = {}
     for event in events:
         if isinstance(event, ev.ContextSet) and event.source == "model":
             written.update(dict.fromkeys(event.values))

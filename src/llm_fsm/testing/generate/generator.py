@@ -124,7 +124,7 @@ async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) ->
     changes = maker.decisions.names() if missing is None else ()
     wanted = Wanted(elements, changes, maker.planner)
     found = list[KeptConversation]()
-    kept_events: list[Sequence[ev.Event]] = []
+    kept_events = []
     try:
         for plan in maker.plans(wanted):
             played = await maker.played(plan)
@@ -472,7 +472,7 @@ class _WritingRunner(CaseRunner):
         seen = self.seen(turn, None)
         entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
         events = [one for event in seen.events if (one := self.told(event)) is not None]
-        absent: list[str] = []
+        absent = []
         if turn is None:
             absent = ["Reminded", "TimedOut"]
         elif not any(isinstance(event, ev.MoveRefused) for event in seen.events):

@@ -221,7 +221,7 @@ def told_apart_rule(logic: Any, data: JsonMap, place: str) -> Iterator[str]:
 
 def schema_mutants(schema: JsonMap, definitions: JsonMap | None = None) -> tuple[SchemaMutant, ...]:
     """Return the changes of a key's schema that compile."""
-    found: list[SchemaMutant] = []
+    found = []
     for name, changed in _changed_schemas(schema):
         with suppress(ShapeError):
             shape = compile_shape(changed, dict(definitions) if definitions else None)

@@ -268,8 +268,8 @@ class Planner:
         """List values with which a decision between these moves tells something, best first."""
         kind = self.definition.kind_of(state)
         arcs = {arc.pointer: arc for arc in arcs_from(self._known.document)[state]}
-        names: dict[str, None] = {}
-        bases: list[JsonMap] = []
+        names = {}
+        bases = []
         for move in considered:
             for guard in move.guards:
                 reads = guard.rule.reads if guard.rule is not None else ()
@@ -283,8 +283,8 @@ class Planner:
             bases += [] if opened is None else [opened]
         turns = self.paths.solver.turns if not names.keys().isdisjoint(COUNTED) else [1]
         decision = _Decision(considered, self._mine.moves)
-        found: list[_Trial] = []
-        tried: set[str] = set()
+        found = []
+        tried = set()
         for context in self.paths.solver.drawn([*names], bases):
             written = text(context)
             if written in tried:

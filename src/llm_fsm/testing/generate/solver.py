@@ -103,7 +103,7 @@ class Solver:
         self, guards: Sequence[GuardCases], known: JsonMap, first: JsonMap
     ) -> JsonDict | None:
         """Try values, those of `first` first, until the last guard is the only one that is true."""
-        bounds: list[Any] = []
+        bounds = []
         if first:
             bounds = [*filter(is_number, chain.from_iterable(self.literals.values()))]
         choices = []
@@ -182,7 +182,7 @@ class Solver:
     @cached_property
     def valid(self) -> Mapping[str, list[Any]]:
         """Map each key to the rules of `x-valid` for its values."""
-        found: dict[str, list[Any]] = {}
+        found = {}
         for name in self.known.document.keys or {}:
             rules = [logic for _, logic in value_rules(self.known.keys.schema(name))]
             if rules:

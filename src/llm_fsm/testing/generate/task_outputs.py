@@ -32,7 +32,7 @@ def outputs(state: Placed, labels: Sequence[str], context: JsonMap) -> Iterator[
 
 def candidates(state: Placed, labels: Sequence[str], context: JsonMap) -> Iterator[Any]:
     """Yield outputs at which the rules of a state's key results may differ, without duplicates."""
-    seen: set[str] = set()
+    seen = set()
     for output in _tried(_rules(state), labels, context):
         for one in (output, *_labelled(output, labels)):
             if text(one) not in seen:

@@ -45,7 +45,7 @@ def samples(schema: JsonMap, definitions: JsonMap | None = None) -> list[Any]:
     """Return values that a schema probably accepts, listed and simple ones first. The caller checks
     them by the schema.
     """
-    found: list[Any] = []
+    found = []
     found += list_at(schema, "enum")
     found += [schema[key] for key in ("const", "default") if key in schema]
     found += list_at(schema, "examples")

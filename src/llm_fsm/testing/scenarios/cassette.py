@@ -96,7 +96,7 @@ def prompt_of(request: LLMRequest) -> Prompt:
     """Return the sums of a prompt's sections, by the role of the message. The key "" is for text
     between sections.
     """
-    found: dict[str, dict[str, str]] = {}
+    found = {}
     for number, message in enumerate(request.messages):
         name = message.role if message.role not in found else f"{message.role} {number}"
         sections = {part[1]: digest(part[2]) for part in _SECTION.finditer(message.content)}

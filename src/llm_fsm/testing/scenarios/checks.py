@@ -97,7 +97,7 @@ def tasks_of(flows: Flows) -> Mapping[str, str | None]:
 
     A state of the definition itself hides one of the same name.
     """
-    found: dict[str, tuple[str, str | None]] = {}
+    found = {}
     for one in reversed(definitions_of(flows)):
         for name, state in one.states.items():
             found[name] = (one.kind_of(name), state.execute)
@@ -106,7 +106,7 @@ def tasks_of(flows: Flows) -> Mapping[str, str | None]:
 
 def function_names(definition: Definition) -> dict[str, bool]:
     """Return every registered function that a definition names, and true for a check."""
-    found: dict[str, bool] = {}
+    found = {}
     for state_id, state in definition.states.items():
         if definition.kind_of(state_id) != "task":
             continue

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonMap
 from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.settings import DEFAULTS
@@ -57,7 +57,7 @@ class Player:
         """The machine of all cases."""
         loaded = self.loaded
         setups = [merged(loaded.shared, Case()), *(play.setup for play in loaded.plays)]
-        played: JsonDict = {}
+        played = {}
         for setup in setups:
             played.update(setup["tools"])
         definition = without_servers(loaded.definition)
@@ -77,7 +77,7 @@ class Player:
             allow_unsafe=True,  # the checker reports it, and nothing acts here
         )
         simulated = set(chain.from_iterable(setup["functions"] for setup in setups))
-        named: dict[str, bool] = {}
+        named = {}
         for one in every:
             named.update(function_names(one))
         for name, is_check in named.items():
@@ -124,7 +124,7 @@ class Player:
         """Return the misses of a case with their lines, step by step in file order, with masked
         secrets.
         """
-        found: list[CaseFailure] = []
+        found = []
         for step, miss in run.missed:
             message = masked(miss.message, run.secrets)
             line, column = self.loaded.text.position(miss.pointer)

@@ -140,7 +140,7 @@ class Recorder(_OfCase):
             for entry in self._old.entries
             if entry.case not in self.whole
         ]
-        new: list[CassetteEntry] = []
+        new = []
         for name, kept in self._taken.items():
             if name in self.whole:
                 new += kept

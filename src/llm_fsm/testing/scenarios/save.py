@@ -279,7 +279,7 @@ def _arguments(text: str) -> Any:
 
 def _disguises(secrets: Iterable[str]) -> dict[str, str]:
     """Return the substitutes of secrets, also as JSON escapes them, longest first."""
-    found: dict[str, str] = {}
+    found = {}
     for secret in secrets:
         escaped = json.dumps(disguised(secret))[1:-1]
         found[json.dumps(secret, ensure_ascii=True)[1:-1]] = escaped
@@ -311,7 +311,7 @@ class _Disguise:
                     else self._text(value)
                 )
             case Mapping():
-                members: JsonDict = {}
+                members = {}
                 for key, item in value.items():
                     name = self._name(key) if depth in (0, 1) else key
                     while name in members:  # secrets with the same substitute

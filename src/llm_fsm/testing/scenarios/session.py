@@ -223,15 +223,15 @@ def _models(loaded: LoadedCases, options: PlayOptions) -> dict[str, Model]:
         SuiteError: A model does not exist, or the author may name none. In that case none is
             resolved.
     """
-    found: dict[str, Model] = {}
-    refused: list[FileFault] = []
+    found = {}
+    refused = []
     for play, name in _naming(loaded):
         reason = model_fault(options.author, name, options.models)
         if reason is not None:
             refused.append(_model_fault(loaded, play, reason))
     if refused:
         raise SuiteError(in_order(refused))
-    faults: list[FileFault] = []
+    faults = []
     for play, name in _naming(loaded):
         try:
             if name not in found:

@@ -61,7 +61,7 @@ async def conversations_do_not_wait_for_each_other(store: Store) -> None:
 
 async def a_lock_goes_to_who_asked_first(store: Store) -> None:
     """Waiting writers are served in the order in which they asked."""
-    served: list[int] = []
+    served = []
 
     async def enter(number: int) -> None:
         async with store.lock("c"):
@@ -116,7 +116,7 @@ async def a_cancelled_waiter_leaves_no_gap(store: Store) -> None:
     """A writer that is cancelled while it waits neither gets the lock nor keeps the next one from
     it.
     """
-    served: list[str] = []
+    served = []
 
     async def enter(name: str) -> None:
         async with store.lock("c"):

@@ -76,7 +76,7 @@ class StoreCheck:
                     f"the check {self.name} needs `reopen`: a second store on the same place"
                 )
             makers.append(reopen)
-        stores: list[Store] = []
+        stores = []
         try:
             for maker in makers:
                 stores.append(await _made(maker))

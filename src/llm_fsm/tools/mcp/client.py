@@ -202,7 +202,7 @@ class Link:
         Raises:
             CallFault: The first page failed.
         """
-        found: dict[str, ToolSpec] = {}
+        found = {}
         cursor: str | None = None
         read: set[str | None] = set()
         now = asyncio.get_running_loop().time

@@ -10,7 +10,6 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from llm_fsm._json import JsonDict, JsonMap, member, without
 from llm_fsm.conditions.coercion import all_mended
@@ -64,7 +63,7 @@ def _no_answer_in(text: str) -> list[JsonDict]:
 
 def _no_answers(found: object) -> list[JsonDict]:
     """Return an error in place of each answer; nothing for requests and notifications."""
-    made: list[JsonDict] = []
+    made = []
     for message in found if isinstance(found, list) else [found]:
         if not isinstance(message, Mapping) or "method" in message:
             continue
@@ -95,7 +94,7 @@ def tidy_result(result: JsonMap, faults: dict[str, str]) -> JsonDict:
     if "content" not in result and "structuredContent" not in result and "isError" not in result:
         return dict(result)
     content, structured = result.get("content"), result.get("structuredContent")
-    parts: list[Any] = []
+    parts = []
     if isinstance(content, list):
         parts = content
     elif content is not None:

@@ -158,7 +158,7 @@ def show(
     if as_json:
         console.json({"conversation": conversation_id, "turns": turns})
         return
-    shown: list[str] = []
+    shown = []
     for turn in turns:
         lines = [transcript.plain(turn)]
         lines += [f"    {line}" for line in turn.get("why", ())]
@@ -237,7 +237,7 @@ def _forgetting(store: Store, temporal: str | None) -> Store:
 def _show_stuck(stuck: Sequence[StuckTurn], limit: int, *, as_json: bool) -> None:
     shown = stuck[:limit]
     if as_json:
-        lines: list[JsonDict] = []
+        lines = []
         for turn in shown:
             line = {"id": turn.conversation_id, "definition": turn.definition}
             lines.append(
@@ -290,7 +290,7 @@ _NONE = _Listing((), 0, (), ())
 
 async def _listed(store: Store, query: ListQuery, limit: int, *, names: bool) -> _Listing:
     """Read the newest conversations: a store may hold millions, and only these are read."""
-    shown: list[Listed] = []
+    shown = []
     async with aclosing(every_line(store, query)) as lines:
         async for line in lines:
             shown.append(line)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
@@ -63,7 +63,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     """
     path = choice.located(file, definition_paths())
     definition = choice.opened(path)
-    change: JsonMap = {}
+    change = {}
     if map_file is not None:
         change = host.object_of(host.text_of(Path(map_file)), map_file)
     store = open_existing(db)
@@ -94,7 +94,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
 async def _migrated(
     machine: AsyncMachine, store: Store, *, applies: bool
 ) -> tuple[list[MigrationResult], Sequence[str]]:
-    found: list[MigrationResult] = []
+    found = []
     query = ListQuery(limit=_PAGE, definition=machine.definition.name, ended=False)
     try:
         async for item in every_line(store, query):

@@ -81,7 +81,7 @@ async def _replayed(
         assert llm is not None
         return await ask(llm, effect, _TIMEOUT, _TIMEOUT)
 
-    found: list[ReplayResult] = []
+    found = []
     try:
         async with aclosing(meant(store, ids, program.definition.name)) as names:
             async for name in names:

@@ -139,7 +139,7 @@ def document(found: Sequence[Covered]) -> JsonDict:
 
 def _definition(one: Covered) -> JsonDict:
     scan = _scan(one.file)
-    missing: list[JsonDict] = []
+    missing = []
     for kind in KINDS:
         for name in one.coverage.missing(kind):
             way = list(one.ways.get(name, ()))
