@@ -8,7 +8,9 @@ calls a model.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from llm_fsm._json import JsonDict
 
 if TYPE_CHECKING:
     from llm_fsm.tools.registry import ToolRegistry
@@ -130,7 +132,7 @@ def generate_orchestrator_guide(fsm: FSM, tools: ToolRegistry) -> str:
     return "\n".join(lines)
 
 
-def tools_to_google_ai_schema(tools: ToolRegistry) -> list[dict[str, Any]]:
+def tools_to_google_ai_schema(tools: ToolRegistry) -> list[JsonDict]:
     """Return the tools as `GenerateContentConfig(tools=…)` of google-genai takes them.
 
     Args:

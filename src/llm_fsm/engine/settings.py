@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from llm_fsm._json import JsonMap
 from llm_fsm._text import suggestion
 from llm_fsm.documents.subflows import Registered
 from llm_fsm.engine.handlers.registry import ErrorMode, Handler
@@ -34,7 +35,7 @@ class MachineSettings(TypedDict, total=False):
     """Functions, or a ToolRegistry."""
     functions: Iterable[Callable[..., Any]]
     """Functions for `execute` and for checks of key results."""
-    mcp: Mapping[str, Mapping[str, Any]] | None
+    mcp: Mapping[str, JsonMap] | None
     """MCP servers by alias."""
     handlers: Sequence[Handler]
     """Handlers made by `create_handler`."""
@@ -59,7 +60,7 @@ class MachineSettings(TypedDict, total=False):
     "background"}, and returns text or {"summary", "todo_list"}."""
     clock: Callable[[], float] | None
     """A function that returns seconds since the epoch."""
-    on_change: str | Mapping[str, Any]
+    on_change: str | JsonMap
     """The policy for conversations of another version of the definition. "pin" finishes them on
     their version, "reject" refuses them, and "migrate" moves them to this version. A map {"states":
     {old: new}, "keys": {old: new, or None to drop}} also migrates them."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
@@ -139,11 +140,11 @@ class Conversation:
         return self._fresh().state
 
     @property
-    def context(self) -> dict[str, Any]:
+    def context(self) -> JsonDict:
         """A copy of the outermost context, with secrets and without system names."""
         return self._fresh().context
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonDict:
         """Return the values that conditions read.
 
         Returns:
@@ -177,7 +178,7 @@ class Conversation:
         return self._fresh().choices
 
     @property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JsonDict:
         """The working memory as JSON: bucket number to text, and `background`, without empty
         ones."""
         return self._fresh().memory
@@ -354,7 +355,7 @@ class Conversation:
 
     def update(
         self,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         state: str | None = None,
         *,
         request_id: str | None = None,
@@ -514,7 +515,7 @@ class Machine:
     @classmethod
     def from_dict(
         cls,
-        document: Mapping[str, Any],
+        document: JsonMap,
         *,
         file: str | Path | None = None,
         **settings: Unpack[MachineSettings],
@@ -556,11 +557,11 @@ class Machine:
 
     def start(
         self,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
         *,
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
@@ -627,7 +628,7 @@ class Machine:
     def open(
         self,
         conversation_id: str,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         greet: bool = True,
         *,
         on_event: Observer | None = None,
@@ -703,12 +704,12 @@ class Machine:
     def run(
         self,
         input: Any = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
         *,
         state: str | None = None,
-        shared: Mapping[str, Any] | None = None,
+        shared: JsonMap | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """Run a machine without a user as far as possible.
@@ -741,12 +742,12 @@ class Machine:
     def step(
         self,
         input: Any = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
         *,
         state: str | None = None,
-        shared: Mapping[str, Any] | None = None,
+        shared: JsonMap | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """Run one task, and stop before the next state.
@@ -790,9 +791,9 @@ class Machine:
     def run_stream(
         self,
         input: Any = None,
-        context: Mapping[str, Any] | None = None,
+        context: JsonMap | None = None,
         conversation_id: str | None = None,
-        background: Mapping[str, Any] | None = None,
+        background: JsonMap | None = None,
     ) -> SyncStream:
         """Run a machine without a user, as a stream of events.
 

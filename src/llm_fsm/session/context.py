@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -66,7 +67,7 @@ MAX_KEYS = 1000
 _MISSING = object()
 
 
-def has(data: Mapping[str, Any], name: str) -> bool:
+def has(data: JsonMap, name: str) -> bool:
     """Return true if a key is set and not null."""
     return look_up(data, name) is not None
 
@@ -80,7 +81,7 @@ class Keys:
     shapes: Mapping[str, CompiledSchema]
     sources: Mapping[str, str]
     secrets: frozenset[str]
-    offered: Mapping[str, Mapping[str, Any]]
+    offered: Mapping[str, JsonMap]
     """Keys that a reply may write, with their schemas ({} if undeclared)."""
     parts: Mapping[str, frozenset[Path]]
     """Keys whose values are objects with parts that states or conditions name, with the paths of
@@ -128,9 +129,7 @@ class Keys:
         """Return true if the reason of a refusal is the description of a rule."""
         return any(rule.description == reason for rule in self.rules)
 
-    def outdated(
-        self, old: Mapping[str, Any], new: Mapping[str, Any], given: Container[str]
-    ) -> tuple[str, ...]:
+    def outdated(self, old: JsonMap, new: JsonMap, given: Container[str]) -> tuple[str, ...]:
         """Return the keys that are made of something that changed. `given`: keys that were just
         given."""
         found = []
@@ -141,7 +140,7 @@ class Keys:
                 found.append(key)
         return tuple(found)
 
-    def changed(self, context: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    def changed(self, context: JsonMap, values: JsonMap) -> JsonDict:
         """Return the values that the context does not hold, and those that were given anew beside
         what they are of."""
         anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
@@ -166,7 +165,7 @@ class Keys:
         """Return true if the value must not be shown."""
         return name.split(".", 1)[0] in self.secrets or name in self.secrets
 
-    def schema(self, key: str) -> Mapping[str, Any]:
+    def schema(self, key: str) -> JsonMap:
         """Return the key's JSON Schema; {} if it has none."""
         shape = self.shapes.get(key)
         return {} if shape is None else shape.schema
@@ -182,9 +181,7 @@ class Keys:
         shape = self.shapes.get(key)
         return (value, None) if shape is None else as_schema(shape, value)
 
-    def visible(
-        self, context: Mapping[str, Any], scope: Iterable[str] | None = None
-    ) -> dict[str, Any]:
+    def visible(self, context: JsonMap, scope: Iterable[str] | None = None) -> JsonDict:
         """Return the context without secrets and, given a scope, only its keys. Dotted names look
         into objects."""
         if scope is None:
@@ -194,9 +191,7 @@ class Keys:
         found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
         return {name: value for name, value in found.items() if value is not None}
 
-    def shown(
-        self, context: Mapping[str, Any], scope: Iterable[str] | None = None
-    ) -> dict[str, Any]:
+    def shown(self, context: JsonMap, scope: Iterable[str] | None = None) -> JsonDict:
         """Return the context that a prompt shows: visible values, and dots for known secrets that a
         reply may write.
 
@@ -208,7 +203,7 @@ class Keys:
             found |= dict.fromkeys(sorted(known if scope is None else known & set(scope)), DOTS)
         return found
 
-    def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
+    def secret_values(self, context: JsonMap) -> tuple[str, ...]:
         """Return the values of secret keys as texts that a message may contain, longest first."""
         return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
 
@@ -256,10 +251,7 @@ def _choices(definition: Definition) -> dict[str, tuple[tuple[str, Any], ...]]:
 
 
 def uphold(
-    keys: Keys,
-    context: Mapping[str, Any],
-    change: ContextSet,
-    names: Mapping[str, Any] = MappingProxyType({}),
+    keys: Keys, context: JsonMap, change: ContextSet, names: JsonMap = MappingProxyType({})
 ) -> tuple[Event, ...]:
     """Keep of a change what the rules of `x-valid` allow. Every writer's change passes here.
 
@@ -329,14 +321,14 @@ class _Update:
     """A reply's update while its values are accepted, put under `_extra`, or refused."""
 
     keys: Keys
-    context: Mapping[str, Any]
-    begun: Mapping[str, Any]
-    values: dict[str, Any]
-    extra: dict[str, Any]
+    context: JsonMap
+    begun: JsonMap
+    values: JsonDict
+    extra: JsonDict
     refused: list[ContextRefused]
     dropped: set[str] = field(default_factory=set)
 
-    def list_schema(self, name: str) -> Mapping[str, Any]:
+    def list_schema(self, name: str) -> JsonMap:
         """Return the schema of a key or of a part of an object; {} if it has none."""
         return part_schema(self.keys.offered, name)
 
@@ -399,7 +391,7 @@ class _Update:
         else:
             self.values[key] = self.completed(key, plain, nulls(written))
 
-    def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
+    def begin(self, key: str, value: JsonMap, old: object, reason: str) -> None:
         """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of
         secrets are not kept.
 
@@ -410,7 +402,7 @@ class _Update:
         whole = to_context_value(next(normalised(schema, joined(value, old), None)))
         reason = self.keys.fault(key, whole) or reason
         shape = self.keys.shapes.get(key)
-        begun: Mapping[str, Any] = {}
+        begun: JsonMap = {}
         is_refused = False
         begins = (
             isinstance(whole, dict) and key not in self.context and not self.keys.is_secret(key)
@@ -464,11 +456,11 @@ class _Update:
 
 def accept_reply(
     keys: Keys,
-    context: Mapping[str, Any],
-    update: Mapping[str, Any],
-    begun: Mapping[str, Any] = MappingProxyType({}),
+    context: JsonMap,
+    update: JsonMap,
+    begun: JsonMap = MappingProxyType({}),
     *,
-    names: Mapping[str, Any] = MappingProxyType({}),
+    names: JsonMap = MappingProxyType({}),
     words: UserWords | None = None,
 ) -> tuple[Event, ...]:
     """Accept or refuse each value of a reply's `context_update`.
@@ -536,7 +528,7 @@ def accept_reply(
 
 
 def _proved(
-    sorted_: _Update, changed: dict[str, Any], quotes: object, words: UserWords
+    sorted_: _Update, changed: JsonDict, quotes: object, words: UserWords
 ) -> dict[str, Place]:
     """Return the places of the user's words, and drop the values that the user did not say."""
     places: dict[str, Place] = {}
@@ -557,7 +549,7 @@ def _proved(
     return places
 
 
-def _drop_own_answers(sorted_: _Update, changed: dict[str, Any], message: str) -> None:
+def _drop_own_answers(sorted_: _Update, changed: JsonDict, message: str) -> None:
     """Refuse texts that a model made of a question of the user, who said no word of them."""
     for key in list(changed):
         if is_made_of_a_question(sorted_.keys.claim(key, changed[key]), message):
@@ -566,11 +558,7 @@ def _drop_own_answers(sorted_: _Update, changed: dict[str, Any], message: str) -
 
 
 def _proved_parts(
-    keys: Keys,
-    event: ContextRefused,
-    begun: Mapping[str, Any],
-    quotes: Sequence[str],
-    words: UserWords,
+    keys: Keys, event: ContextRefused, begun: JsonMap, quotes: Sequence[str], words: UserWords
 ) -> ContextRefused:
     """Keep of an incomplete object only the parts that the user said."""
     before = begun.get(event.key) or {}
@@ -586,9 +574,7 @@ _NO_TIME = f"{NOT_SAID}: the message names no day and no time; ask for it"
 _MADE_UP = f"{NOT_SAID}: that is a placeholder; leave the key out, or ask for the value"
 
 
-def _put_together(
-    keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def _put_together(keys: Keys, context: JsonMap, update: JsonMap) -> JsonMap:
     """Put values with dotted names into the objects that hold them."""
     found = dict(update)
     for name, value in update.items():
@@ -608,7 +594,7 @@ def _put_together(
     return found
 
 
-def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
+def _set_aside(sorted_: _Update, update: JsonMap) -> None:
     """Accept the facts that a reply put under `_extra`."""
     keys, extra = sorted_.keys, update.get(EXTRA) or {}
     if not isinstance(extra, dict):
@@ -624,9 +610,7 @@ def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
             sorted_.keep_aside(key, value, named=True)
 
 
-def _taken_back(
-    sorted_: _Update, update: Mapping[str, Any], words: UserWords | None
-) -> list[object]:
+def _taken_back(sorted_: _Update, update: JsonMap, words: UserWords | None) -> list[object]:
     """Return what a reply takes back. Without the user's words in this message it is nothing."""
     names = update.get(CLEAR)
     if names is None:
@@ -644,7 +628,7 @@ def _taken_back(
     return []
 
 
-def is_said_back(update: Mapping[str, Any], words: UserWords) -> bool:
+def is_said_back(update: JsonMap, words: UserWords) -> bool:
     """Return true if a reply has the user's words, from this message, that take something back."""
     quotes = quotes_of(CLEAR, update.get(QUOTES))
     return any(find_quote(quote, words.messages[-1:]) is not None for quote in quotes)
@@ -666,11 +650,7 @@ def _cleared(update: _Update, names: Iterable[object]) -> tuple[str, ...]:
 
 
 def accept_host(
-    keys: Keys,
-    context: Mapping[str, Any],
-    changes: Mapping[str, Any],
-    *,
-    names: Mapping[str, Any] = MappingProxyType({}),
+    keys: Keys, context: JsonMap, changes: JsonMap, *, names: JsonMap = MappingProxyType({})
 ) -> tuple[Event, ...]:
     """Accept or refuse a handler's changes. None deletes a key; refused values are recorded.
 
@@ -680,7 +660,7 @@ def accept_host(
         changes: The handler's values by key.
         names: The system names, which the rules of `x-valid` may read.
     """
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     removed: list[str] = []
     refused: list[Event] = []
     for key, value in changes.items():
@@ -719,11 +699,8 @@ def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any
 
 
 def initial_context(
-    keys: Keys,
-    context: Mapping[str, Any] | None,
-    *,
-    names: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any]:
+    keys: Keys, context: JsonMap | None, *, names: JsonMap = MappingProxyType({})
+) -> JsonDict:
     """Check the caller's context for a new conversation.
 
     Args:
@@ -734,7 +711,7 @@ def initial_context(
     Raises:
         ValueError: A value is refused. The message names the key and the reason.
     """
-    accepted: dict[str, Any] = {}
+    accepted: JsonDict = {}
     for key, value in (context or {}).items():
         if value is None:
             continue
@@ -748,7 +725,7 @@ def initial_context(
     return accepted
 
 
-def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
+def missing(context: JsonMap, wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the names of `wanted` that are not set."""
     absent = []
     for name in wanted:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm._text import escaped
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.values import to_json_or_text
@@ -68,7 +68,7 @@ class BackgroundContext:
     vision_mission: str = ""
     goals: str = ""
     todo_list: str = ""
-    custom_fields: dict[str, Any] = field(default_factory=dict)
+    custom_fields: JsonDict = field(default_factory=dict)
 
     def to_context(self) -> str:
         """Return the background, as lines for a prompt."""
@@ -84,7 +84,7 @@ class BackgroundContext:
         ]
         return "\n".join(["## Background", *lines]) if lines else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form."""
         return {
             "vision_mission": self.vision_mission,
@@ -93,13 +93,13 @@ class BackgroundContext:
             "custom_fields": to_json_or_text(self.custom_fields),
         }
 
-    def to_engine(self) -> dict[str, Any]:
+    def to_engine(self) -> JsonDict:
         """Return the JSON form that a run begins with."""
         document = self.to_dict()
         lists = {name: _lines(document[name]) for name in ("goals", "todo_list")}
         return Background.from_dict({**document, **lists}).to_dict()
 
-    def take(self, document: Mapping[str, Any]) -> None:
+    def take(self, document: JsonMap) -> None:
         """Take over the background that a run left. Text stays as you wrote it if the run kept its
         lines.
         """
@@ -116,14 +116,14 @@ class StateHistory:
     each.
     """
 
-    entries: list[dict[str, Any]] = field(default_factory=list)
+    entries: list[JsonDict] = field(default_factory=list)
 
     def add_entry(
         self,
         state_name: str,
         input_data: Any,
         output_data: Any,
-        custom_fields: Mapping[str, Any] | None = None,
+        custom_fields: JsonMap | None = None,
     ) -> None:
         """Add the run of a state. Values without a JSON form are kept as their text."""
         self.entries.append(
@@ -136,7 +136,7 @@ class StateHistory:
             }
         )
 
-    def get_recent(self, n: int = 5) -> list[dict[str, Any]]:
+    def get_recent(self, n: int = 5) -> list[JsonDict]:
         """Return the newest `n` entries, oldest first."""
         return self.entries[-n:] if n > 0 else []
 
@@ -170,7 +170,7 @@ class PersistentMemory:
         self.working_memory = working_memory or WorkingMemory()
         self.background = background or BackgroundContext()
         self.history = history or StateHistory()
-        self.pause: dict[str, Any] | None = None
+        self.pause: JsonDict | None = None
 
     def to_context(self, history_n: int = 5) -> str:
         """Return everything for a prompt, with values as JSON strings.
@@ -188,7 +188,7 @@ class PersistentMemory:
         )
         return "\n\n".join(filter(None, parts))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form.
 
         Returns:
@@ -202,7 +202,7 @@ class PersistentMemory:
         return document if self.pause is None else {**document, "pause": self.pause}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: JsonMap) -> Self:
         """Return the memory of a JSON form.
 
         Args:

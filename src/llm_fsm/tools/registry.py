@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from llm_fsm._async import is_async
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.session.meant import meant_name
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
@@ -243,7 +244,7 @@ class ToolRegistry:
         """
         return tuple(tool.spec for tool in self if state is None or tool.policy.usable_in(state))
 
-    def schemas(self, form: Format = "openai", state: str | None = None) -> list[dict[str, Any]]:
+    def schemas(self, form: Format = "openai", state: str | None = None) -> list[JsonDict]:
         """Return the tools as the `tools` parameter of a provider's API.
 
         Args:
@@ -266,7 +267,7 @@ class ToolRegistry:
         """
         return list(self)
 
-    def to_openai_schemas(self) -> list[dict[str, Any]]:
+    def to_openai_schemas(self) -> list[JsonDict]:
         """Return the tools as chat completions take them.
 
         Returns:
@@ -282,7 +283,7 @@ class ToolRegistry:
         """
         return [tool.function for tool in self]
 
-    def get_tool_schemas(self, format: Format = "openai") -> list[dict[str, Any]]:
+    def get_tool_schemas(self, format: Format = "openai") -> list[JsonDict]:
         """Return the tools as a provider's API takes them.
 
         Args:
@@ -296,9 +297,7 @@ class ToolRegistry:
         """
         return self.schemas(format)
 
-    def execute(
-        self, name: str, arguments: Mapping[str, Any] | None = None, /, **named: Any
-    ) -> Any:
+    def execute(self, name: str, arguments: JsonMap | None = None, /, **named: Any) -> Any:
         """Call a tool with arguments that are checked and coerced by its type hints.
 
         An async tool is run to its end. Inside a running event loop, its coroutine is returned for

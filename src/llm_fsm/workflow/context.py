@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.tools.task_context import Shared
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ class SharedContext(Shared):
         data: The first values.
     """
 
-    def __init__(self, data: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, data: JsonMap | None = None) -> None:
         super().__init__(data or {})
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> JsonDict:
         """A copy of all values."""
         return self.to_dict()
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> Self:
+    def from_dict(cls, d: JsonMap) -> Self:
         """Return the values of a JSON object.
 
         Args:
@@ -107,9 +107,9 @@ class WorkflowContext:
     current_state: str | None = None
     finished: bool = False
     run_id: str | None = None
-    pause: dict[str, Any] | None = None
+    pause: JsonDict | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonDict:
         """Return the JSON form.
 
         Returns:
@@ -119,7 +119,7 @@ class WorkflowContext:
         return {**vars(self), "shared": self.shared.to_dict(), "history": history}
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> Self:
+    def from_dict(cls, d: JsonMap) -> Self:
         """Return the context of a JSON form.
 
         Args:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from llm_fsm._async import played
+from llm_fsm._json import JsonDict
 from llm_fsm._text import escaped
 from llm_fsm.llm.clients.messages import Message
 from llm_fsm.workflow.bound_llm import BoundLLM
@@ -65,7 +66,7 @@ def _cycles(
     """Yield the answers, phase by phase, and return the last report."""
     report = ""
     for cycle in range(1, max_cycles + 1):
-        known: dict[str, Any] = {"task": task, "input": ctx.input}
+        known: JsonDict = {"task": task, "input": ctx.input}
         if report:
             known["last_report"] = report
         for phase in PHASES:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llm_fsm._json import JsonMap
 
 if TYPE_CHECKING:
     from llm_fsm.workflow.context import ExecutionContext
 
-Check: TypeAlias = Callable[[Any], Any] | Mapping[str, Any]
+Check: TypeAlias = Callable[[Any], Any] | JsonMap
 """A function of the output, or JsonLogic over {output, context, input}."""
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.session.messages import ToolSpec as EngineSpec
 from llm_fsm.tools.formats import to_openai
 from llm_fsm.tools.registry import Tool, ToolRegistry, make_tool
@@ -32,7 +33,7 @@ class ToolSpec:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: JsonMap
     func: Callable[..., Any]
     is_breaking: bool = False
     is_waiting: bool = False
@@ -72,7 +73,7 @@ class ToolSpec:
             is_waiting,
         )
 
-    def to_openai_schema(self) -> dict[str, Any]:
+    def to_openai_schema(self) -> JsonDict:
         """Return the tool in the form of chat completions.
 
         Returns:
@@ -82,7 +83,7 @@ class ToolSpec:
             EngineSpec(name=self.name, description=self.description, parameters=self.parameters)
         )
 
-    def execute(self, arguments: Mapping[str, Any]) -> Any:
+    def execute(self, arguments: JsonMap) -> Any:
         """Call the function.
 
         Args:

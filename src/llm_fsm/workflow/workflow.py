@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, Self
 
+from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
@@ -75,7 +76,7 @@ class Workflow:
         self,
         objective: str,
         states: Sequence[StateSpec],
-        transitions: Mapping[str, Any],
+        transitions: JsonMap,
         llm: Any,
         validator: Validator | None = None,
         validator_llm: Any = None,
@@ -125,7 +126,7 @@ class Workflow:
         return self._context.finished
 
     @property
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> JsonDict:
         """The definition that the engine runs, as JSON data. Raises WorkflowError."""
         return self._compiled.document
 
@@ -354,7 +355,7 @@ class Workflow:
 
     def _take_up(self, known: Sequence[ev.Event], *, waits: bool) -> None:
         """Read the progress of a run from the store. Outputs of an earlier run in the context stay."""
-        passed = sum(isinstance(event, ev.TaskPassed) for event in known)
+        passed = len(of_kind(known, ev.TaskPassed))
         self._context.history = self._context.history[: max(0, len(self._context.history) - passed)]
         self._fold(known)
         if waits and self._context.pause is None:
@@ -362,7 +363,7 @@ class Workflow:
         if not waits:
             self._context.pause = None
 
-    def _start(self, given: Any) -> dict[str, Any]:
+    def _start(self, given: Any) -> JsonDict:
         context, ids = self._context, self._compiled.ids
         before = context.history[-1].output if context.history else None
         return {
@@ -401,7 +402,7 @@ class Workflow:
         )
         return ctx.input if work is None else work(given)
 
-    def _checks(self, spec: StateSpec) -> list[tuple[dict[str, Any], Callable[..., Any] | None]]:
+    def _checks(self, spec: StateSpec) -> list[tuple[JsonDict, Callable[..., Any] | None]]:
         own = self.validator
         if (
             spec.key_results
@@ -413,8 +414,8 @@ class Workflow:
 
     def _check(
         self, spec: StateSpec, result: KeyResult
-    ) -> tuple[dict[str, Any], Callable[..., Any] | None]:
-        row: dict[str, Any] = {"name": result.name, "description": result.description}
+    ) -> tuple[JsonDict, Callable[..., Any] | None]:
+        row: JsonDict = {"name": result.name, "description": result.description}
         if isinstance(result.check, Mapping):
             return {**row, "check": dict(result.check)}, None
         if (
@@ -535,7 +536,7 @@ def _initial(states: Sequence[StateSpec]) -> str:
 
 
 def _check_functions(
-    states: Iterable[StateSpec], transitions: Mapping[str, Any], validator: Validator | None
+    states: Iterable[StateSpec], transitions: JsonMap, validator: Validator | None
 ) -> None:
     """Check that a call of each function of a workflow runs it. Raises WorkflowError."""
     try:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Literal
 
 from llm_fsm._async import is_async, is_cancelled
-from llm_fsm._json import copied
+from llm_fsm._json import JsonMap, copied
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number, mended
 from llm_fsm.errors import ConfigurationError, HandlerError, told
@@ -68,8 +68,8 @@ class Occasion:
     state: str
     previous_state: str | None
     target: str | None
-    context: Mapping[str, Any]
-    system: Mapping[str, Any]
+    context: JsonMap
+    system: JsonMap
     user_input: str | None
     updated: frozenset[str] = frozenset()
     text: str | None = None
@@ -468,7 +468,7 @@ def occasion_key(effect: RunHandlers, handler: str) -> str:
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
-def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") -> Occasion:
+def occasion_of(effect: RunHandlers, context: JsonMap, key: str = "") -> Occasion:
     """Make the occasion of an effect.
 
     Args:
