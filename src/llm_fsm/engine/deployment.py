@@ -22,7 +22,7 @@ from llm_fsm.llm.base import LLM, Listener, form_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord
+from llm_fsm.session.turn_record import TurnRecord, of_kind
 from llm_fsm.stores.base import END_HANDLERS, Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
@@ -229,7 +229,7 @@ class Deployment:
         found = outgoing(self._services.dispatcher.sinks, self.program, record, session, number)
         if Point.END_CONVERSATION not in self._services.points:
             return found
-        if not any(isinstance(event, ev.Ended) for event in record.events):
+        if not of_kind(record.events, ev.Ended):
             return found
         end = Outgoing(
             sink=END_HANDLERS,

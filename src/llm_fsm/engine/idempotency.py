@@ -8,7 +8,7 @@ from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse, replay
+from llm_fsm.session.turn_record import TurnRecord, of_kind, parse, replay
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.output_mapping import agrees
 from llm_fsm.turn.pipeline import Answer, Update, UserMessage
@@ -75,12 +75,11 @@ def _is_turn_of(record: TurnRecord, trigger: Requested) -> bool:
             said = () if before is None else before.merged or ((trigger.request_id, before.text),)
             return (trigger.request_id, trigger.text) in said
         case Answer():
-            answers = (event for event in record.events if isinstance(event, ev.Answered))
+            answers = of_kind(record.events, ev.Answered)
             return any(agrees(event.value, trigger.value) for event in answers)
         case Update():
-            updates = (event for event in record.events if isinstance(event, ev.Updated))
-            same = any(
-                (event.values, event.state) == (trigger.context, trigger.state) for event in updates
-            )
+            wanted = (trigger.context, trigger.state)
+            updates = of_kind(record.events, ev.Updated)
+            same = any((event.values, event.state) == wanted for event in updates)
             is_said = (record.text, record.by) == (trigger.text, trigger.by)
             return same and (trigger.text is None or is_said)

@@ -42,7 +42,7 @@ from llm_fsm.records.transfer import export, import_conversation
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.session import clock_names
-from llm_fsm.session.turn_record import events_of, first_of, parse
+from llm_fsm.session.turn_record import events_of, first_of, of_kind, parse
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.stores.base import (
     AcceptedQuery,
@@ -331,10 +331,8 @@ class AsyncMachine:
 
     async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
         """As `Machine.outputs`, awaited."""
-        records = await self._engine.records(conversation_id)
-        events = events_of(records)
-        passed = (event for event in events if isinstance(event, TaskPassed))
-        return tuple((event.state, event.output) for event in passed)
+        events = events_of(await self._engine.records(conversation_id))
+        return tuple((event.state, event.output) for event in of_kind(events, TaskPassed))
 
     def run_stream(
         self,

@@ -18,7 +18,7 @@ from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session, dump_session, session_from_dict
-from llm_fsm.session.turn_record import TurnRecord, without_undone
+from llm_fsm.session.turn_record import TurnRecord, of_kind, without_undone
 
 _OF_ALL_VERSIONS = frozenset(
     (
@@ -97,7 +97,7 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
         return (f"its records do not fit together: {error}",)
     # Undoing a turn takes no act back.
     for record in records:
-        again = fold(again, (one for one in record.events if isinstance(one, ev.Acted)))
+        again = fold(again, of_kind(record.events, ev.Acted))
     wrong = _differing(again, session)
     return (
         (f"its records do not lead to its session: {', '.join(wrong)} differ",)

@@ -40,14 +40,12 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The words said to the user."""
-        return "\n\n".join(
-            [event.text for event in self.events if isinstance(event, ev.BotSaid) and event.text]
-        )
+        return "\n\n".join([said.text for said in of_kind(self.events, ev.BotSaid) if said.text])
 
     @property
     def by(self) -> str:
         """The person who said the words; "" is the machine."""
-        return next((event.by for event in self.events if isinstance(event, ev.BotSaid)), "")
+        return next((said.by for said in of_kind(self.events, ev.BotSaid)), "")
 
     @property
     def user_message(self) -> ev.UserSaid | None:

@@ -190,7 +190,7 @@ def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
     return {key: frozenset(parts) for key, parts in found.items()}
 
 
-def declared(schemas: Mapping[str, object]) -> Iterator[str]:
+def declared(schemas: JsonMap) -> Iterator[str]:
     """Yield the dotted names of all parts that schemas declare."""
     for key, schema in schemas.items():
         properties = schema.get("properties") if _is_object(schema) else None

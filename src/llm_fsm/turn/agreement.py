@@ -24,6 +24,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Agreement, Session, values_of
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.read_back import shown_values, shows, words_in
@@ -87,12 +88,13 @@ def touched(turn: TurnState) -> frozenset[str]:
     """Return the keys that this message changed, took back, parked, or was refused."""
     found: set[str] = set()
     for event in turn.events:
-        if isinstance(event, ev.ContextRefused) and event.kept_in is None:
-            found.add(event.key.partition(".")[0])
-        elif isinstance(event, ev.ContextSet):
-            found.update(event.values, event.removed)
-            parked, known = event.values.get(EXTRA, {}), turn.session.context
-            found.update(name for name in parked if parked[name] != known.get(name))
+        match event:
+            case ev.ContextRefused(key=key, kept_in=None):
+                found.add(key.partition(".")[0])
+            case ev.ContextSet(values=values, removed=removed):
+                found.update(values, removed)
+                parked, known = values.get(EXTRA, {}), turn.session.context
+                found.update(name for name in parked if parked[name] != known.get(name))
     return frozenset(found)
 
 
@@ -119,7 +121,7 @@ def said(turn: TurnState, move: Move, quote: object) -> Unmet | None:
         return None
     if move.agrees == "picked":
         reason = "only a choice that the user picks is a yes here"
-    elif any(isinstance(event, ev.ToolReturned) for event in turn.events):
+    elif of_kind(turn.events, ev.ToolReturned):
         reason = "a tool ran in this turn; its result must be read to the user first"
     elif not is_yes(turn.machine.definition.language, message):
         turn.yes = quote if isinstance(quote, str) else ""

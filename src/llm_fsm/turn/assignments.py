@@ -31,7 +31,7 @@ def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] =
         assignments: The assignments; None does nothing.
         kept: Keys that stay as they are.
     """
-    keys = turn.machine.keys
+    keys = turn.keys
     updated: set[str] = set()
     for assignment in assignments:
         if assignment is None:
@@ -105,7 +105,7 @@ def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Eve
         if assignment.pointer == place:
             rules = {key: rule for key, rule in assignment.rules.items() if key in keys}
             data = turn.session.data()
-            return changes(turn.machine.keys, turn.session.context, data, Assignment(rules=rules))
+            return changes(turn.keys, turn.session.context, data, Assignment(rules=rules))
     return ()
 
 

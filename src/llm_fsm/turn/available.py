@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from llm_fsm._json import JsonMap
 from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -29,7 +30,7 @@ class OfferedDigression:
     move: Move
     program: CompiledMachine
 
-    def data_in(self, session: Session) -> Mapping[str, object]:
+    def data_in(self, session: Session) -> JsonMap:
         """Return the values that its conditions read: those of the definition that offers it."""
         return {} if self.move.caller is None else session.of_caller(self.move.caller).data()
 
@@ -262,12 +263,7 @@ def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> C
 
 
 def _possible_steps(
-    machine: CompiledMachine,
-    state: CompiledState,
-    data: Mapping[str, object],
-    left: str,
-    *,
-    called: bool,
+    machine: CompiledMachine, state: CompiledState, data: JsonMap, left: str, *, called: bool
 ) -> Iterator[NextStep]:
     """Yield what may follow on arrival.
 
@@ -312,7 +308,7 @@ def _most_steps(machine: CompiledMachine) -> int:
 def _arrivals(
     machine: CompiledMachine,
     target: str,
-    data: Mapping[str, object],
+    data: JsonMap,
     seen: set[tuple[str, str]],
     back: str | None,
     *,
@@ -332,13 +328,16 @@ def _arrivals(
     for step in _possible_steps(
         machine, machine.states[target], data, left, called=back is not None
     ):
-        if isinstance(step, Enter):
-            further = step.move.target
-            reached |= _arrivals(machine, further, data, seen, back, left=target, steps=steps + 1)
-        elif isinstance(step, Rest):
-            reached.add(target)
-        elif isinstance(step, Return) and back is not None:
-            reached.add(back)
+        match step:
+            case Enter(Move(target=further)):
+                steps_on = steps + 1
+                reached |= _arrivals(
+                    machine, further, data, seen, back, left=target, steps=steps_on
+                )
+            case Rest():
+                reached.add(target)
+            case Return() if back is not None:
+                reached.add(back)
     return reached
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from llm_fsm.languages import certain_sentence
 from llm_fsm.session import events as ev
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.turn import response
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.fixed_replies import WordingError
@@ -23,21 +24,18 @@ _OF_TASK = ("function", "check", "route")
 
 def has_failed(turn: TurnState, since: int) -> bool:
     """Return true if a function of a task failed among the events from number `since` on."""
-    return any(
-        isinstance(event, ev.FunctionFailed) and event.kind in _OF_TASK
-        for event in turn.events[since:]
-    )
+    failed = of_kind(turn.events[since:], ev.FunctionFailed)
+    return any(event.kind in _OF_TASK for event in failed)
 
 
 def tool_has_failed(turn: TurnState) -> bool:
     """Return true if there is a rule, and the last call of a tool of this state failed."""
     if _ruled(turn) is None:
         return False
-    failed: dict[str, bool] = {}
-    for event in turn.events:
-        if isinstance(event, ev.ToolReturned) and event.name in turn.state.definition.tools:
-            failed[event.name] = event.error is not None
-    return any(failed.values())
+    # The last call of each tool decides: one that worked in the end is no failure.
+    returned = of_kind(turn.events, ev.ToolReturned)
+    failed = {event.name: event.error is not None for event in returned}
+    return any(failed.get(name) for name in turn.state.definition.tools)
 
 
 def words(turn: TurnState) -> str:
@@ -60,7 +58,7 @@ def way_out(turn: TurnState) -> Move | None:
     """
     machine = _ruled(turn)
     rule = None if machine is None else machine.definition.on_function_error
-    moved = any(isinstance(event, ev.StateEntered) and event.by == BY for event in turn.events)
+    moved = any(event.by == BY for event in of_kind(turn.events, ev.StateEntered))
     if machine is None or rule is None or rule.target_state is None or moved:
         return None
     said = words(turn)

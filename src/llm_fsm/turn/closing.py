@@ -35,6 +35,14 @@ Written = Literal["here", "no_call", "opening", "nothing", "update"]
 """
 
 
+def written_in(turn: TurnState, flow: str) -> Written:
+    """Return what words of a pattern in the definition `flow` were written for, where it led.
+
+    The model has not seen the questions of another definition.
+    """
+    return "no_call" if turn.session.flow == flow else "nothing"
+
+
 def close(turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written) -> Run:
     """Say what is still to be said.
 
@@ -232,9 +240,7 @@ def speak_with_tools(turn: TurnState, waiting: JsonMap | None = None) -> Run:
 def _words_in(turn: TurnState, reply: ModelReply) -> ReplyWords:
     """Return the words of a reply; none if it cannot be read, which is recorded."""
     try:
-        cut_off = model.unreadable(reply)
-        if cut_off is not None:
-            raise cut_off
+        model.check_whole(reply)
         return parse_words(reply.text)
     except ReplyError as error:
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))

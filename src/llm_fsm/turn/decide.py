@@ -15,7 +15,7 @@ from llm_fsm._json import JsonMap
 from llm_fsm.languages import language_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply, uphold
-from llm_fsm.turn import assignments, handlers, model, response, tool_loop
+from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
 from llm_fsm.turn.agreement import is_yes, said
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.choices import Choice, asked_key
@@ -73,6 +73,7 @@ def ask(
         _ask_once_more(turn, loop, reply.text, last)
     # The person who is asked has the word now; the turn goes on with the answer.
     if turn.paused:
+        yield from closing.close(turn, written="nothing")
         return None
     return (yield from give_up(turn, last))
 
@@ -120,7 +121,7 @@ def _without_model(turn: TurnState, picked: Choice | None, *, asks: bool) -> Run
     if certain is None:
         return None
     key, value = certain
-    keys, session = turn.machine.keys, turn.session
+    keys, session = turn.keys, turn.session
     proved = keys.unsaid(keys.claim(key, value), session.user_words())
     if isinstance(proved, str):
         return None
@@ -170,11 +171,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> RunTo[Arrival | None]:
         return None
     session = turn.session
     accepted = accept_reply(
-        turn.machine.keys,
-        session.context,
-        {key: picked.value},
-        session.begun,
-        names=session.system_names(),
+        turn.keys, session.context, {key: picked.value}, session.begun, names=session.system_names()
     )
     if not all(isinstance(event, ev.ContextSet) for event in accepted):
         return None

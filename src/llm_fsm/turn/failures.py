@@ -9,9 +9,11 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.turn.turn_state import TurnState
 
 
-def record(turn: TurnState, failed: FunctionFailed) -> None:
-    """Record that a function of the host failed."""
-    turn.emit(redacted_failure(turn, failed))
+def record(turn: TurnState, *failed: FunctionFailed | None) -> None:
+    """Record which functions of the host failed; None is none."""
+    for one in failed:
+        if one is not None:
+            turn.emit(redacted_failure(turn, one))
 
 
 def redacted_failure(turn: TurnState, failed: FunctionFailed) -> FunctionFailed:

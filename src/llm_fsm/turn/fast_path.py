@@ -19,7 +19,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import asides
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Move, open_moves, verdict
+from llm_fsm.turn.guards import Move, newly_open, open_moves, verdict
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.response import own_words
 from llm_fsm.turn.rest import rest
@@ -95,17 +95,9 @@ def certain_move(program: CompiledMachine, session: Session, before: JsonMap) ->
         before: What conditions read before the message.
     """
     after = session.data()
-    unheard = {**before, "_user_input": None}
     plan = program.states[session.state]
     moves = [move for move in plan.moves if withheld(program, session, move) is None]
-    opened = [
-        move
-        for move in moves
-        if move.target != plan.id
-        and move.guards
-        and verdict(move, after).holds
-        and not verdict(move, unheard).holds
-    ]
+    opened = [move for move in newly_open(moves, before, after) if move.target != plan.id]
     if len({move.target for move in opened}) != 1 or all(move.asks_model for move in opened):
         return None
     return next(move for move in open_moves(moves, after) if move.target == opened[0].target)

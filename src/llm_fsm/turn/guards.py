@@ -163,6 +163,15 @@ def open_moves(moves: Iterable[Move], data: JsonMap) -> Iterator[Move]:
     return (move for move in moves if verdict(move, data).holds)
 
 
+def newly_open(moves: Iterable[Move], before: JsonMap, after: JsonMap) -> list[Move]:
+    """Return the moves that the values of a message opened.
+
+    The data before it have none of its words, whatever it says.
+    """
+    unheard = {**before, "_user_input": None}
+    return [move for move in open_moves(moves, after) if not verdict(move, unheard).holds]
+
+
 def may_hold(move: Move, data: JsonMap, is_free: Callable[[str], bool]) -> bool:
     """Return True if a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from llm_fsm._json import JsonMap
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
@@ -14,7 +13,7 @@ from llm_fsm.turn import failures
 from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.effects import HandlerResult, HandlerResults, Point, RunHandlers
 from llm_fsm.turn.guards import Move, verdict
-from llm_fsm.turn.turn_state import RunTo, TurnState
+from llm_fsm.turn.turn_state import RunTo, TurnState, result_of
 
 
 def run(
@@ -28,7 +27,7 @@ def run(
 ) -> RunTo[tuple[HandlerResult, ...]]:
     if not turn.host.points or not (only or point in turn.host.points):
         return ()
-    found = yield RunHandlers(
+    effect = RunHandlers(
         point=point,
         session=turn.session,
         number=len(turn.events),
@@ -37,29 +36,24 @@ def run(
         text=text,
         only=only,
     )
-    if not isinstance(found, HandlerResults):
-        raise TypeError(f"{point} wants HandlerResults, got {type(found).__name__}")
+    found = yield from result_of(effect, HandlerResults)
     for result in found.results:
         turn.elapsed += result.seconds
         if result.error is not None:
-            if result.failed is not None:
-                failures.record(turn, result.failed)
+            failures.record(turn, result.failed)
             error = redacted(turn.secrets(), result.error)
             turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
-        for event in _accepted(turn, result.changes):
+        # Taken one after the other: each handler has seen the changes of those before it.
+        session = turn.session
+        names = session.system_names()
+        for event in accept_host(turn.keys, session.context, result.changes, names=names):
             turn.emit(made_by(turn, event, result.handler))
     return found.results
 
 
-def _accepted(turn: TurnState, changes: JsonMap) -> tuple[ev.Event, ...]:
-    """Return what is kept and refused of the changes of a handler."""
-    session = turn.session
-    return accept_host(turn.machine.keys, session.context, changes, names=session.system_names())
-
-
 def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:
     """Note in an event who makes keys that are made of others."""
-    makes = isinstance(event, ev.ContextSet) and not turn.machine.keys.made_of.keys().isdisjoint(
+    makes = isinstance(event, ev.ContextSet) and not turn.keys.made_of.keys().isdisjoint(
         event.values
     )
     return structs.replace(event, by=name) if makes else event

@@ -51,12 +51,13 @@ def heard_event(
     """Number of a record to what the history shows of its words: whole, and as they are now."""
     for place, record in without_undone(records):
         for event in record.events:
-            if isinstance(event, ev.BotSaid) and record.turn == number:
-                spoken[place] = event
-                said_there = event.text if event.kept_text is None else event.kept_text
-                whole[place] = shown[place] = cut(said_there, event.kept_chars)
-            elif isinstance(event, ev.WordsHeard):
-                shown[event.record] = event.kept
+            match event:
+                case ev.BotSaid() if record.turn == number:
+                    spoken[place] = event
+                    said_there = event.text if event.kept_text is None else event.kept_text
+                    whole[place] = shown[place] = cut(said_there, event.kept_chars)
+                case ev.WordsHeard():
+                    shown[event.record] = event.kept
     if not spoken:
         raise ValueError(f"there is no turn {number} in this conversation that said something")
     place = max(spoken, key=lambda one: (_reached(text, spoken[one].text), one))

@@ -13,7 +13,7 @@ from datetime import date, datetime, time
 from functools import cache
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, object_at
 from llm_fsm._zones import zone_of
 from llm_fsm.definition.json_schema.validator import types_of
 
@@ -64,16 +64,14 @@ def localized(schema: JsonMap, value: Any, language: str, timezone: str = "") ->
         timezone: IANA name of the zone in which a moment with an offset is shown; "" shows it as
             written.
     """
-    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        return [localized(schema["items"], item, language, timezone) for item in value]
-    parts = schema.get("properties")
-    if isinstance(value, dict) and isinstance(parts, Mapping):
-        shown_parts: JsonDict = {}
-        for name, item in value.items():
-            part = parts.get(name)
-            inner = part if isinstance(part, Mapping) else {}
-            shown_parts[name] = localized(inner, item, language, timezone)
-        return shown_parts
+    match value, schema:
+        case list(), {"items": Mapping() as items}:
+            return [localized(items, item, language, timezone) for item in value]
+        case dict(), {"properties": Mapping() as parts}:
+            shown_parts: JsonDict = {}
+            for name, item in value.items():
+                shown_parts[name] = localized(object_at(parts, name), item, language, timezone)
+            return shown_parts
     words = _words(schema, value, language, timezone)
     if words is None or not isinstance(value, str | int):
         return value

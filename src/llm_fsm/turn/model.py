@@ -65,15 +65,13 @@ def request(
     )
 
 
-def unreadable(reply: ModelReply) -> ReplyError | None:
-    """Return the fault of a reply that ended at its limit of tokens before its JSON did; None for
-    any other reply.
+def check_whole(reply: ModelReply) -> None:
+    """Raise ReplyError for a reply that ended at its limit of tokens before its JSON did.
 
     Half a message would read as a whole one, and half a list as all of it.
     """
-    if reply.finish_reason != "length" or not is_cut(reply.text):
-        return None
-    return ReplyError("cut-off", _CUT)
+    if reply.finish_reason == "length" and is_cut(reply.text):
+        raise ReplyError("cut-off", _CUT)
 
 
 def no_moves(turn: TurnState) -> AvailableMoves:
@@ -118,19 +116,20 @@ def call(
         task=asked_for not in ("turn", "greeting", "words"),
     )
     reply = yield AskModel(request, asked_for, view, turn.time_left(), about)
-    if isinstance(reply, OutOfTime):
-        turn.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
-        turn.emit(ev.LimitReached(limit="seconds", value=turn.machine.limits.seconds or 0))
-        return None
-    if isinstance(reply, Unanswered):
-        turn.usage += Usage(
-            calls=min(reply.attempts, 1), attempts=reply.attempts, seconds=reply.seconds
-        )
-        turn.emit(ev.ReplyRejected(fault="no-reply", reason=redacted(turn.secrets(), reply.reason)))
-        return None
-    if not isinstance(reply, ModelReply):
-        raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
-    turn.usage += reply.usage
+    match reply:
+        case OutOfTime(seconds=seconds):
+            turn.usage += Usage(calls=1, attempts=1, seconds=seconds)
+            turn.emit(ev.LimitReached(limit="seconds", value=turn.machine.limits.seconds or 0))
+            return None
+        case Unanswered(attempts=tried, seconds=seconds):
+            turn.usage += Usage(calls=min(tried, 1), attempts=tried, seconds=seconds)
+            reason = redacted(turn.secrets(), reply.reason)
+            turn.emit(ev.ReplyRejected(fault="no-reply", reason=reason))
+            return None
+        case ModelReply(usage=usage):
+            turn.usage += usage
+        case _:
+            raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
     turn.emit(
         ev.ModelReplied(
             asked_for=asked_for,
@@ -188,10 +187,9 @@ def ask(
         reply = yield from call(turn, asked_for, request, menu, about=about)
         if reply is None:
             return None
-        fault = unreadable(reply)
         try:
-            if fault is None:
-                return read(reply.text)
+            check_whole(reply)
+            return read(reply.text)
         except ReplyError as error:
             fault = error
         turn.emit(ev.ReplyRejected(fault=fault.fault, reason=str(fault)))

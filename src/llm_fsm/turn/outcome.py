@@ -116,9 +116,7 @@ def take_reply(turn: TurnState, raw: ModelReply, available: AvailableMoves) -> R
         What came of it. Nothing was said, and only values were kept, unless it is `Taken`.
     """
     try:
-        cut_off = model.unreadable(raw)
-        if cut_off is not None:
-            raise cut_off
+        model.check_whole(raw)
         reply = parse(raw.text, stay=_only_state(available))
     except ReplyError as error:
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
@@ -221,7 +219,7 @@ def _refused_values(turn: TurnState, named: Named, since: int) -> str:
     harmless = () if named.here or named.target == "correct" else (NOT_TAKEN_BACK,)
     counted: dict[str, str] = {}
     for key, why in every.items():
-        is_value = key in turn.machine.keys.said or has(before.context, key)
+        is_value = key in turn.keys.said or has(before.context, key)
         if (is_value or not why.startswith(NOT_SAID)) and why not in harmless:
             counted[key] = why
     is_same = (now.context, now.begun, now.stack) == (before.context, before.begun, before.stack)
@@ -237,7 +235,7 @@ def _reasons(turn: TurnState, refused: Mapping[str, str]) -> str:
         rest = ""
         if key in turn.session.begun:
             rest = "; its other parts are kept"
-        elif is_whole(turn.machine.keys.schema(key)):
+        elif is_whole(turn.keys.schema(key)):
             rest = "; nothing of it was kept"
         told.append(f"{key}: {why}{rest}")
     return "; ".join(told)
@@ -311,7 +309,7 @@ def _refused_answers(turn: TurnState) -> tuple[str, ...]:
 
     The old answer that is kept opens nothing while a new one was refused.
     """
-    keys, collected = turn.machine.keys, turn.state.collects
+    keys, collected = turn.keys, turn.state.collects
     refused = response.refused_values(turn).items()
     return tuple(key for key, why in refused if key in collected and keys.is_rule(why))
 
@@ -424,7 +422,7 @@ def _keep_values(turn: TurnState, reply: Reply, named: Named) -> RunTo[JsonMap]:
     mine: JsonMap = reply.update
     theirs: JsonMap = {}
     if named.aside is not None:
-        mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
+        mine, theirs = divided(turn.keys, named.aside.program.keys, reply.update)
     if mine:
         if turn.session.flow:
             # A flow may be told answers of the definitions that wait for it.

@@ -82,17 +82,13 @@ def _without(value: Any, path: str) -> Any:
 
 def agrees(shown: Any, value: Any) -> bool:
     """Return True if `shown` is the value, apart from masked parts."""
-    if shown == DOTS:
-        return True
-    if isinstance(shown, dict) and isinstance(value, dict):
-        if shown.keys() != value.keys():
-            return False
-        return all(agrees(shown[key], value[key]) for key in shown)
-    if isinstance(shown, list) and isinstance(value, list):
-        if len(shown) != len(value):
-            return False
-        return all(map(agrees, shown, value))
-    return bool(shown == value)
+    match shown, value:
+        case [dict(), dict()] if shown.keys() == value.keys():
+            return all(agrees(shown[key], value[key]) for key in shown)
+        case [list(), list()] if len(shown) == len(value):
+            return all(map(agrees, shown, value))
+    # Of other lengths or names they differ, whatever is masked in them.
+    return shown in (DOTS, value)
 
 
 def accept_output(

@@ -193,8 +193,6 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
         # A choice of another state than the one that showed it would answer the wrong question.
         turn.picked = picked is not None and turn.here == came_from
         stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
-        if turn.paused:
-            yield from closing.close(turn, written="nothing")
     yield from _finish(turn, stop)
 
 
@@ -221,8 +219,8 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     definition = turn.machine.definition
     zone = opening.timezone or definition.timezone
     clock = clock_names(opening.time, zone)
-    context = initial_context(turn.machine.keys, opening.context, names=clock)
-    secrets = turn.machine.keys.secret_values(context)
+    context = initial_context(turn.keys, opening.context, names=clock)
+    secrets = turn.keys.secret_values(context)
     before = turn.session
     turn.keep_secrets(before.context)
     turn.emit(
@@ -295,8 +293,7 @@ def update(turn: TurnState, given: Update) -> Run:
         yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=set(given.context))
     if given.state is not None:
         # The program names a state of the outermost definition, so nothing stays open above it.
-        while turn.session.stack:
-            subflows.leave(turn, "host")
+        subflows.leave_down_to(turn, 0, "host")
         if given.agreed:
             note_host_yes(turn)
         yield from transitions.enter(turn, Move(pointer="", target=given.state), "host")
@@ -361,25 +358,26 @@ def answer(turn: TurnState, given: Answer) -> Run:
     turn.emit(ev.Answered(id=pause.id, value=shown, time=given.time, request_id=given.request_id))
     if loop is None:
         stop = yield from _take_answer(turn, given.value, shown)
-    # The loop says whose question the calls belong to: a message, words on arrival, or a task.
-    elif loop["asked_for"] == "turn":
-        stop = yield from decide.ask(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
-        if turn.paused:
-            yield from closing.close(turn, written="nothing")
-    elif loop["asked_for"] == "words":
-        waiting = _put_in(turn, loop, pause.kind, pause.call, given.value)
-        yield from closing.speak_with_tools(turn, waiting)
-        stop = None
     else:
-        stop = yield from _go_on_working(
-            turn, _put_in(turn, loop, pause.kind, pause.call, given.value), given.step
-        )
+        stop = yield from _go_on(turn, _put_in(turn, loop, pause, given.value), given.step)
     yield from _finish(turn, stop)
+
+
+def _go_on(turn: TurnState, loop: JsonMap, step: bool) -> StoppableRun:
+    """Go on in a loop of the model, with the answer in it; see `answer`."""
+    # The loop says whose question the calls belong to: a message, words on arrival, or a task.
+    match loop["asked_for"]:
+        case "turn":
+            return (yield from decide.ask(turn, loop))
+        case "words":
+            yield from closing.speak_with_tools(turn, loop)
+            return None
+    return (yield from _go_on_working(turn, loop, step))
 
 
 def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
     """Return an answer as it may be shown and kept: without what goes to secret keys."""
-    keys = turn.machine.keys
+    keys = turn.keys
     if pause.call is None or pause.what not in turn.tools.policies:
         return masked(keys, turn.state.definition.output, value)
     if pause.kind != "unknown_outcome":
@@ -391,20 +389,18 @@ def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
     }
 
 
-def _put_in(
-    turn: TurnState, document: JsonMap, kind: str, call: JsonMap | None, value: Any
-) -> JsonMap:
+def _put_in(turn: TurnState, document: JsonMap, pause: Paused, value: Any) -> JsonMap:
     """Return a loop that waits, with the answer in it."""
-    if document["asked_for"] == "execute" or call is None:
+    if document["asked_for"] == "execute" or pause.call is None:
         return {**document, "answers": [*document["answers"], value]}
     messages = model.request(turn, (), None)
     loop = Loop(document["asked_for"], messages, model.no_moves(turn)).take_up(document)
-    tool_loop.take_answer(turn, loop, kind, call, value)
+    tool_loop.take_answer(turn, loop, pause.kind, pause.call, value)
     return loop.to_dict()
 
 
 def _go_on_working(turn: TurnState, waiting: JsonMap, step: bool) -> StoppableRun:
-    """Go on with a task that has paused; see `answer`."""
+    """Go on with a task that has paused."""
     arrival, move = ORDINARY, (yield from tasks.work(turn, waiting))
     if move is not None:
         arrival = yield from transitions.move_or_stop(turn, move, "task")
@@ -419,12 +415,7 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     """Write what the answer to a wait state gives, and go where it leads."""
     mapping = turn.state.definition.output
     for event in accept_output(
-        turn.machine.keys,
-        turn.session.context,
-        mapping,
-        value,
-        "answer",
-        names=turn.session.system_names(),
+        turn.keys, turn.session.context, mapping, value, "answer", names=turn.session.system_names()
     ):
         turn.emit(event)
     yield from assignments.remake(turn)
@@ -454,16 +445,13 @@ def _read(turn: TurnState, stop: Stop | None, told: str, said: tuple[Part, ...])
         told: What the user wrote to the person.
         said: The words from before the arrival: the reply speaks for the state.
     """
-    reads = told and turn.machine.keys.offered and turn.state.kind == "converse"
+    reads = told and turn.keys.offered and turn.state.kind == "converse"
     if not reads or stop is not None or turn.paused:
         yield from _arrived(turn, stop)
         return stop
     if turn.state.fixed is not None:
         turn.said = said
-    stop = yield from decide.ask(turn, told=told)
-    if turn.paused:
-        yield from closing.close(turn, written="nothing")
-    return stop
+    return (yield from decide.ask(turn, told=told))
 
 
 def due(turn: TurnState, given: Due) -> Run:
@@ -576,8 +564,7 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
         turn.emit(ev.TimedOut(id="silence", time=time))
         # The state of the time-out belongs to the definition that waits, so everything above it
         # ends.
-        while len(turn.session.stack) > place:
-            subflows.leave(turn, "silent")
+        subflows.leave_down_to(turn, place, "silent")
         return (yield from _end_silence(turn, "silence", elsewhere))
     _remind(turn, "silence", silence.reminders, time)
     state = (elsewhere or "") if closes else plan.id
@@ -720,7 +707,7 @@ def bot_said(turn: TurnState, text: str, by: str = "") -> ev.BotSaid:
         kept_text=kept,
         by=by,
         question=question,
-        asked=tuple(key for key in keys if key in turn.machine.keys.said),
+        asked=tuple(key for key in keys if key in turn.keys.said),
     )
 
 

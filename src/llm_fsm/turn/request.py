@@ -72,7 +72,7 @@ def turn_request(
 
 def _clearable(turn: TurnState) -> tuple[str, ...]:
     """Return the keys that a reply may write and that have a value."""
-    keys, session = turn.machine.keys, turn.session
+    keys, session = turn.keys, turn.session
     known = [key for key in session.context if keys.is_free(key) and not key.startswith("_")]
     parts: list[str] = []
     for key in known:
@@ -88,7 +88,7 @@ def _to_collect(turn: TurnState) -> tuple[str, ...]:
     """
     names: list[str] = []
     for key in lacking(turn.session, turn.state):
-        schema = turn.machine.keys.offered.get(key, {})
+        schema = turn.keys.offered.get(key, {})
         properties, required = schema.get("properties"), schema.get("required")
         parts = required if isinstance(required, list) and isinstance(properties, Mapping) else ()
         begun = turn.session.begun.get(key)
@@ -129,7 +129,7 @@ def _sections(
 
 def _known(turn: TurnState) -> JsonDict:
     """Return the values that a prompt shows, with the parts of objects that are begun."""
-    keys, session, scope = turn.machine.keys, turn.session, turn.state.definition.context_scope
+    keys, session, scope = turn.keys, turn.session, turn.state.definition.context_scope
     read = None if scope is None else scope.read
     known = keys.shown(session.context, read)
     for key, parts in session.begun.items():
@@ -180,10 +180,11 @@ def _outcome(turn: TurnState) -> str:
     secrets; else "".
     """
     for event in reversed(turn.events):
-        if isinstance(event, ev.TaskPassed):
-            return escaped(shortened(redacted(turn.secrets(), turn.session.input)))
-        if isinstance(event, ev.FlowPushed | ev.FlowReturned) and event.kind == "subflow":
-            break  # between definitions crosses what `input` and `output` name alone
+        match event:
+            case ev.TaskPassed():
+                return escaped(shortened(redacted(turn.secrets(), turn.session.input)))
+            case ev.FlowPushed(kind="subflow") | ev.FlowReturned(kind="subflow"):
+                break  # between definitions crosses what `input` and `output` name alone
     return ""
 
 

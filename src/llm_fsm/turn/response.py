@@ -12,6 +12,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
 from llm_fsm.session.session import Frame, Session
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.agreement import blanks
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -168,7 +169,7 @@ def plain_question(turn: TurnState) -> str:
 
 def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
     """Return a plain sentence for this state. `telling`: with a purpose that does not ask, too."""
-    wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
+    wanted = {key: part_schema(turn.keys.offered, key) for key in missing_keys(turn)}
     # without words of the machine there is no neutral sentence beside it
     told = telling or not turn.machine.speaks or ends_in_question(purpose)
     return own_question(purpose if told else "", wanted, turn.machine.definition.language)
@@ -178,7 +179,7 @@ def asks_itself(turn: TurnState) -> str:
     """Return the state's own question: the `x-ask` of each key that is missing, if all of them have
     one, else a purpose that asks; "" if there is neither.
     """
-    schemas = turn.machine.keys.offered
+    schemas = turn.keys.offered
     asked = [str(part_schema(schemas, key).get("x-ask") or "") for key in missing_keys(turn)]
     if asked and all(asked):
         return " ".join(asked)
@@ -202,7 +203,7 @@ def asked_before(turn: TurnState, frame: Frame | None = None) -> str:
 
 def has_changed(turn: TurnState) -> bool:
     """Return true if this turn has changed the context, so that earlier words may be untrue."""
-    return any(isinstance(event, ev.ContextSet) for event in turn.events)
+    return bool(of_kind(turn.events, ev.ContextSet))
 
 
 def open_question(turn: TurnState) -> str:
@@ -226,7 +227,7 @@ def account(turn: TurnState) -> bool:
         True if anything was kept or refused, so that the message was understood.
     """
     kept = _kept(turn)
-    schemas = turn.machine.keys.offered
+    schemas = turn.keys.offered
     names = [label(key, schemas.get(key, {})) for key in kept]
     if names:
         turn.say("notice", own(turn, "noted", ", ".join(names)))
@@ -237,8 +238,8 @@ def account(turn: TurnState) -> bool:
 def _kept(turn: TurnState) -> tuple[str, ...]:
     """Return the keys of which replies of this turn gave the value."""
     kept: dict[str, None] = {}
-    for event in turn.events:
-        if isinstance(event, ev.ContextSet) and event.source == "model":
+    for event in of_kind(turn.events, ev.ContextSet):
+        if event.source == "model":
             kept |= dict.fromkeys(key for key in event.values if not key.startswith("_"))
     return tuple(key for key in kept if key in turn.session.context)
 
@@ -250,10 +251,11 @@ def refused_values(turn: TurnState, since: int = 0) -> dict[str, str]:
     """
     refused: dict[str, str] = {}
     for event in turn.events[since:]:
-        if isinstance(event, ev.ContextRefused) and event.told:
-            refused[event.key] = event.reason
-        elif isinstance(event, ev.ContextSet):
-            refused = {key: why for key, why in refused.items() if key not in event.values}
+        match event:
+            case ev.ContextRefused(told=True):
+                refused[event.key] = event.reason
+            case ev.ContextSet(values=values):
+                refused = {key: why for key, why in refused.items() if key not in values}
     return refused
 
 
@@ -262,10 +264,10 @@ def complain(turn: TurnState) -> None:
     for key, reason in refused_values(turn).items():
         if key == UPDATE or reason.startswith(NOT_SAID):
             continue
-        schema = turn.machine.keys.offered.get(key, {})
+        schema = turn.keys.offered.get(key, {})
         name, words = label(key, schema), str(schema.get("description") or "")
         english = turn.machine.definition.is_english
-        ruled = turn.machine.keys.is_rule(reason)
+        ruled = turn.keys.is_rule(reason)
         if words.rstrip(".").casefold() == name.casefold():
             words = ""  # it says no more than the title
         if ruled:

@@ -18,7 +18,7 @@ from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Assignment, Move, labelled, open_moves, verdict
+from llm_fsm.turn.guards import Assignment, Move, labelled, newly_open, open_moves, verdict
 from llm_fsm.turn.next_step import Call, Enter, NextStep, Return, Work, lacking, next_steps
 from llm_fsm.turn.output_mapping import mapped
 
@@ -74,15 +74,10 @@ def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset())
         session: The session on arrival.
         asked: Places that ask in any case. No way leads on to them.
     """
-    here = (session.flow, session.state)
-    if here in asked:
+    if (session.flow, session.state) in asked:
         return None
     move = _known_way(root, session)
-    if move is None:
-        return None
-    passed = asked | {here}
-    there = _come_to_rest(root, _entered(root, session, move), passed, computing=True)
-    return move if there.talks and there[:2] not in passed else None
+    return move if move is not None and _leads_to_talk(root, session, move, asked) else None
 
 
 def opened_way(root: CompiledMachine, before: Session, after: Session) -> Move | None:
@@ -99,16 +94,19 @@ def opened_way(root: CompiledMachine, before: Session, after: Session) -> Move |
     state = root.of(after).states[after.state]
     if lacking(after, state):
         return None
-    unheard = {**before.data(), "_user_input": None}
-    opened = [
-        move for move in open_moves(state.own, after.data()) if not verdict(move, unheard).holds
-    ]
+    opened = newly_open(state.own, before.data(), after.data())
     if len({move.target for move in opened}) != 1 or opened[0].asks_model or opened[0].agrees:
         return None
-    here = (after.flow, after.state)
-    passed = frozenset({here})
-    there = _come_to_rest(root, _entered(root, after, opened[0]), passed, computing=True)
-    return opened[0] if there.talks and there[:2] != here else None
+    return opened[0] if _leads_to_talk(root, after, opened[0], frozenset()) else None
+
+
+def _leads_to_talk(root: CompiledMachine, session: Session, move: Move, asked: Places) -> bool:
+    """Return true if a move comes to rest where the user is asked: in none of these places, and not
+    where it began.
+    """
+    passed = asked | {(session.flow, session.state)}
+    there = _come_to_rest(root, _entered(root, session, move), passed, computing=True)
+    return there.talks and there[:2] not in passed
 
 
 def _known_way(root: CompiledMachine, session: Session) -> Move | None:

@@ -40,7 +40,7 @@ def begin(turn: TurnState) -> Run:
     """Begin the definition that the current state calls, with what it is given."""
     state, name = turn.state, turn.state.calls
     called = turn.root.flows[name]
-    values, refused = mapped(called.keys, turn.machine.keys, turn.session, state.definition.input)
+    values, refused = mapped(called.keys, turn.keys, turn.session, state.definition.input)
     kept, broken = _upheld(called.keys, values, turn.session)
     origins = turn.session.origins
     sources = {
@@ -76,10 +76,11 @@ def _upheld(keys: Keys, values: JsonMap, session: Session) -> tuple[JsonMap, tup
     kept: JsonMap = {}
     refused: list[ev.Event] = []
     for event in uphold(keys, {}, given, session.system_names()):
-        if isinstance(event, ev.ContextSet):
-            kept = event.values
-        elif isinstance(event, ev.ContextRefused):
-            refused.append(replace(event, told=True))
+        match event:
+            case ev.ContextSet():
+                kept = event.values
+            case ev.ContextRefused():
+                refused.append(replace(event, told=True))
     return kept, tuple(refused)
 
 
@@ -106,7 +107,7 @@ def give_back(turn: TurnState, how: str = "final") -> None:
     session, left = turn.session, turn.machine
     # The place is left first, so that the values are judged by the keys of the caller.
     leave(turn, how)
-    values, refused = mapped(turn.machine.keys, left.keys, session, turn.state.definition.output)
+    values, refused = mapped(turn.keys, left.keys, session, turn.state.definition.output)
     _write(turn, values, session.origins)
     _carry_facts(turn, session)
     for event in refused:
@@ -152,14 +153,18 @@ def leave(turn: TurnState, how: str) -> None:
     )
 
 
-def _write(
-    turn: TurnState, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]
-) -> None:
+def leave_down_to(turn: TurnState, place: int, how: str) -> None:
+    """Leave everything from a place on the stack upwards, so that its definition is at work."""
+    while len(turn.session.stack) > place:
+        leave(turn, how)
+
+
+def _write(turn: TurnState, values: JsonMap, origins: Mapping[str, tuple[int, str]]) -> None:
     """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
     written: dict[str, dict[str, object]] = {}
     for key, value in values.items():
         source = _writer(origins, turn.state.definition.output[key])
-        keys = turn.machine.keys
+        keys = turn.keys
         owner = keys.sources.get(key, "model")
         reason = reserved_fault(keys.reserved, key, value) if source == "model" else None
         if owner not in ("model", source):
@@ -207,7 +212,7 @@ def keep_secrets(turn: TurnState) -> None:
     """Remember the secrets of the flow that is about to be left. No history of this turn shows
     them.
     """
-    turn.left_secrets |= {*turn.machine.keys.secret_values(turn.session.context)}
+    turn.left_secrets |= {*turn.keys.secret_values(turn.session.context)}
 
 
 def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:

@@ -52,7 +52,7 @@ def _left_behind(turn: TurnState, dropped: int) -> Any:
         "state": turn.state.id,
         "purpose": state.purpose or state.description,
         "output": shortened(turn.session.input),
-        "context": turn.machine.keys.visible(turn.session.context),
+        "context": turn.keys.visible(turn.session.context),
         "events": shown,
         "conversation": [list(exchange) for exchange in exchanges],
     }
@@ -65,10 +65,11 @@ def _events_since(turn: TurnState) -> list[ev.Event]:
     """
     begin, known = 0, turn.initial_session.summary
     for place, event in enumerate(turn.events, start=1):
-        if isinstance(event, ev.FlowPushed | ev.FlowReturned):
-            begin, known = 0, ""
-        elif isinstance(event, ev.Summarised) and event.summary != known:
-            begin, known = place, event.summary
+        match event:
+            case ev.FlowPushed() | ev.FlowReturned():
+                begin, known = 0, ""
+            case ev.Summarised(summary=summary) if summary != known:
+                begin, known = place, summary
     return turn.events[begin:]
 
 

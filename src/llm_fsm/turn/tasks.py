@@ -45,7 +45,7 @@ from llm_fsm.turn.key_results import (
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_policy import call_key
-from llm_fsm.turn.turn_state import LIMITED, RunTo, Stop, TurnState
+from llm_fsm.turn.turn_state import LIMITED, RunTo, Stop, TurnState, result_of
 
 _REASON_CHARS = 2000
 """A fault may quote the whole output. Records and prompts keep the beginning of the reason."""
@@ -128,10 +128,8 @@ def _acts_by_tools(turn: TurnState) -> bool:
 
 def _only_talked(turn: TurnState, before: int) -> bool:
     """Return true if an attempt at an act called no tool."""
-    called = (ev.ToolReturned, ev.ToolRefused)
-    return _acts_by_tools(turn) and not any(
-        isinstance(event, called) for event in turn.events[before:]
-    )
+    kinds = {type(event) for event in turn.events[before:]}
+    return _acts_by_tools(turn) and kinds.isdisjoint((ev.ToolReturned, ev.ToolRefused))
 
 
 def _is_done(turn: TurnState, waiting: JsonMap) -> bool:
@@ -246,7 +244,7 @@ def _execute(turn: TurnState, waiting: JsonMap | None) -> RunTo[Output | Stop | 
         call = ToolCall(id="", name=name, arguments="")
         key = call_key(namespace, session.time, len(turn.events), call)
     attempt = 1 if session.work is None else session.work.attempt
-    result = yield Execute(
+    effect = Execute(
         state=turn.state.id,
         function=name,
         attempt=attempt,
@@ -259,8 +257,7 @@ def _execute(turn: TurnState, waiting: JsonMap | None) -> RunTo[Output | Stop | 
         log=past.log,
         used=turn.used(),
     )
-    if not isinstance(result, Executed):
-        raise TypeError(f"a function wants Executed, got {type(result).__name__}")
+    result = yield from result_of(effect, Executed)
     loop = {
         "asked_for": "execute",
         "key": key,
@@ -295,7 +292,7 @@ def _record_execution(turn: TurnState, result: Executed, loop: JsonMap) -> Outpu
             turn.emit(event)
     session = turn.session
     for event in accept_host(
-        turn.machine.keys, session.context, result.context, names=session.system_names()
+        turn.keys, session.context, result.context, names=session.system_names()
     ):
         turn.emit(event)
     _emit_changes(turn, ev.SharedSet, turn.session.shared, result.shared)
@@ -398,17 +395,15 @@ def _failures(
 def _by_functions(
     turn: TurnState, checks: list[Check], data: JsonMap
 ) -> RunTo[Mapping[str, Verdict]]:
-    result = yield CheckKeyResults(
+    effect = CheckKeyResults(
         state=turn.state.id,
         checks=tuple((check.name, check.function) for check in checks),
         data=data,
         left=turn.time_left(),
     )
-    if not isinstance(result, Verdicts):
-        raise TypeError(f"checks want Verdicts, got {type(result).__name__}")
+    result = yield from result_of(effect, Verdicts)
     turn.elapsed += result.seconds
-    for failed in result.failed:
-        failures.record(turn, failed)
+    failures.record(turn, *result.failed)
     return result.verdicts
 
 
@@ -448,12 +443,10 @@ def _routed(turn: TurnState, function: str, output: Any) -> RunTo[Move | Stop]:
     """
     state = turn.state
     data = _check_data(turn, output)
-    result = yield PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
-    if not isinstance(result, Routed):
-        raise TypeError(f"a route wants Routed, got {type(result).__name__}")
+    effect = PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
+    result = yield from result_of(effect, Routed)
     turn.elapsed += result.seconds
-    if result.failed is not None:
-        failures.record(turn, result.failed)
+    failures.record(turn, result.failed)
     error = None if result.error is None else cut(result.error, _REASON_CHARS)
     label = result.label
     moves = _picked(state.moves, label)

@@ -105,17 +105,18 @@ def fitted(schema: JsonMap, value: Any, depth: int = 0) -> Any:
         value = _json_in(kinds, value)
     if isinstance(value, dict) and kinds - {"null"} == {"array"}:
         value = [value]
-    if isinstance(value, dict):
-        required = _only_branch(schema, "object").get("required", ())
-        parts: JsonDict = {}
-        for name, item in value.items():
-            part = _property(schema, name)
-            if item is not None or name in required or _shape(part).fault(None) is None:
-                parts[name] = fitted(part, item, depth + 1)
-        return parts
-    if isinstance(value, list):
-        inner = _items(schema)
-        return [fitted(inner, item, depth + 1) for item in value]
+    match value:
+        case dict():
+            required = _only_branch(schema, "object").get("required", ())
+            parts: JsonDict = {}
+            for name, item in value.items():
+                part = _property(schema, name)
+                if item is not None or name in required or _shape(part).fault(None) is None:
+                    parts[name] = fitted(part, item, depth + 1)
+            return parts
+        case list():
+            inner = object_at(_only_branch(schema, "array"), "items")
+            return [fitted(inner, item, depth + 1) for item in value]
     return as_schema(_shape(schema), value)[0]
 
 
@@ -167,10 +168,6 @@ def _property(schema: JsonMap, name: str) -> JsonMap:
     return part if isinstance(part, Mapping) else {}
 
 
-def _items(schema: JsonMap) -> JsonMap:
-    return object_at(_only_branch(schema, "array"), "items")
-
-
 def _read(text: str) -> Any:
     try:
         value = _decoded(text)
@@ -194,10 +191,11 @@ def _decoded(text: str) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_finite, value))
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case list():
+            return all(map(_is_finite, value))
     return True

@@ -31,7 +31,7 @@ from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments, unsaid_argument
 from llm_fsm.turn.tool_policy import NO_TOOLS, call_key
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import RunTo, TurnState
+from llm_fsm.turn.turn_state import RunTo, TurnState, result_of
 
 _SPENT = Unmet("spent", "one yes allows one call of it, and this is a second one")
 _REASON_CHARS = 2000
@@ -317,9 +317,9 @@ def _results(turn: TurnState, calls: tuple[PlannedCall, ...]) -> RunTo[Mapping[s
     if not calls:
         return {}
     agreed = turn.session.agreement
-    answer = yield CallTools(state=turn.state.id, calls=calls, left=turn.time_left(), agreed=agreed)
-    if not isinstance(answer, ToolResults):
-        raise TypeError(f"calls want ToolResults, got {type(answer).__name__}")
+    left = turn.time_left()
+    effect = CallTools(state=turn.state.id, calls=calls, left=left, agreed=agreed)
+    answer = yield from result_of(effect, ToolResults)
     turn.elapsed += answer.elapsed
     return {call.id: result for call, result in zip(calls, answer.results, strict=True)}
 
@@ -394,7 +394,7 @@ def _misfit(turn: TurnState, name: str, arguments: JsonMap) -> str | None:
 
 def _unsaid(turn: TurnState, name: str, arguments: JsonMap) -> str | None:
     """Return why a call is not made that writes an argument which the user never said."""
-    policy, session, keys = turn.tools.policies.get(name), turn.session, turn.machine.keys
+    policy, session, keys = turn.tools.policies.get(name), turn.session, turn.keys
     if policy is None or not keys.said:
         return None
     written = [key for key in policy.output if key in keys.said and key in arguments]
@@ -459,8 +459,7 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
     if result.unknown:
         loop.done[planned.id] = {"unknown": planned.key}
         return
-    if result.failed is not None:
-        failures.record(turn, result.failed)
+    failures.record(turn, result.failed)
     error = redacted(turn.secrets(), result.error)
     if result.refused:
         _refuse(turn, loop, loop.call(planned.id), error or "the arguments do not fit")
@@ -500,7 +499,7 @@ def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
     policy = turn.tools.policies[name]
     if not policy.breaking and not policy.approval:
         return policy.output
-    sources = turn.machine.keys.sources
+    sources = turn.keys.sources
     taken: dict[str, str] = {}
     for key, path in policy.output.items():
         is_for_answer = sources.get(key) == "answer"
@@ -512,7 +511,7 @@ def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
 def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
     """Return the result of a tool, or an answer to it, without secrets in any part."""
     mapping = output_taken(turn, name, source)
-    keys = turn.machine.keys
+    keys = turn.keys
     secrets = {*secrets_in(keys, mapping, value), *turn.secrets()}
     definition = turn.machine.definition.canonical
     return redacted(
@@ -528,14 +527,14 @@ def _write_output(
     """Write the output of a tool from a value of this source. `arguments` are those of the call."""
     mapping = output_taken(turn, name, source)
     for event in accept_output(
-        turn.machine.keys,
+        turn.keys,
         turn.session.context,
         mapping,
         value,
         source,
         names=turn.session.system_names(),
         arguments=arguments,
-        words=turn.session.user_words() if turn.machine.keys.said else None,
+        words=turn.session.user_words() if turn.keys.said else None,
     ):
         turn.emit(event)
 

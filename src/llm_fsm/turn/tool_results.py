@@ -129,18 +129,19 @@ def _key(key: object) -> str:
 
 def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
     """Return the members of a structure; None for a value that has none."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Struct):
-        return structs.asdict(value)
-    if is_dataclass(value) and not isinstance(value, type):
+    match value:
+        case Mapping():
+            return dict(value)
+        case Struct():
+            return structs.asdict(value)
+        case str() | bytes() | bytearray() | memoryview() | type():
+            return None
+        case list() | tuple() | set() | frozenset():
+            return list(value)
+    if is_dataclass(value):
         return {part.name: getattr(value, part.name) for part in fields(value)}
-    if hasattr(value, "model_dump") and not isinstance(value, type):
+    if hasattr(value, "model_dump"):
         return dict(vars(value))
-    if isinstance(value, str | bytes | bytearray | memoryview | type):
-        return None
-    if isinstance(value, list | tuple | set | frozenset):
-        return list(value)
     content = content_of(value)
     if content is not value:
         return content if isinstance(content, dict | list) else None
@@ -233,12 +234,13 @@ def _marked(text: str, kept: int) -> str:
 
 
 def _with_short_strings(value: Any, longest: int) -> Any:
-    if isinstance(value, str):
-        return _cut(value, longest) if _size(value) > longest else value
-    if isinstance(value, list):
-        return [_with_short_strings(item, longest) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _with_short_strings(item, longest) for key, item in value.items()}
+    match value:
+        case str():
+            return _cut(value, longest) if _size(value) > longest else value
+        case list():
+            return [_with_short_strings(item, longest) for item in value]
+        case Mapping():
+            return {key: _with_short_strings(item, longest) for key, item in value.items()}
     return value
 
 

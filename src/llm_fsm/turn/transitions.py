@@ -309,12 +309,7 @@ def apply_update(turn: TurnState, update: JsonMap) -> Run:
     session = turn.session
     words = dataclasses.replace(session.user_words(), answered=turn.tool_calls > 0)
     for event in accept_reply(
-        turn.machine.keys,
-        session.context,
-        update,
-        session.begun,
-        names=session.system_names(),
-        words=words,
+        turn.keys, session.context, update, session.begun, names=session.system_names(), words=words
     ):
         turn.emit(event)
         if isinstance(event, ev.ContextSet):
@@ -351,9 +346,7 @@ def _reconsider_callers(turn: TurnState, before: Session) -> RunTo[bool]:
     ):
         if found is not None:
             # What waits above that definition belongs to the flow that the correction ends.
-            # Each round takes one frame, until the definition that is led back is on top.
-            while len(turn.session.stack) > place:
-                subflows.leave(turn, "corrected")
+            subflows.leave_down_to(turn, place, "corrected")
             yield from turn_back(turn, found, changed, named=False)
             return True
     return False
@@ -411,8 +404,7 @@ def _resume(turn: TurnState, place: int) -> RunTo[Arrival]:
         frame = session.stack[entrance]
         if frame.kind == "subflow":
             # The flow ends, with everything that it left open.
-            while len(turn.session.stack) > entrance:
-                subflows.leave(turn, "resumed")
+            subflows.leave_down_to(turn, entrance, "resumed")
             continue
         subflows.keep_secrets(turn)
         _come_back_to(turn, entrance)

@@ -18,7 +18,7 @@ from msgspec import structs
 from llm_fsm._json import JsonMap
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import uphold
+from llm_fsm.session.context import Keys, uphold
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import LLMMessage, TakenForm, Usage
 from llm_fsm.session.redaction import DOTS, redacted, texts_in
@@ -144,6 +144,18 @@ StoppableRun = RunTo[Stop | None]
 """A part of a turn that returns why the run goes no further; None if it goes on or waits."""
 
 
+R = TypeVar("R", bound=Result)
+
+
+def result_of(effect: Effect, kind: type[R]) -> RunTo[R]:
+    """Ask for an effect, and return its result. Raises TypeError for a result of another kind."""
+    result = yield effect
+    if not isinstance(result, kind):
+        wanted, found = kind.__name__, type(result).__name__
+        raise TypeError(f"{type(effect).__name__} wants {wanted}, got {found}")
+    return result
+
+
 ORDINARY = Arrival()
 """The way of a plain move."""
 TURNED_BACK = Arrival(back=True)
@@ -213,6 +225,8 @@ class TurnState:
     """Start of the idempotency keys of tool calls. None: the conversation and its turn."""
     initial_session: Session = field(init=False)
     machine: CompiledMachine = field(init=False)
+    keys: Keys = field(init=False)
+    """The keys of the machine at work."""
     state: CompiledState = field(init=False)
 
     def __post_init__(self) -> None:
@@ -231,6 +245,7 @@ class TurnState:
         """
         self.session = session
         self.machine = machine = self.root.of(session)
+        self.keys = machine.keys
         self.state = machine.states[session.state or machine.definition.initial_state]
 
     def emit(self, event: ev.Event) -> None:
@@ -239,10 +254,8 @@ class TurnState:
         A change of the context is recorded as far as the rules of `x-valid` allow it, whoever made
         it.
         """
-        if type(event) is ev.ContextSet and self.machine.keys.rules:
-            upheld = uphold(
-                self.machine.keys, self.session.context, event, self.session.system_names()
-            )
+        if type(event) is ev.ContextSet and self.keys.rules:
+            upheld = uphold(self.keys, self.session.context, event, self.session.system_names())
             # The rules cut the change: what is left, and the refusals, are emitted one by one.
             if upheld != (event,):
                 for part in upheld:
@@ -269,19 +282,20 @@ class TurnState:
 
     def _outdate(self, event: ev.Event, before: Session) -> None:
         """Clear the keys that are made of what an event changed. What is made of those follows."""
-        after, keys = self.session, self.machine.keys
-        if isinstance(event, ev.ContextSet) and keys.made_of:
-            found = keys.outdated(before.context, after.context, event.values)
-            self.outdated |= frozenset(found)
-            if removed := tuple(key for key in found if key in after.context):
-                self.emit(ev.ContextSet(source="x-from", removed=removed))
-        elif isinstance(event, ev.AnswersChanged):
-            old, new = before.of_caller(event.frame), after.of_caller(event.frame)
-            found = self.root.of(new).keys.outdated(old.context, new.context, event.values)
-            if removed := tuple(key for key in found if key in new.context):
-                self.emit(ev.AnswersChanged(frame=event.frame, values={}, removed=removed))
-        elif isinstance(event, ev.FlowReturned):
-            self.outdated |= keys.made_of.keys() - after.context.keys()
+        after, keys = self.session, self.keys
+        match event:
+            case ev.ContextSet(values=values) if keys.made_of:
+                found = keys.outdated(before.context, after.context, values)
+                self.outdated |= frozenset(found)
+                if removed := tuple(key for key in found if key in after.context):
+                    self.emit(ev.ContextSet(source="x-from", removed=removed))
+            case ev.AnswersChanged(frame=frame, values=values):
+                old, new = before.of_caller(frame), after.of_caller(frame)
+                found = self.root.of(new).keys.outdated(old.context, new.context, values)
+                if removed := tuple(key for key in found if key in new.context):
+                    self.emit(ev.AnswersChanged(frame=frame, values={}, removed=removed))
+            case ev.FlowReturned():
+                self.outdated |= keys.made_of.keys() - after.context.keys()
 
     def say(
         self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: Message
@@ -322,13 +336,12 @@ class TurnState:
             return 0 if last is None or behind else None
         places = [offer.start]
         for event in since:
-            if isinstance(event, ev.StateEntered):
-                places = [] if event.by in _BACKWARDS else places
-                places.append(event.state)
-            elif isinstance(event, ev.FlowReturned):
-                places.append(event.state)
-            elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
-                places.append(event.entered)
+            match event:
+                case ev.StateEntered(state=state, by=by):
+                    places = [] if by in _BACKWARDS else places
+                    places.append(state)
+                case ev.FlowReturned(state=state) | ev.FlowPushed(kind="subflow", entered=state):
+                    places.append(state)
         return places[::-1].index(offer.named) if offer.named in places else None
 
     def has(self, pattern: str) -> bool:
@@ -359,16 +372,15 @@ class TurnState:
 
     def keep_secrets(self, values: JsonMap) -> None:
         """Remember values of secret keys, so that what this turn leaves behind does not show them."""
-        keys = self.machine.keys
-        if keys.secrets:
-            secret = (value for name, value in values.items() if keys.is_secret(key_of(name)))
+        if self.keys.secrets:
+            secret = (value for name, value in values.items() if self.keys.is_secret(key_of(name)))
             self.given_secrets |= {*texts_in(secret)}
 
     def secrets(self) -> tuple[str, ...]:
         """Return the values of secret keys known now, given in this turn or left with a flow,
         longest first.
         """
-        known = self.machine.keys.secret_values(self.session.context)
+        known = self.keys.secret_values(self.session.context)
         if not (self.left_secrets or self.given_secrets or self.session.secrets):
             return known
         found = {*known, *self.left_secrets, *self.given_secrets, *self.session.secrets}

@@ -63,7 +63,7 @@ def is_corrected(turn: TurnState, key: str) -> bool:
     if written >= after.turn:
         return False
     by_model = key not in after.context or after.origins[key] == (after.turn, "model")
-    return by_model or key in turn.machine.keys.made_of
+    return by_model or key in turn.keys.made_of
 
 
 def change_answers(turn: TurnState, update: JsonMap) -> JsonMap:
@@ -105,8 +105,7 @@ def _correct_outside(turn: TurnState, named: Named, message: Message) -> RunTo[A
         innermost = place == len(turn.session.stack) - 1
         last = (yield from _last_answers(turn, named)) if innermost else ""
         # What lies above belongs to the answer that is not true any more.
-        while len(turn.session.stack) > place:
-            subflows.leave(turn, "corrected")
+        subflows.leave_down_to(turn, place, "corrected")
         return (yield from _go_back(turn, back, named, message, changed=changed, last=last))
     return None
 
@@ -161,10 +160,7 @@ def _go_back(
     if ends and named.target != turn.state.id:
         message = ""  # it says that what was not done is done
     say_first(turn, earlier, "correct", message)
-    if turn.session.flow == start[0]:
-        yield from closing.close(turn, arrival, written="no_call")
-    else:
-        yield from closing.close(turn, arrival, written="nothing")
+    yield from closing.close(turn, arrival, written=closing.written_in(turn, start[0]))
     return arrival
 
 

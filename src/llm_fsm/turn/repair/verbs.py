@@ -24,7 +24,7 @@ from llm_fsm.turn.guards import Move, open_moves, reads
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
 from llm_fsm.turn.rest import rest, way_on
-from llm_fsm.turn.turn_state import ORDINARY, Arrival, Message, Run, Stop, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Message, Run, Stop, StoppableRun, TurnState
 
 _FROM_THE_USER = ("model", "user", "answer")
 """Sources of values that somebody gave in the conversation."""
@@ -88,9 +88,17 @@ def _say(turn: TurnState, it: Repair, message: Message) -> None:
     turn.say("pattern", response.pattern_words(turn, piece, it.end, it.data))
 
 
-def _how(turn: TurnState, it: Repair) -> str:
-    """Return the name of the end for the record; "" for a pattern that has one end."""
-    return "" if it.end == turn.machine.patterns[it.name].definition.initial_state else it.end
+def _apply(turn: TurnState, it: Repair, how: str, message: Message) -> None:
+    """Record how a pattern is applied, and say what goes with it."""
+    turn.emit(ev.Repaired(pattern=it.name, how=how))
+    _say(turn, it, message)
+
+
+def _arrive(turn: TurnState, move: Move, by: str, written: closing.Written) -> StoppableRun:
+    """Make the move of a pattern, and close the turn where it arrives."""
+    arrival = yield from transitions.arrive(turn, move, by)
+    yield from closing.close(turn, arrival, written=written)
+    return arrival.stop
 
 
 def _ask_again(turn: TurnState, it: Repair) -> StoppableRun:
@@ -99,10 +107,10 @@ def _ask_again(turn: TurnState, it: Repair) -> StoppableRun:
     move = way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
     if move is not None and (yield from handlers.vetoed(turn, move)) is None:
         return (yield from _go_on(turn, it, move))
-    turn.emit(ev.Repaired(pattern=it.name, how=_how(turn, it)))
-    _say(turn, it, it.message)
-    response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call")
+    # A pattern with one end has no variants, so the record names none.
+    is_only = it.end == turn.machine.patterns[it.name].definition.initial_state
+    _apply(turn, it, "" if is_only else it.end, it.message)
+    yield from go_on(turn)
     return None
 
 
@@ -113,26 +121,14 @@ def _go_on(turn: TurnState, it: Repair, move: Move) -> StoppableRun:
     # The place counts as asked, so that the way cannot lead straight back.
     arrival = yield from transitions.arrive(turn, move, it.name, asked=frozenset({turn.here}))
     corrections.say_first(turn, earlier, it.name, it.message)
-    yield from _close(turn, arrival, flow)
+    yield from closing.close(turn, arrival, written=closing.written_in(turn, flow))
     return arrival.stop
-
-
-def _close(turn: TurnState, arrival: Arrival, flow: str) -> Run:
-    """Close a turn after a pattern led on. The model is asked for words only in another definition
-    than `flow`.
-    """
-    if turn.session.flow == flow:
-        yield from closing.close(turn, arrival, written="no_call")
-    else:
-        yield from closing.close(turn, arrival, written="nothing")
 
 
 def _refuse(turn: TurnState, it: Repair) -> StoppableRun:
     """Say that it cannot be done, and ask again. The model's words may have promised it."""
-    turn.emit(ev.Repaired(pattern=it.name, how=it.end))
-    _say(turn, it, "")
-    response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call")
+    _apply(turn, it, it.end, "")
+    yield from go_on(turn)
     return None
 
 
@@ -162,19 +158,15 @@ def _hand_over(turn: TurnState, it: Repair) -> StoppableRun:
     )
     place = next(places, None)
     if place is None:
-        turn.emit(ev.Repaired(pattern="handover"))
-        _say(turn, it, it.message)
+        _apply(turn, it, "", it.message)
         return Stop("handover")
     turn.emit(ev.Repaired(pattern="handover", how="moved"))
     # The state for a person belongs to the definition that waits, so all above it is left.
-    while len(turn.session.stack) > place:
-        subflows.leave(turn, "handover")
+    subflows.leave_down_to(turn, place, "handover")
     turn.say("model", it.message)
-    arrival = yield from transitions.arrive(
-        turn, Move(pointer="/patterns", target="handover"), "handover"
-    )
-    yield from closing.close(turn, arrival, written="nothing" if it.message == "" else "here")
-    return arrival.stop
+    move = Move(pointer="/patterns", target="handover")
+    written: closing.Written = "nothing" if it.message == "" else "here"
+    return (yield from _arrive(turn, move, "handover", written))
 
 
 def _end(turn: TurnState, it: Repair) -> StoppableRun:
@@ -185,10 +177,7 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
     if _would_lose(turn) and not may_stop and question_before(turn):
         ask_first(turn, it.message)
         return None
-    turn.emit(
-        ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else "")
-    )
-    _say(turn, it, it.message)
+    _apply(turn, it, turn.session.stack[-1].kind if turn.session.stack else "", it.message)
     # One level after the other, until one of them has a way on that the user can take.
     while turn.session.stack:
         frame = turn.session.stack[-1]
@@ -209,11 +198,8 @@ def _end(turn: TurnState, it: Repair) -> StoppableRun:
             return arrival.stop
     if "cancelled" not in turn.machine.states:
         return Stop("cancelled")
-    arrival = yield from transitions.arrive(
-        turn, Move(pointer="/patterns", target="cancelled"), "cancel"
-    )
-    yield from closing.close(turn, arrival, written="here")
-    return arrival.stop
+    move = Move(pointer="/patterns", target="cancelled")
+    return (yield from _arrive(turn, move, "cancel", "here"))
 
 
 def question_before(turn: TurnState, names: Sequence[str] = ()) -> str:
@@ -223,7 +209,7 @@ def question_before(turn: TurnState, names: Sequence[str] = ()) -> str:
     """
     if not names:
         return response.own(turn, "stop")
-    schemas = turn.machine.keys.offered
+    schemas = turn.keys.offered
     *others, last = [label(name, schemas.get(name, {})) for name in names]
     return response.own(turn, "forget", ", ".join(others), last)
 
@@ -253,15 +239,14 @@ def stop(turn: TurnState) -> StoppableRun:
 
 
 def go_on(turn: TurnState) -> Run:
-    """Ask what is open again, after the user has said no to an end."""
+    """Ask what is open again, where the conversation stays as it is."""
     response.say_fixed(turn)
     yield from closing.close(turn, written="no_call")
 
 
 def _return(turn: TurnState, it: Repair) -> StoppableRun:
     """Leave a digression before its end."""
-    turn.emit(ev.Repaired(pattern=it.name, how=it.end))
-    _say(turn, it, it.message)
+    _apply(turn, it, it.end, it.message)
     arrival = yield from transitions.return_from(turn, "cancelled")
     if arrival.stop is None:
         arrival = yield from transitions.settle(turn, arrival)
@@ -300,7 +285,7 @@ def _clear(turn: TurnState, it: Repair) -> StoppableRun:
     turn.say("pattern", response.pattern_words(turn, piece, it.end, it.data))
     response.say_on_the_way(turn)
     arrival = yield from transitions.settle(turn)
-    yield from _close(turn, arrival, flow)
+    yield from closing.close(turn, arrival, written=closing.written_in(turn, flow))
     return arrival.stop
 
 
@@ -309,11 +294,9 @@ def _back(turn: TurnState, it: Repair) -> StoppableRun:
     begun again.
     """
     state, keys = _question_before(turn)
-    turn.emit(ev.Repaired(pattern="back", how="moved"))
-    _say(turn, it, it.message)
+    _apply(turn, it, "moved", it.message)
     yield from transitions.go_back(turn, state, keys)
-    response.say_fixed(turn)
-    yield from closing.close(turn, written="no_call")
+    yield from go_on(turn)
     return None
 
 
@@ -362,29 +345,24 @@ def _leave_out(turn: TurnState, it: Repair) -> StoppableRun:
     turn.emit(ev.KeysSkipped(keys=response.missing_keys(turn)))
     move = moves[0]
     if any(other.target != move.target for other in moves):
-        turn.emit(ev.Repaired(pattern="skip", how="stayed"))
-        _say(turn, it, it.message)
-        response.say_fixed(turn)
-        yield from closing.close(turn, written="no_call")
+        _apply(turn, it, "stayed", it.message)
+        yield from go_on(turn)
         return None
     if (yield from handlers.vetoed(turn, move)) is not None:
-        response.say_fixed(turn)
-        yield from closing.close(turn, written="no_call")
+        yield from go_on(turn)
         return None
-    turn.emit(ev.Repaired(pattern="skip", how="moved"))
-    _say(turn, it, it.message)
+    _apply(turn, it, "moved", it.message)
     arrival = yield from transitions.arrive(turn, move, "skip")
-    foreseen = it.foreseen.get(move.target, ())
-    if turn.session.flow == flow and turn.session.state in foreseen:
-        yield from closing.close(turn, arrival, written="no_call")
-    else:
-        yield from closing.close(turn, arrival, written="nothing")
+    # Words that were written for another state than this one do not ask its question.
+    is_foreseen = turn.session.state in it.foreseen.get(move.target, ())
+    written = closing.written_in(turn, flow) if is_foreseen else "nothing"
+    yield from closing.close(turn, arrival, written=written)
     return arrival.stop
 
 
 def _waits_for_yes(turn: TurnState) -> bool:
     """Return true where a way on depends on a yes or a no that nobody has said."""
-    keys, context = turn.machine.keys, turn.session.context
+    keys, context = turn.keys, turn.session.context
     asked = [key for key in keys.offered if _yes_or_no(keys.schema(key)) and not has(context, key)]
     return any(reads(move, asked) for move in turn.state.own)
 
@@ -423,6 +401,7 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
 
 def _give_up(turn: TurnState, it: Repair) -> StoppableRun:
     """Hand the conversation over to a person, or apologise and end it."""
+    # Recorded first: the handover that may follow is another pattern.
     turn.emit(ev.Repaired(pattern=it.name, how=it.end))
     if "handover" in turn.machine.own_patterns:
         return (yield from _go_to(turn, "handover"))
@@ -442,9 +421,7 @@ def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
     if move is None:
         closing.last_resort(turn)
         return None
-    arrival = yield from transitions.arrive(turn, move, pattern)
-    yield from closing.close(turn, arrival, written="nothing")
-    return arrival.stop
+    return (yield from _arrive(turn, move, pattern, "nothing"))
 
 
 def _choices(turn: TurnState) -> str:
