@@ -76,15 +76,19 @@ class Meter:
 
 def truthy(value: Any) -> bool:
     """Return JsonLogic's truth: null, false, 0, NaN, "" and [] are false; "0" and {} are true."""
-    if value is True or value is False:
-        return value is True
-    if value is None:
-        return False
-    if isinstance(value, (str, list, tuple)):
-        return len(value) > 0
-    if isinstance(value, (int, float)):
-        return value != 0 and value == value  # noqa: PLR0124
+    match value:
+        case None:
+            return False
+        case str() | list() | tuple():
+            return len(value) > 0
+        case int() | float():  # true and false are among them
+            return value != 0 and not is_nan(value)
     return True
+
+
+def is_nan(value: object) -> bool:
+    """Return true for the one number that equals nothing, not even itself."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def is_number(value: object) -> TypeGuard[Number]:
@@ -99,17 +103,20 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 def kind_of(value: Any) -> str:
     """Return the JSON kind of a value, as messages name it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, str):
-        return "a text"
-    if isinstance(value, (int, float)):
-        return "a number"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a text"
+        case int() | float():
+            return "a number"
+        case list() | tuple():
+            return "a list"
+        case Mapping():
+            return "an object"
+    return f"a {type(value).__name__}"
 
 
 def look_up(data: Any, name: str, default: Any = None) -> Any:
@@ -172,22 +179,23 @@ def text_of(meter: Meter, value: Any, depth: int = 0) -> str:
     """Convert a value to text by JavaScript's String(): lists are joined by commas, and null in
     them is "".
     """
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return number_text(value)
-    if not isinstance(value, (list, tuple)):
-        return "[object Object]"
-    if depth > MAX_DEPTH:
-        raise OperatorFault(f"a list nests deeper than {MAX_DEPTH}")
-    meter.spend(1 + len(value))
-    parts = ["" if item is None else text_of(meter, item, depth + 1) for item in value]
-    meter.build(len(parts) + sum(map(byte_length, parts)))
-    return ",".join(parts)
+    match value:
+        case str():
+            return value
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return number_text(value)
+        case list() | tuple() if depth <= MAX_DEPTH:
+            meter.spend(1 + len(value))
+            parts = ["" if item is None else text_of(meter, item, depth + 1) for item in value]
+            meter.build(len(parts) + sum(map(byte_length, parts)))
+            return ",".join(parts)
+        case list() | tuple():
+            raise OperatorFault(f"a list nests deeper than {MAX_DEPTH}")
+    return "[object Object]"
 
 
 def byte_length(text: str) -> int:
@@ -196,17 +204,20 @@ def byte_length(text: str) -> int:
 
 def number_of(meter: Meter, value: Any) -> Number:
     """Convert a value to a number by JavaScript's Number(); NaN if it is none."""
-    if value is None:
-        return 0
-    if isinstance(value, (int, float)):
-        return int(value) if isinstance(value, bool) else value
-    if not isinstance(value, (str, list, tuple)):
-        return math.nan
-    text = text_of(meter, value).strip(_SPACE)
-    meter.spend(len(text) >> 8)
-    if not text:
-        return 0
-    return _parsed(text) if _WHOLE_NUMBER.fullmatch(text) else math.nan
+    match value:
+        case None:
+            return 0
+        case bool():
+            return int(value)
+        case int() | float():
+            return value
+        case str() | list() | tuple():
+            text = text_of(meter, value).strip(_SPACE)
+            meter.spend(len(text) >> 8)
+            if not text:
+                return 0
+            return _parsed(text) if _WHOLE_NUMBER.fullmatch(text) else math.nan
+    return math.nan
 
 
 def _parsed(text: str) -> Number:
@@ -295,8 +306,11 @@ def may_be_halved(document: str) -> bool:
 
 def all_mended(value: Any) -> Any:
     """Mend all texts and keys of a JSON value."""
-    if isinstance(value, str):
-        return mended(value)
-    if isinstance(value, dict):
-        return {mended(key): all_mended(item) for key, item in value.items()}
-    return [all_mended(item) for item in value] if isinstance(value, list) else value
+    match value:
+        case str():
+            return mended(value)
+        case dict():
+            return {mended(key): all_mended(item) for key, item in value.items()}
+        case list():
+            return [all_mended(item) for item in value]
+    return value

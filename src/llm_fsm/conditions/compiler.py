@@ -250,23 +250,29 @@ def _plain(meter: Meter, value: Any, depth: int) -> Any:
     Raises:
         Fault: It is too large or not JSON.
     """
-    if isinstance(value, str):
-        meter.build(byte_length(value))
-        return value
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, (int, float)):
-        result(value)
-        return value
+    match value:
+        case str():
+            meter.build(byte_length(value))
+            return value
+        case None | bool():
+            return value
+        case int() | float():
+            result(value)
+            return value
     if depth >= MAX_DEPTH:
         raise OperatorFault(f"it nests deeper than {MAX_DEPTH}")
-    if isinstance(value, (list, tuple)):
-        meter.build(SLOT * len(value))
-        return [_plain(meter, item, depth + 1) for item in value]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        meter.build(SLOT * len(value) + sum(map(byte_length, value)))
-        return {key: _plain(meter, item, depth + 1) for key, item in value.items()}
+    match value:
+        case list() | tuple():
+            meter.build(SLOT * len(value))
+            return [_plain(meter, item, depth + 1) for item in value]
+        case Mapping() if _has_texts_as_keys(value):
+            meter.build(SLOT * len(value) + sum(map(byte_length, value)))
+            return {key: _plain(meter, item, depth + 1) for key, item in value.items()}
     raise OperatorFault(f"{kind_of(value)} is no JSON value")
+
+
+def _has_texts_as_keys(value: Mapping[Any, Any]) -> bool:
+    return all(isinstance(key, str) for key in value)
 
 
 class _Compiler:
@@ -295,16 +301,16 @@ class _Compiler:
             )
         if place.depth > MAX_DEPTH:
             return self._fault(f"the rule nests deeper than {MAX_DEPTH}", place)
-        if rule is None or isinstance(rule, (str, bool)):
-            return constant(rule)
-        if isinstance(rule, (int, float)):
-            finite = isinstance(rule, int) or math.isfinite(rule)
-            return constant(rule) if finite else self._fault("the number is not finite", place)
-        if isinstance(rule, (list, tuple)):
-            items = [self._node(item, place.under(index)) for index, item in enumerate(rule)]
-            return list_of(tuple(items), place)
-        if isinstance(rule, Mapping) and all(isinstance(key, str) for key in rule):
-            return self._object(rule, place)
+        match rule:
+            case float() if not math.isfinite(rule):
+                return self._fault("the number is not finite", place)
+            case None | str() | int() | float():
+                return constant(rule)
+            case list() | tuple():
+                items = [self._node(item, place.under(index)) for index, item in enumerate(rule)]
+                return list_of(tuple(items), place)
+            case Mapping() if _has_texts_as_keys(rule):
+                return self._object(rule, place)
         return self._fault(f"{kind_of(rule)} is no JSON value", place)
 
     def _object(self, rule: JsonMap, place: RulePlace) -> Node:
@@ -321,16 +327,14 @@ class _Compiler:
 
     def _data(self, value: Any, place: RulePlace) -> Any:
         """Compile a value inside an object that is no operation: it stays as written."""
-        if isinstance(value, (list, tuple)) and place.depth <= MAX_DEPTH:
-            self.values += 1
-            return [self._data(item, place.under(index)) for index, item in enumerate(value)]
-        if (
-            isinstance(value, Mapping)
-            and place.depth <= MAX_DEPTH
-            and all(isinstance(key, str) for key in value)
-        ):
-            self.values += 1
-            return {key: self._data(item, place.under(key)) for key, item in value.items()}
+        if place.depth <= MAX_DEPTH:
+            match value:
+                case list() | tuple():
+                    self.values += 1
+                    return [self._data(one, place.under(index)) for index, one in enumerate(value)]
+                case Mapping() if _has_texts_as_keys(value):
+                    self.values += 1
+                    return {key: self._data(item, place.under(key)) for key, item in value.items()}
         return self._node(value, place).literal
 
     def _operation(self, operator: str, written: Any, place: RulePlace) -> Node:

@@ -23,6 +23,7 @@ from llm_fsm.conditions.coercion import (
     OperatorFault,
     byte_length,
     finite_number,
+    is_nan,
     is_number,
     kind_of,
     leading_number,
@@ -110,25 +111,25 @@ def smallest(meter: Meter, *values: Any) -> Number:
 def same(meter: Meter, x: Any, y: Any, depth: int = 0) -> bool:
     """Strict equality (===): the same kind, and equal. Lists and objects are compared by content."""
     if x is y:
-        return x == x if isinstance(x, float) else True  # noqa: PLR0124
-    if isinstance(x, bool) or isinstance(y, bool) or x is None or y is None:
-        return False
-    if isinstance(x, str) or isinstance(y, str):
-        return type(x) is type(y) and bool(x == y)
-    if isinstance(x, (int, float)):
-        return isinstance(y, (int, float)) and x == y
+        return not is_nan(x)
+    match x, y:
+        case (bool() | None, _) | (_, bool() | None):
+            return False
+        case (str(), _) | (_, str()):
+            return type(x) is type(y) and bool(x == y)
+        case int() | float(), int() | float():
+            return x == y
+        case int() | float(), _:
+            return False
     if depth > MAX_DEPTH:
         raise OperatorFault(f"it compares values that nest deeper than {MAX_DEPTH}")
-    if isinstance(x, (list, tuple)):
-        if not isinstance(y, (list, tuple)) or len(x) != len(y):
-            return False
-        meter.spend(1 + (len(x) >> 3))
-        return all(same(meter, a, b, depth + 1) for a, b in zip(x, y, strict=True))
-    if isinstance(x, Mapping) and isinstance(y, Mapping):
-        if x.keys() != y.keys():
-            return False
-        meter.spend(1 + (len(x) >> 3))
-        return all(same(meter, value, y[key], depth + 1) for key, value in x.items())
+    match x, y:
+        case list() | tuple(), list() | tuple() if len(x) == len(y):
+            meter.spend(1 + (len(x) >> 3))
+            return all(same(meter, a, b, depth + 1) for a, b in zip(x, y, strict=True))
+        case Mapping(), Mapping() if x.keys() == y.keys():
+            meter.spend(1 + (len(x) >> 3))
+            return all(same(meter, value, y[key], depth + 1) for key, value in x.items())
     return False
 
 
@@ -177,27 +178,29 @@ def contained(meter: Meter, part: Any, whole: Any) -> bool:
 
     It is false for other values, and for null in a text.
     """
-    if isinstance(whole, str):
-        meter.spend(len(whole) >> 10)
-        return part is not None and text_of(meter, part) in whole
-    if not isinstance(whole, (list, tuple)):
-        return False
-    meter.spend(len(whole) >> 3)
-    return any(same(meter, part, item) for item in whole)
+    match whole:
+        case str():
+            meter.spend(len(whole) >> 10)
+            return part is not None and text_of(meter, part) in whole
+        case list() | tuple():
+            meter.spend(len(whole) >> 3)
+            return any(same(meter, part, item) for item in whole)
+    return False
 
 
 def count(meter: Meter, whole: Any, part: Any) -> int:
     """Count a part in a text (without overlap) or an element in a list; 0 for null."""
-    if whole is None:
-        return 0
-    if isinstance(whole, str):
-        meter.spend(len(whole) >> 10)
-        searched = "" if part is None else text_of(meter, part)
-        return whole.count(searched) if searched else 0
-    if not isinstance(whole, (list, tuple)):
-        raise OperatorFault(f"it counts in {kind_of(whole)}, which is neither text nor list")
-    meter.spend(len(whole) >> 3)
-    return sum(same(meter, part, item) for item in whole)
+    match whole:
+        case None:
+            return 0
+        case str():
+            meter.spend(len(whole) >> 10)
+            searched = "" if part is None else text_of(meter, part)
+            return whole.count(searched) if searched else 0
+        case list() | tuple():
+            meter.spend(len(whole) >> 3)
+            return sum(same(meter, part, item) for item in whole)
+    raise OperatorFault(f"it counts in {kind_of(whole)}, which is neither text nor list")
 
 
 def length(meter: Meter, value: Any) -> int:  # noqa: ARG001
@@ -375,9 +378,7 @@ def substring(meter: Meter, value: Any, start: Any = ABSENT, end: Any = ABSENT) 
 
 def _offset(meter: Meter, value: Any) -> int:
     number = number_of(meter, value)
-    if number != number:  # noqa: PLR0124
-        return 0
-    return int(max(-(2**53), min(2**53, number)))
+    return 0 if is_nan(number) else int(max(-(2**53), min(2**53, number)))
 
 
 class Operation(NamedTuple):
