@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, object_at, texts_at
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.marks import MarkedModel, NamedKey, NamedRule, NamedState, WrittenAs
 from llm_fsm.definition.names import (
@@ -472,12 +472,8 @@ class Definition(_Model):
     @cached_property
     def key_schemas(self) -> Mapping[str, JsonMap]:
         """Context key to its JSON Schema, as declared; empty without a `context_schema`."""
-        properties = (self.context_schema or {}).get("properties")
-        if not isinstance(properties, dict):
-            return {}
-        return {
-            key: schema if isinstance(schema, dict) else {} for key, schema in properties.items()
-        }
+        properties = object_at(self.context_schema, "properties")
+        return {key: object_at(properties, key) for key in properties}
 
     def source_of(self, key: str) -> str:
         """Return the writer of a declared key.
@@ -499,12 +495,7 @@ class Definition(_Model):
         Returns:
             Names of keys, or dotted names of their parts.
         """
-        names = self.key_schemas.get(key, {}).get("x-from")
-        return (
-            tuple(name for name in names if isinstance(name, str))
-            if isinstance(names, list)
-            else ()
-        )
+        return tuple(texts_at(self.key_schemas.get(key), "x-from"))
 
     def is_secret(self, key: str) -> bool:
         """Return true if the key's value must stay out of prompts, fixed replies, logs and

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, step, steps
+from llm_fsm._json import JsonMap, places_of, step, steps
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import validation as form
 from llm_fsm.definition.codes import finding
@@ -235,14 +235,7 @@ def blocking(found: Finding) -> bool:
 def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:
     """Return findings about the content, except for content under misspelt keys."""
     renamed = frozenset(formed.renamed)
-    return (found for found in findings if not _stands_in(renamed, found.pointer))
-
-
-def _stands_in(known: frozenset[str], pointer: str) -> bool:
-    """Return true for a pointer at or below one of these."""
-    while pointer and pointer not in known:
-        pointer = pointer.rpartition("/")[0]
-    return pointer in known
+    return (found for found in findings if renamed.isdisjoint(places_of(found.pointer)))
 
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:

@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
+from llm_fsm._json import list_at
 from llm_fsm.conditions.words import in_words, known, listed
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.models import Condition, Definition, State, Transition
@@ -73,8 +74,7 @@ class _Procedure:
     def rules(self) -> Iterator[str]:
         """Yield what every value must fulfil."""
         for key, schema in self.definition.key_schemas.items():
-            rules = schema.get(VALID)
-            for rule in rules if isinstance(rules, list) else ():
+            for rule in list_at(schema, VALID):
                 yield _ended(str(rule.get("description") or in_words(rule.get("logic"))))
             if schema.get("x-said"):
                 yield f"{_capital(self.labels([key]))}: taken only from the user's own words."

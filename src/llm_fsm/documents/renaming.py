@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm._json import escape, steps, unescape, value_at
+from llm_fsm._json import escape, list_at, member, steps, unescape, value_at
 from llm_fsm.definition.marks import places_in
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.naming import NamePlace, Naming
@@ -52,9 +52,9 @@ def _targets(document: Any, state: str) -> list[Any]:
     """Return the states that the transitions of a state lead to, global ones among them."""
     targets: list[Any] = []
     for pointer in (f"{state}/transitions", "/global_transitions"):
-        found = value_at(document, pointer)
-        for item in found if isinstance(found, list) else ():
-            targets.append(value_at(item, "/target_state"))
+        above, _, key = pointer.rpartition("/")
+        for item in list_at(value_at(document, above), key):
+            targets.append(member(item, "target_state"))
     return targets
 
 

@@ -248,10 +248,8 @@ def worst_levels(rows: Iterable[FindingRow]) -> JsonDict:
 
 def workflow_picture(value: JsonMap) -> Picture:
     """Return the states and branches of a workflow of version 2.0, with any faults."""
-    states = {
-        name: Placed("/states" + step(name), row if isinstance(row, dict) else {})
-        for name, row in object_at(value, "states").items()
-    }
+    rows = object_at(value, "states")
+    states = {name: Placed("/states" + step(name), object_at(rows, name)) for name in rows}
     edges = tuple(_branches(object_at(value, "transitions")))
     initial = [name for name, state in states.items() if state.value.get("is_initial") is True]
     objective = value.get("objective")

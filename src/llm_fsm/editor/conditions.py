@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm._json import JsonMap, step
+from llm_fsm._json import JsonMap, as_list, step
 from llm_fsm.conditions import infix
 from llm_fsm.conditions.coercion import look_up, truthy
 from llm_fsm.conditions.compiler import collect_faults, compile_rule, evaluate
@@ -78,9 +78,8 @@ def _parts(logic: Any) -> Iterator[tuple[str, Any]]:
             continue
         [(operator, given)] = part.items()
         if operator in ("and", "or", "!"):
-            inner = given if isinstance(given, list) else [given]
             place = pointer + step(operator)
-            waiting += [(f"{place}/{index}", one) for index, one in enumerate(inner)]
+            waiting += [(f"{place}/{index}", one) for index, one in enumerate(as_list(given))]
 
 
 def _tried(pointer: str, part: Any, context: JsonMap) -> ConditionPart:

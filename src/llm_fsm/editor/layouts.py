@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._json import JsonMap, member, object_at
+from llm_fsm._json import JsonMap, object_at, texts_at
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.editor.folder import Folder, layout_path
 from llm_fsm.editor.models import CanvasPoint, Layout
@@ -34,8 +34,7 @@ def read_layout(folder: Folder, path: str, document: object) -> Layout:
         value = parse(kept.text)
     except SourceError:
         return Layout(sha256=kept.sha256)
-    folded = member(value, "folded")
-    names = [name for name in folded if isinstance(name, str)] if isinstance(folded, list) else []
+    names = texts_at(value, "folded")
     return Layout(
         positions=_points(object_at(value, "positions")), folded=names, sha256=kept.sha256
     )

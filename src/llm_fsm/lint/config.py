@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, value_at
 from llm_fsm._text import suggestion
 from llm_fsm.conditions.coercion import is_whole
 from llm_fsm.errors import Finding, Level
@@ -102,13 +102,7 @@ def parse(text: str) -> LintConfig | None:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"it is not TOML: {error}") from error
-    tool = document.get("tool")
-    ours = None
-    if isinstance(tool, dict):
-        ours = tool.get("llm-fsm")
-    table = None
-    if isinstance(ours, dict):
-        table = ours.get("lint")
+    table = value_at(document, "/tool/llm-fsm/lint")
     if table is None:
         return None
     if not isinstance(table, dict):

@@ -178,7 +178,7 @@ class Document:
         if not isinstance(schema, dict):
             return None
         found = declared_in(schema)
-        return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
+        return {key: object_at(found, key) for key in found}
 
     def source_of(self, key: str) -> str:
         """Return the writer of a declared key: model, host, tool or answer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm._json import JsonDict, step
+from llm_fsm._json import JsonDict, as_list, list_at, object_at, step
 from llm_fsm._text import unused
 from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
@@ -36,11 +36,7 @@ def _is_workflow(document: JsonDict) -> bool:
     the top.
     """
     states = document.get("states")
-    rows: list[Any] = []
-    if isinstance(states, list):
-        rows = states
-    elif isinstance(states, dict):
-        rows = list(states.values())
+    rows = list_at(document, "states") or [*object_at(document, "states").values()]
     if "initial_state" in document or not rows or not all(isinstance(row, dict) for row in rows):
         return False
     tabled = isinstance(document.get("transitions"), dict)
@@ -68,7 +64,7 @@ def _table(document: JsonDict, ledger: Ledger, stem: str | None) -> None:
     for value in states.values():
         if isinstance(value, list):
             named.update(one for one in value if isinstance(one, str))
-    for index, end in enumerate(ends if isinstance(ends, list) else [ends]):
+    for index, end in enumerate(as_list(ends)):
         if isinstance(end, str) and end in named:
             document["states"].setdefault(end, {})
         _end(document["states"], end, f"/terminal_states/{index}", ledger)
@@ -123,10 +119,11 @@ def _workflow(document: JsonDict, ledger: Ledger, stem: str | None) -> None:
     declared = document.get("tools")
     if tools and isinstance(declared, dict | None):
         document["tools"] = {**tools, **(declared or {})}
-    if table and not isinstance(table, dict):
+    if isinstance(table, dict):
+        _routes(states, table, ids, ledger)
+    elif table:
         hint = 'write {"name of a state": "its target"}'
         ledger.note("not-mapped", "transitions that are no object of states", "/transitions", hint)
-    _routes(states, table if isinstance(table, dict) else {}, ids, ledger)
 
 
 def _rows(states: Any, ledger: Ledger) -> dict[str, JsonDict] | None:

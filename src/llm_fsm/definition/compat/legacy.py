@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, member, places_of, step
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
@@ -36,11 +36,9 @@ class Upgraded(NamedTuple):
 
 
 def _origin(origins: Mapping[str, str], pointer: str) -> str:
-    head = pointer
-    while head:
+    for head in places_of(pointer):
         if head in origins:
             return origins[head] + pointer[len(head) :]
-        head = head.rpartition("/")[0]
     return pointer
 
 
@@ -273,9 +271,7 @@ def _said(item: Any) -> Any:
             return item
         speaker = spoken[1].lower()
         return {_SPEAKERS.get(speaker, speaker): spoken[2]}
-    role = None
-    if isinstance(item, dict):
-        role = item.get("role")
+    role = member(item, "role")
     if isinstance(role, list) and all(isinstance(line, str) for line in role):
         role = "\n".join(role)  # a text may be a list of lines
     if isinstance(role, str) and role.strip():

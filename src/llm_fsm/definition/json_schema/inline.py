@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at
+from llm_fsm._json import JsonDict, JsonMap, member, object_at
 
 MAX_NODES = 10_000
 """The most parts of a schema whose references are replaced."""
@@ -56,13 +56,9 @@ def lean(schema: Any) -> Any:
     found = mapped(schema, lean)
     kind = schema.get("type")
     told = _IMPLIED.get(kind, ()) if isinstance(kind, str) else ()
-    if _tells(found, told):
+    if any(word in found for word in ("enum", "const", *told)):
         return {word: value for word, value in found.items() if word != "type"}
     return found
-
-
-def _tells(schema: JsonMap, told: tuple[str, ...]) -> bool:
-    return any(word in schema for word in ("enum", "const", *told))
 
 
 def _plain(node: Any) -> Any:
@@ -79,9 +75,7 @@ def _plain(node: Any) -> Any:
 
 def _untitled(schema: Any, name: str) -> Any:
     """Return the schema of a member, without a title that only repeats its name."""
-    title = None
-    if isinstance(schema, dict):
-        title = schema.get("title")
+    title = member(schema, "title")
     if (
         not isinstance(title, str)
         or "".join(title.split()).casefold() != name.replace("_", "").casefold()

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, value_at
+from llm_fsm._json import JsonDict, JsonMap, as_list, value_at
 
 _MOST_WORK = 100_000
 _DEEPEST = 300
@@ -234,11 +234,7 @@ def compile_shape(schema: JsonMap, defs: JsonMap | None = None) -> CompiledSchem
 def types_of(schema: JsonMap) -> set[str]:
     """Return the types that a schema names; none if it takes all."""
     written = schema.get("type")
-    if isinstance(written, str):
-        return {written}
-    if isinstance(written, list):
-        return set(map(str, written))
-    return set()
+    return set(map(str, as_list(written))) if isinstance(written, str | list) else set()
 
 
 class _Work(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm._json import JsonDict
+from llm_fsm._json import JsonDict, member
 from llm_fsm.conditions import infix
 from llm_fsm.definition.names import KEY_PATTERN
 
@@ -149,12 +149,10 @@ def conditions_of(guard: str, *, bare: bool = False) -> tuple[JsonDict, ...]:
 
 def _demanded(rule: Any) -> str | None:
     """Return the key of `key != null`, which becomes a required key."""
-    sides = None
-    if isinstance(rule, dict):
-        sides = rule.get("!=")
-    if not isinstance(sides, list) or sides[1] is not None or not isinstance(sides[0], dict):
+    sides = member(rule, "!=")
+    if not isinstance(sides, list) or sides[1] is not None:
         return None
-    key = sides[0].get("var")
+    key = member(sides[0], "var")
     if isinstance(key, str) and _KEY.fullmatch(key):
         return key
     return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, member
 from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
@@ -131,9 +131,7 @@ def _json_form(text: str) -> str:
         value = source.parse(text)
     except source.SourceError:
         return DEFINITION
-    states = None
-    if isinstance(value, dict):
-        states = value.get("states")
+    states = member(value, "states")
     if not isinstance(states, dict) or "initial_state" in value:
         return DEFINITION
     words = {"on", "always", "invoke", "entry", "exit", "after", "onDone", "type", "states"}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, step
+from llm_fsm._json import JsonDict, JsonMap, as_list, list_at, member, object_at, step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import (
@@ -103,8 +103,12 @@ class _XStateReader:
     places: list[_NodePlace] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
 
+    def lost(self, what: str, pointer: str) -> None:
+        """Note a part at a pointer that nothing replaces."""
+        self.chart.lost(what, self.line(pointer))
+
     def machine(self, value: JsonDict) -> Chart:
-        if not isinstance(value.get("states"), dict) or not value["states"]:
+        if not object_at(value, "states"):
             raise ConversionError('an XState machine has "states"', self.line(""))
         name = value.get("id")
         self.chart.name = name if isinstance(name, str) and name != "(machine)" else ""
@@ -113,9 +117,8 @@ class _XStateReader:
         self.collect(_NodePlace("", "", value), 0)
         self.chart.initial = self.initial(self.places[0])
         if value.get("type") == "parallel":
-            self.chart.lost(
-                "the machine runs regions side by side: only the first one is entered",
-                self.line("/type"),
+            self.lost(
+                "the machine runs regions side by side: only the first one is entered", "/type"
             )
             self.chart.initial = self.chart.initial or next(iter(self.chart.vertices), None)
         for place in self.places:
@@ -134,25 +137,22 @@ class _XStateReader:
             self.ids[value["id"]] = place.name
         states = value.get("states")
         if states is not None and not isinstance(states, dict):
-            self.chart.lost(
-                f'"states" of {_shown(place.name)} is no object',
-                self.line(place.pointer + "/states"),
-            )
-        for key, inner in states.items() if isinstance(states, dict) else ():
+            self.lost(f'"states" of {_shown(place.name)} is no object', place.pointer + "/states")
+        for key, inner in object_at(value, "states").items():
             pointer = f"{place.pointer}/states{step(key)}"
             if not isinstance(inner, dict):
-                self.chart.lost(f'state "{key[:80]}" is no object', self.line(pointer))
+                self.lost(f'state "{key[:80]}" is no object', pointer)
             name = key
             if place.name:
                 name = f"{place.name}.{key}"
             if name in self.chart.vertices:
-                self.chart.lost(f'a second state "{name[:80]}"', self.line(pointer))
+                self.lost(f'a second state "{name[:80]}"', pointer)
                 continue
             vertex = self.chart.vertex(name, place.name or None, self.line(pointer))
             held = _NodePlace(name, pointer, inner if isinstance(inner, dict) else {})
             self.describe(held, vertex.label)
             self.collect(held, depth + 1)
-        if place.name and isinstance(states, dict) and states:
+        if place.name and object_at(value, "states"):
             self.chart.vertices[place.name].initial = self.initial(place)
         self.unused(value, place.pointer, _shown(place.name))
 
@@ -173,13 +173,12 @@ class _XStateReader:
             if key in _SILENT or (key == "meta" and _is_ours(value[key])):
                 continue
             reason = ": what happens here is done by handlers or tools" if key in _ACTING else ""
-            self.chart.lost(f'"{key[:40]}" of {where}{reason}', self.line(f"{pointer}{step(key)}"))
+            self.lost(f'"{key[:40]}" of {where}{reason}', f"{pointer}{step(key)}")
 
     def initial(self, place: _NodePlace) -> str | None:
-        given = place.value.get("initial")
-        target = given
-        if isinstance(given, dict):
-            target = given.get("target")
+        target = place.value.get("initial")
+        if isinstance(target, dict):
+            target = target.get("target")
         if isinstance(target, list):
             target = target[0] if target else None
         if target is None:
@@ -191,7 +190,7 @@ class _XStateReader:
             found = self.by_id(target)
         if found is None:
             what = f"the initial state of {_shown(place.name)} is not among its states"
-            self.chart.lost(what, self.line(place.pointer + "/initial"))
+            self.lost(what, place.pointer + "/initial")
         return found
 
     def arrows(self, place: _NodePlace) -> None:
@@ -199,21 +198,17 @@ class _XStateReader:
         pointer = place.pointer
         for key in ("on", "after"):
             if value.get(key) is not None and not isinstance(value[key], dict):
-                self.chart.lost(
-                    f'"{key}" of {_shown(place.name)} is no object', self.line(f"{pointer}/{key}")
-                )
-        events = value.get("on")
-        for event, given in events.items() if isinstance(events, dict) else ():
+                self.lost(f'"{key}" of {_shown(place.name)} is no object', f"{pointer}/{key}")
+        for event, given in object_at(value, "on").items():
             self.each(place, given, f"{pointer}/on{step(event)}", event=event, auto=event == "")
         self.each(place, value.get("always"), pointer + "/always", event="", auto=True)
         self.each(place, value.get("onDone"), pointer + "/onDone", event="", done=True)
-        delays = value.get("after")
-        for delay, given in delays.items() if isinstance(delays, dict) else ():
+        for delay, given in object_at(value, "after").items():
             self.delay(place, delay, given)
         invoked = value.get("invoke")
-        for index, one in enumerate(invoked if isinstance(invoked, list) else [invoked]):
+        for index, one in enumerate(as_list(invoked)):
             for key in ("onDone", "onError"):
-                if isinstance(one, dict) and one.get(key) is not None:
+                if member(one, key) is not None:
                     where = f"{pointer}/invoke" + (f"/{index}" if isinstance(invoked, list) else "")
                     what = (
                         f"{_short(one.get('src'))} {'is done' if key == 'onDone' else 'has failed'}"
@@ -227,14 +222,14 @@ class _XStateReader:
         is_plain = delay.isdecimal() and "guard" not in found and "cond" not in found
         if not is_plain or isinstance(given, list) or place.value.get("states") or not place.name:
             what = f'the delay "{delay[:40]}" of {_shown(place.name)}: a time-out has seconds'
-            self.chart.lost(f"{what}, a state without others, and no guard", self.line(pointer))
+            self.lost(f"{what}, a state without others, and no guard", pointer)
             return
         target = self.target(place, found, pointer)
         vertex = self.chart.vertices[place.name]
         seconds = int(delay) / 1000
         if vertex.timeout is not None:
             what = f"{_shown(place.name)} has several delays: the shortest one is its time-out"
-            self.chart.lost(what, self.line(pointer))
+            self.lost(what, pointer)
         if target is not None and (vertex.timeout is None or seconds < vertex.timeout[0]):
             vertex.timeout = (seconds, target)
 
@@ -249,7 +244,7 @@ class _XStateReader:
         done: bool = False,
     ) -> None:
         """Yield the transitions of one event: a target, an object, or a list of them."""
-        for index, one in enumerate(given if isinstance(given, list) else [given]):
+        for index, one in enumerate(as_list(given)):
             where = pointer
             if isinstance(given, list):
                 where = f"{pointer}/{index}"
@@ -281,20 +276,14 @@ class _XStateReader:
         given = found.get("target")
         if isinstance(given, list):
             if len(given) > 1:
-                self.chart.lost(
-                    "a transition to several states leads to the first of them", self.line(pointer)
-                )
+                self.lost("a transition to several states leads to the first of them", pointer)
             given = given[0] if given else None
         if not isinstance(given, str) or not given:
-            self.chart.lost(
-                f"a transition of {_shown(place.name)} that leads nowhere", self.line(pointer)
-            )
+            self.lost(f"a transition of {_shown(place.name)} that leads nowhere", pointer)
             return None
         name = self.resolved(place, given)
         if name is None:
-            self.chart.lost(
-                f'a transition to "{given[:80]}", which is not there', self.line(pointer)
-            )
+            self.lost(f'a transition to "{given[:80]}", which is not there', pointer)
         return name
 
     def resolved(self, place: _NodePlace, given: str) -> str | None:
@@ -330,10 +319,7 @@ class _XStateReader:
         if guard is None:
             return
         if isinstance(guard, dict) and guard.get("type") == GUARD:
-            params = guard.get("params")
-            conditions = None
-            if isinstance(params, dict):
-                conditions = params.get("conditions")
+            conditions = member(guard.get("params"), "conditions")
             yield from (one for one in conditions or () if isinstance(one, dict))
             return
         place = pointer + ("/guard" if "guard" in found else "/cond")
@@ -348,19 +334,15 @@ class _XStateReader:
         name = _short(guard.get("type", guard.get("name"))).removeprefix("xstate.")
         parts = guard.get("guards", guard.get("guard"))
         if name in ("and", "or", "not") and parts:
-            listed = parts if isinstance(parts, list) else [parts]
-            words = [self.words_of(part, pointer, depth + 1) for part in listed]
-            inner = [
-                f"({text})" if _is_made(part) else text
-                for part, text in zip(listed, words, strict=True)
-            ]
+            inner = []
+            for part in as_list(parts):
+                text = self.words_of(part, pointer, depth + 1)
+                inner.append(f"({text})" if len(list_at(part, "guards")) > 1 else text)
             if name == "not":
                 return f"not {inner[0]}"
             return f" {name} ".join(inner)
         for key in guard.keys() - {"type", "name", "params"}:
-            self.chart.lost(
-                f'"{key[:40]}" of the guard "{name[:60]}"', self.line(f"{pointer}{step(key)}")
-            )
+            self.lost(f'"{key[:40]}" of the guard "{name[:60]}"', f"{pointer}{step(key)}")
         params = guard.get("params")
         if params:
             return f"{name} ({_short(params)})"
@@ -378,15 +360,6 @@ def _label(transition: JsonMap, event: str) -> str:
 def _is_ours(meta: Any) -> bool:
     """Return true for the `meta` of our own writer, which holds the kind of a state."""
     return any(meta == {"kind": kind} for kind in _KINDS)
-
-
-def _is_made(guard: Any) -> bool:
-    """Return true for a guard of several others, which needs brackets."""
-    return (
-        isinstance(guard, dict)
-        and isinstance(guard.get("guards"), list)
-        and len(guard["guards"]) > 1
-    )
 
 
 def _short(value: Any) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import JsonDict, JsonMap, object_at, step
+from llm_fsm._json import JsonDict, JsonMap, as_list, object_at, step
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of
@@ -242,4 +242,4 @@ def _covers(key: str, was: Any, now: Any) -> bool:
 
 
 def _types(value: Any) -> set[str]:
-    return {str(one) for one in (value if isinstance(value, list) else [value])}
+    return set(map(str, as_list(value)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from llm_fsm._json import JsonMap
+from llm_fsm._json import JsonMap, places_of
 from llm_fsm.conditions import infix
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.words import in_words, known
@@ -381,7 +381,8 @@ def mark(
     places = {origin(pointer): pointer for pointer in pointers if pointer}
     worst: dict[str, Level] = {}
     for found in findings:
-        place = _holder(found.pointer, places)
+        holders = (places[place] for place in places_of(found.pointer) if place in places)
+        place = next(holders, "")
         if place not in worst or _RANK[found.level] < _RANK[worst[place]]:
             worst[place] = found.level
     worst.pop("", None)
@@ -403,14 +404,3 @@ def _marked(picture: Picture, marks: Mapping[str, Mark]) -> Picture:
         nodes=tuple(replace(node, level=marks.get(node.pointer)) for node in picture.nodes),
         edges=tuple(replace(edge, level=marks.get(edge.pointer)) for edge in picture.edges),
     )
-
-
-def _holder(pointer: str, places: Mapping[str, str]) -> str:
-    """Return the pointer of the innermost node or edge that contains a place; "" if there is
-    none.
-    """
-    while pointer:
-        if pointer in places:
-            return places[pointer]
-        pointer = pointer.rpartition("/")[0]
-    return ""

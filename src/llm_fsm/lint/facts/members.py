@@ -136,11 +136,8 @@ def _bodies(document: Document) -> Iterator[tuple[str, JsonMap, Any, str]]:
             key = None
             if operator in _LOOPS and len(arguments) == 2:
                 key = variable(arguments[0])
-            schema = None if key is None else known.keys.schema(key)
-            items = None
-            if schema is not None and schema.get("type") == "array":
-                items = schema.get("items")
-            if key is not None and isinstance(items, dict):
+            items = None if key is None else known.keys.items(key)
+            if key is not None and items is not None:
                 yield key, items, arguments[1], f"{pointer}/{operator}/1"
 
 

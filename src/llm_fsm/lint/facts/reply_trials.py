@@ -8,7 +8,7 @@ failure counts if it happens with every value, or with a value of a declared typ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
@@ -162,7 +162,8 @@ def _values(flow: DataFlow, name: str, literals: list[Any]) -> tuple[Any, ...]:
     fitting = [value for value in literals if not (points([value]) & whole_set).empty]
     typical = list(islice(samples(keys[name], definitions), _SAMPLES))
     sparse = [_sparse(keys[name], value) for value in typical]
-    return tuple(_distinct([*typical, *sparse, *fitting])) or ("text",)
+    distinct = {repr(value): value for value in (*typical, *sparse, *fitting)}
+    return tuple(distinct.values()) or ("text",)
 
 
 def _sparse(schema: object, value: Any) -> Any:
@@ -181,14 +182,6 @@ def _sparse(schema: object, value: Any) -> Any:
             name: _sparse(parts.get(name), part) for name, part in value.items() if name in kept
         }
     return value
-
-
-def _distinct(values: Iterable[Any]) -> Iterator[Any]:
-    seen = set()
-    for value in values:
-        if repr(value) not in seen:
-            seen.add(repr(value))
-            yield value
 
 
 def _telling(values: JsonMap, passed: list[JsonDict]) -> JsonMap:

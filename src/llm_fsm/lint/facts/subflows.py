@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, object_at
+from llm_fsm._json import JsonMap, member, object_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed, once
@@ -35,9 +35,7 @@ def leads_out(flow: str) -> bool:
 def flow_paths(document: JsonMap | None) -> Iterator[str]:
     """Yield the relative paths that a document's states name under `flow`."""
     for state in object_at(document, "states").values():
-        flow = None
-        if isinstance(state, dict):
-            flow = state.get("flow")
+        flow = member(state, "flow")
         if isinstance(flow, str) and is_path(flow) and not is_absolute(flow):
             yield flow
 

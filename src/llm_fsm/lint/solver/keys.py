@@ -67,6 +67,12 @@ class KeyValues:
         head, *inner = name.split(".")
         return member_schema(keys.get(head), inner)
 
+    def items(self, name: str) -> JsonMap | None:
+        """Return the schema of the elements of a list; None if the key has none."""
+        schema = self.schema(name) or {}
+        found = schema.get("items")
+        return found if schema.get("type") == "array" and isinstance(found, dict) else None
+
     def domain(self, name: str) -> ValueSet:
         """Return every value that a key may have, null for not set among them."""
         found = self._domains.get(name)

@@ -109,17 +109,8 @@ def _in_lists(document: Document) -> Faults:
             here = 0 if operator == "in" else 1
             key = variable(arguments[1 - here])
             literal = arguments[here]
-            schema = None
-            if key is not None:
-                schema = known.keys.schema(key)
-            items = None
-            if schema is not None and schema.get("type") == "array":
-                items = schema.get("items")
-            if (
-                key is None
-                or not isinstance(items, dict)
-                or not isinstance(literal, str | int | float)
-            ):
+            items = None if key is None else known.keys.items(key)
+            if key is None or items is None or not isinstance(literal, str | int | float):
                 continue
             why = refusal(SchemaPart("", items, key, known.keys.definitions), literal)
             if why is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from llm_fsm._json import object_at, texts_at
 from llm_fsm._text import listed
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
@@ -71,13 +70,8 @@ def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
         return []
     if not any(one.startswith(f"{path}.") for one in wanted):
         return [path]
-    needed, parts = (
-        (schema.get("required"), schema.get("properties"))
-        if isinstance(schema, Mapping)
-        else ([], {})
-    )
-    needed = [part for part in needed if isinstance(part, str)] if isinstance(needed, list) else []
-    parts = parts if isinstance(parts, Mapping) else {}
+    needed = texts_at(schema, "required")
+    parts = object_at(schema, "properties")
     lacking = []
     for part in dict.fromkeys((*needed, *parts)):
         below = f"{path}.{part}"
