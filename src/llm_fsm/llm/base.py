@@ -95,7 +95,7 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
     Raises:
         ModelError: The model failed.
     """
-    last: object = None
+    last = None
     try:
         async with aclosing(streamed(llm, request)) as items:
             async for item in items:

@@ -220,7 +220,7 @@ class ReplyModes:
         """
         modes, step = self._modes(model, schema, tools), 0
         left_out = []
-        failed: ModelError | None = None
+        failed = None
         while True:
             sent = self._settings_of(model)  # another request may change them meanwhile
             try:

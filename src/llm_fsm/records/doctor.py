@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.records.session_reader import SessionReader
@@ -66,7 +65,7 @@ async def examine(store: Store) -> Sequence[StoreProblem]:
         StoreProblem(conversation_id=stuck.conversation_id, what=stuck.why())
         for stuck in await stuck_turns(store, time.time())
     ]
-    after: str | None = None
+    after = None
     while page := await store.list(ListQuery(after=after, limit=_PAGE)):
         due = await _due(store)
         for line in page:
@@ -150,7 +149,7 @@ async def _outbox_complaints(
 def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
     """Return true if a row of the outbox refers to an event that is on record."""
     try:
-        told: Any = json.loads(row.text)
+        told = json.loads(row.text)
         if not 1 <= row.number <= len(records):
             return False
         record = records[row.number - 1]

@@ -283,7 +283,7 @@ def _candidate(keys: Keys, move: Move, data: JsonMap, *, taken: bool) -> Candida
 def _check(keys: Keys, guard: Guard, data: JsonMap) -> ConditionCheck:
     """Evaluate one condition again, including parts that the machine skipped."""
     names = dict.fromkeys(guard.keys)
-    holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)
+    holds = None if guard.judged else all(has(data, name) for name in guard.keys)
     error = None
     if guard.rule is not None:
         names.update(dict.fromkeys(sorted(guard.rule.reads)))

@@ -46,7 +46,7 @@ def raise_descriptors() -> None:
     """
     if find_spec("resource") is None:
         return
-    resource: Any = import_module("resource")
+    resource = import_module("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED if hard == resource.RLIM_INFINITY else hard
     if soft == resource.RLIM_INFINITY or soft >= wanted:

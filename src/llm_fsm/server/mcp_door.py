@@ -79,7 +79,7 @@ def _plainly(send: Send) -> Send:
     """Return a function that sends an answer, without the SDK's account of a body that is no
     message.
     """
-    refusal: Message | None = None
+    refusal = None
 
     async def answer(message: Message) -> None:
         nonlocal refusal

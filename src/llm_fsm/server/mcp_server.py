@@ -65,7 +65,7 @@ def _tools(server: MCPServer[Any]) -> Callable[[F], F]:
 
 def _caller(context: ToolContext) -> Caller:
     """Return the caller of a tool. Over HTTP the guard knows it."""
-    request: Any = context.request_context.request
+    request = context.request_context.request
     caller: Caller = ANYBODY if request is None else request.state.caller
     return caller
 

@@ -51,7 +51,7 @@ class Stopping:
         """Let the current task be stopped. Then the error that it is stopped with is raised in it."""
         task = asyncio.current_task()
         assert task is not None
-        reason: Exception | None = None
+        reason = None
 
         def stop(error: Exception) -> None:
             nonlocal reason

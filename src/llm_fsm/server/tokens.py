@@ -195,7 +195,7 @@ class Tokens:
         """
         self._read_again()
         digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()
-        found: Token | None = None
+        found = None
         for token in self.known:
             if hmac.compare_digest(token.sha256, digest):
                 found = token
@@ -277,7 +277,7 @@ def add_token(
         ConfigurationError: The name is wrong or taken, or the file cannot be read or written.
     """
     place = Path(path)
-    known: Iterable[Token] = Tokens.from_file(place).known if place.exists() else ()
+    known = Tokens.from_file(place).known if place.exists() else ()
     made = secrets.token_urlsafe(32)
     try:
         token = Token(

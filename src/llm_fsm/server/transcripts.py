@@ -162,8 +162,8 @@ def exchanges(served: Served, records: Iterable[TurnRecord]) -> list[Exchange]:
     """Return the exchanges of a conversation, without turns that were undone."""
     found = []
     for _, record in without_undone(records):
-        asked: ev.UserSaid | ev.Answered | None = None
-        paused: ev.Paused | None = None
+        asked = None
+        paused = None
         for event in record.events:
             if asked is None and isinstance(event, ev.UserSaid | ev.Answered):
                 asked = event
@@ -345,7 +345,7 @@ class Transcripts:
         self, address: Address, before: Sequence[Said], chain: Sequence[str], place: int
     ) -> tuple[_Held, _Fit] | None:
         """Return the conversation that fits best among those that have the messages up to a place."""
-        best: tuple[_Held, _Fit] | None = None
+        best = None
         for held in await self._held(address, chain[place]):
             fit = _fit(held, before, place)
             if best is None or _worth(fit) > _worth(best[1]):

@@ -96,7 +96,7 @@ def _lower() -> None:
     if hasattr(os, "nice"):
         os.nice(_NICE)
     if find_spec("resource") is not None:
-        resource: Any = import_module("resource")
+        resource = import_module("resource")
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 

@@ -63,7 +63,7 @@ class WorkerThread:
             StoreError: The thread was stopped.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future = loop.create_future()
         with self._guard:
             self.check_running()
             if self._thread is None:

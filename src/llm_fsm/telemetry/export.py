@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.telemetry.instrument import instrument
@@ -28,13 +27,13 @@ def export(*, content: bool = False) -> Callable[[], None]:
         raise ConfigurationError(
             "exporting needs the extra otel: pip install 'llm-fsm-runtime[otel]'"
         )
-    sdk_trace: Any = import_module("opentelemetry.sdk.trace")
-    trace_export: Any = import_module("opentelemetry.sdk.trace.export")
-    sdk_metrics: Any = import_module("opentelemetry.sdk.metrics")
-    metrics_export: Any = import_module("opentelemetry.sdk.metrics.export")
-    spans: Any = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    points: Any = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
-    resources: Any = import_module("opentelemetry.sdk.resources")
+    sdk_trace = import_module("opentelemetry.sdk.trace")
+    trace_export = import_module("opentelemetry.sdk.trace.export")
+    sdk_metrics = import_module("opentelemetry.sdk.metrics")
+    metrics_export = import_module("opentelemetry.sdk.metrics.export")
+    spans = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    points = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    resources = import_module("opentelemetry.sdk.resources")
     resource = resources.Resource.create({"service.name": "llm-fsm"}).merge(
         resources.OTELResourceDetector().detect()
     )

@@ -302,7 +302,7 @@ class _Instrument:
         self._meters.operation.record(event.seconds, shared)
 
     def _tool(self, turn: _Turn, event: ev.ToolReturned) -> None:
-        attributes: JsonDict = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
+        attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
         if event.key:
             attributes[names.TOOL_CALL_ID] = event.key
         call = _call_of(turn, event)

@@ -134,7 +134,7 @@ class _Meeting:
     async def held(self, name: str, conversation: str, begun: JsonMap) -> Encounter:
         """Play the conversation, and return the result."""
         began = time.perf_counter()
-        chat: AsyncConversation | None = None
+        chat = None
         broken = False
         try:
             chat = await self._machine.start(conversation_id=conversation, **begun)

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from llm_fsm._async import in_thread, in_words, is_async, is_cancelled
 from llm_fsm._text import suggestion
 from llm_fsm.errors import told
-from llm_fsm.session.events import FunctionFailed
 from llm_fsm.tools.failures import failure_of
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.tool_arguments import ArgumentsFault
@@ -131,7 +130,7 @@ def _groups(calls: Sequence[PlannedCall]) -> Iterator[list[PlannedCall]]:
 
 
 async def _at_once(waiting: Iterable[Any]) -> list[ToolResult]:
-    tasks: list[asyncio.Task[ToolResult]] = [asyncio.ensure_future(item) for item in waiting]
+    tasks = [asyncio.ensure_future(item) for item in waiting]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
@@ -149,7 +148,7 @@ async def _outcome(
 ) -> ToolResult:
     """Perform a call, and return an error as data."""
     began = time.monotonic()
-    failed: FunctionFailed | None = None
+    failed = None
     try:
         if call.scope is not None and state not in call.scope:
             raise CallFault(out_of_scope(call.name, state, call.scope), refused=True)  # noqa: TRY301

@@ -76,7 +76,7 @@ def google_schema(schema: JsonMap) -> JsonDict:
     branches = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(branches, list):
         return _google_union(schema, [branch for branch in branches if isinstance(branch, Mapping)])
-    made: JsonDict = {key: value for key, value in schema.items() if key in _GOOGLE_KEYS}
+    made = {key: value for key, value in schema.items() if key in _GOOGLE_KEYS}
     kind = schema.get("type", "object" if "$ref" in schema or "properties" in schema else None)
     if isinstance(kind, list):
         plain = [item for item in kind if item != "null"]

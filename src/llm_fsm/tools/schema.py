@@ -134,7 +134,7 @@ def read_parameters(function: Function) -> Parameters:
     fields = {}
     positional = []
     defaults: dict[str, Callable[[], Any]] = {}
-    info: str | None = None
+    info = None
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in bound:
             continue

@@ -354,7 +354,7 @@ _ROWS: Sequence[tuple[str, Callable[[Figures], str]]] = (
 def _report(played: Sequence[Measured], times: int) -> JsonDict:
     """Return the report for the terminal and the page."""
     every = [one.figures for one in played]
-    compared: Interval | None = None
+    compared = None
     if len(played) == 2:
         compared = difference(played[0].dialogues, played[1].dialogues)
     rows = [(name, [cell(one) for one in every]) for name, cell in _ROWS]

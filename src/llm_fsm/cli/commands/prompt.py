@@ -139,8 +139,7 @@ def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> Ava
         return NO_TOOLS
     from llm_fsm.cli.host_code import brought
 
-    kit: AvailableTools = brought(program, tools, mcp)
-    return kit
+    return brought(program, tools, mcp)
 
 
 def _states(program: CompiledMachine, state: str | None) -> Sequence[str]:
@@ -170,7 +169,7 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
     except source.SourceError as error:
         raise click.UsageError(f"--history is not JSON: {error}") from error
     found = []
-    user: str | None = None
+    user = None
     for item in value if isinstance(value, list) else [None]:
         pair = list(item.items()) if isinstance(item, dict) else []
         if (

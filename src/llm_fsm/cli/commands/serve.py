@@ -310,7 +310,7 @@ def _serve(wanted: ServeOptions) -> int:
         os.environ[_SETTINGS] = json.dumps(asdict(wanted))
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", stack.enter_context(TemporaryDirectory()))
         config = run.config_of(f"{__name__}:application", limits=limits, workers=wanted.workers)
-        supervisor: Any = import_module("uvicorn.supervisors")
+        supervisor = import_module("uvicorn.supervisors")
         supervisor.Multiprocess(config, sockets=[listening]).run()
         return exits.OK
 
@@ -397,7 +397,7 @@ def _tokens(wanted: ServeOptions) -> Any:
     """The tokens that the server accepts; None: it needs none. Raises ConfigurationError."""
     from llm_fsm.server.tokens import Tokens
 
-    tokens: Any = Tokens
+    tokens = Tokens
     issuer = None
     if wanted.jwt is not None:
         from llm_fsm.server import json_web_tokens as jwt

@@ -263,7 +263,7 @@ def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
 
 def _watch(request: ShowRequest) -> NoReturn:
     """Draw now and at each change of the file's time or size; print a fault and go on."""
-    seen: tuple[int, int] | None = None
+    seen = None
     while True:
         now = _stamp(request.file)
         if now != seen:

@@ -86,7 +86,7 @@ async def _work(
     `beside` works on the same machines. It never returns; if it raises, it has said why.
     """
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[int] = loop.create_future()
+    ended = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, ended, number)
     machines = fleet.machines()
@@ -97,7 +97,7 @@ async def _work(
     names = ", ".join(machine.definition.name for machine in machines)
     console.note(f"works for {names}; looks every {every:g} s")
     try:
-        first: list[asyncio.Future[Any]] = [*working, ended]
+        first = [*working, ended]
         await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         for task in working:
             task.cancel()

@@ -247,7 +247,7 @@ def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: b
     """
     if opening:
         reply(opening)
-    answer: TypedAnswer | None = None
+    answer = None
     taken_over = ""
     fresh = True
     over = resumed and talk.ended

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llm_fsm._async import in_thread, in_words
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError, told
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.clients.messages import LLMResponse, asked_calls, from_engine
@@ -70,7 +70,7 @@ def _is_model(client: Any) -> bool:
 async def _chat(client: Any, request: LLMRequest) -> ModelReply:
     if not callable(getattr(client, "chat", None)):
         raise ConfigurationError(f"{type(client).__name__} has no method chat(messages, …)")
-    given: JsonDict = dict(request.options)
+    given = dict(request.options)
     if request.tools:
         given["tools"] = _tools(client, request.tools)
     if request.temperature is not None:
@@ -138,7 +138,7 @@ def read_reply(answer: Any, seconds: float = 0.0) -> ModelReply:
             f"the client's chat returned {type(answer).__name__} instead of an LLMResponse"
         )
     usage = getattr(answer, "usage", None)
-    counts: JsonMap = usage if isinstance(usage, Mapping) else {}
+    counts = usage if isinstance(usage, Mapping) else {}
     calls = getattr(answer, "tool_calls", None)
     finish = getattr(answer, "finish_reason", None)
     return ModelReply(

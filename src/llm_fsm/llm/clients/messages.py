@@ -107,7 +107,7 @@ def to_openai(message: AnyMessage) -> JsonDict:
     given = message if isinstance(message, Mapping) else vars(message)
     if not isinstance(given.get("role"), str):
         raise ValueError('messages are a list of Message(role="user", content="…")')  # noqa: TRY004
-    made: JsonDict = {"role": given["role"], "content": given.get("content") or ""}
+    made = {"role": given["role"], "content": given.get("content") or ""}
     if given.get("tool_calls"):
         made["tool_calls"] = [
             one.to_openai() if isinstance(one, ToolCall) else one for one in given["tool_calls"]

@@ -370,7 +370,7 @@ def _unreached(error: Exception) -> str | None:
     litellm keeps the error of httpx among the causes, and its own message often lacks the URL.
     """
     chain = _chain(error)
-    url: Any = None
+    url = None
     for one in chain:
         if type(one).__name__ == "ConnectError":
             with suppress(AttributeError, RuntimeError):  # httpx raises this if it knows no request

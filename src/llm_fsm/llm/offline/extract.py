@@ -207,7 +207,7 @@ def _whole(schema: Schema, message: Message, shown: str) -> Any:
     if kind == "boolean" and said in YES | NO:
         return said in YES
     plain = text.rstrip(".!,;")
-    values: list[Any] = [text, plain, plain.upper()]
+    values = [text, plain, plain.upper()]
     if kind in ("integer", "number"):
         found = amounts(message)
         values = [one.value for one in found if re.search(r"\w", _without(text, one)) is None]

@@ -300,7 +300,7 @@ class CompatLLM:
         seconds: float,
     ) -> ArrivingReply:
         """Return a reply whose first piece has arrived."""
-        arriving: ArrivingReply | None = None
+        arriving = None
         try:
             async with asyncio.timeout(seconds) as timer:
                 response = await self._post().send(body)

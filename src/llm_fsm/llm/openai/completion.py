@@ -195,7 +195,7 @@ def error_line(body: str) -> str:
         payload = json.loads(body)
     except (ValueError, RecursionError):
         payload = body
-    more: Any = None
+    more = None
     for key in _REASONS:
         if isinstance(payload, list) and len(payload) == 1:  # Google's form of answers
             payload = payload[0]

@@ -12,7 +12,7 @@ from llm_fsm._json import JsonDict, value_of
 from llm_fsm.llm.openai.completion import MALFORMED
 from llm_fsm.llm.openai.native import with_native
 from llm_fsm.llm.structured_output import Mode, ReplyModes, form_fields, has_own_temperature
-from llm_fsm.session.messages import LLMMessage, LLMRequest, Role, ToolCall
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 _HISTORY_END = "]\n</conversation_history>\n"
@@ -42,7 +42,7 @@ def request_fields(
     messages = [message_json(message, author) for message in sent]
     if marks:
         messages[:2] = map(marked, messages[:2])
-    fields: JsonDict = {**request.options, "model": model, "messages": messages}
+    fields = {**request.options, "model": model, "messages": messages}
     is_default = "temperature" in request.defaults
     untempered = model in modes.untempered or (is_default and has_own_temperature(model))
     if request.temperature is not None and not untempered:
@@ -70,7 +70,7 @@ def without_system(messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
     """
     made: list[LLMMessage] = []
     for message in messages:
-        role: Role = "user" if message.role == "system" else message.role
+        role = "user" if message.role == "system" else message.role
         last = made[-1] if made else None
         if last is not None and last.role == role == "user":
             made[-1] = LLMMessage("user", f"{last.content}\n\n{message.content}")

@@ -246,7 +246,7 @@ async def _through(giving: Awaitable[None]) -> None:
     # the server frees locks that remain
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     deadline = time.monotonic() + _FAREWELL
-    cancelled: asyncio.CancelledError | None = None
+    cancelled = None
     while not task.done() and (left := deadline - time.monotonic()) > 0:
         try:
             await asyncio.wait([task], timeout=left)

@@ -211,7 +211,7 @@ class _LoopParts:
         """Serve each key once in a statement, in order, so that two statements do not wait for each
         other.
         """
-        outcomes: list[Any] = [None] * len(asked)
+        outcomes = [None] * len(asked)
         keys = [key(item) for item in asked]
         for places in rounds(keys):
             ordered = sorted(places, key=keys.__getitem__)

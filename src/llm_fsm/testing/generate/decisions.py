@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm._json import JsonMap, step
 from llm_fsm.definition.names import VALID
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import Keys, has
+from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
 from llm_fsm.testing.coverage import named
@@ -75,7 +75,7 @@ class MachineMutants:
 
     def told_by_value(self, key: str, value: Any, data: JsonMap) -> Iterator[str]:
         """Yield the changes of a key's schema and rules with which a value fares otherwise."""
-        keys: Keys = self.program.keys
+        keys = self.program.keys
         fits = keys.fault(key, value) is None
         for mutant in self.schemas_of(key):
             if mutant.accepts(value) is not fits:

@@ -301,7 +301,7 @@ def _host(works: Iterable[tuple[Definition, JsonMap]]) -> JsonDict:
 
 def _result(output: Mapping[str, str], values: JsonMap) -> JsonDict:
     """Make a result in which an output mapping finds a value."""
-    result: JsonDict = {"ok": True}
+    result = {"ok": True}
     for key, path in output.items():
         parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
         if parts:
@@ -442,7 +442,7 @@ class _WritingRunner(CaseRunner):
 
     def close(self, at: Any, turn: Turn | None, error: str | None) -> None:
         """Note a step. An error becomes its expectation."""
-        expect: JsonDict = {"error": error.partition(":")[0]} if error is not None else {}
+        expect = {"error": error.partition(":")[0]} if error is not None else {}
         if error is None and self.chat is not None:
             expect = self.expected(turn)
         says = turn is not None and bool(turn.text or len(turn.events) > 1)

@@ -234,7 +234,7 @@ def _names(output: Any, label: str) -> bool:
 def answers(schema: JsonMap) -> list[Any]:
     """List answers that a schema accepts, then one without each member of an object."""
     found = samples(schema)[:6]
-    whole: JsonDict = next((value for value in found if isinstance(value, dict)), {})
+    whole = next((value for value in found if isinstance(value, dict)), {})
     found += [without(whole, {name}) for name in whole]
     return found or [True]
 

@@ -311,8 +311,8 @@ class Planner:
         schema = placed.get("answer_schema")
         given = placed.get("output")
         accepted = answers(schema) if isinstance(schema, dict) else []
-        base: JsonMap = next((answer for answer in accepted if isinstance(answer, dict)), {})
-        written: JsonMap = given if isinstance(given, dict) else {}
+        base = next((answer for answer in accepted if isinstance(answer, dict)), {})
+        written = given if isinstance(given, dict) else {}
         plain = Plan(name=f"{state}: answer", state=state)
         for answer in (*accepted, True, False, "yes", "no"):
             yield replace(plain, acts=(Act(kind="answer", answer=answer),))

@@ -75,7 +75,7 @@ def _tried(
         if size <= _LONGEST:
             lists += ([item] * size for item in (*members, "a"))
     if names:
-        values: list[Any] = [*labels, 1, *near, *literals, *lists, [], ["a"], "done"]
+        values = [*labels, 1, *near, *literals, *lists, [], ["a"], "done"]
         unique = list({text(value): value for value in values}.values())[:_MOST_VALUES]
         parts = product(*(product([name], unique) for name in names[2::-1]))
         yield from (placed(chosen).get("output", {}) for chosen in islice(parts, _TRIED))

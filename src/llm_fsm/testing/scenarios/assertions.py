@@ -178,7 +178,7 @@ def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]
         )
     if expect.logic is not None:
         wanted = f"expected {quoted(expect.logic)} to hold"
-        result: Any = None
+        result = None
         try:
             result = compile_rule(expect.logic)(seen.data())
             found = f"it gives {quoted(result)}"

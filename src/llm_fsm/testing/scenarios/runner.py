@@ -63,8 +63,8 @@ class CaseRunner:
         pointer = f"{self.play.pointer}/start"
         self.model.step(0, () if start is None else script(start))
         greet = setup["greet"] if setup["greet"] is not None else start is not None
-        error: str | None = None
-        turn: Turn | None = None
+        error = None
+        turn = None
         try:
             turn = await self.began(greet=greet)
         except (LLMFSMError, ValueError, OverflowError) as raised:
@@ -101,8 +101,8 @@ class CaseRunner:
         """Play one step, also after a failed one."""
         assert self.chat is not None
         self.model.step(number, script(step))
-        turn: Turn | None = None
-        error: str | None = None
+        turn = None
+        error = None
         try:
             turn = await self.happen(self.chat, step)
         except (LLMFSMError, ValueError, OverflowError) as raised:

@@ -237,7 +237,7 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
         return event.text
     if not isinstance(document, dict):
         return event.text
-    move: Any = document.get("transition")
+    move = document.get("transition")
     known = _PARTS
     if "transition" not in document:
         move = {name: document[name] for name in _MOVE if name in document}
@@ -250,7 +250,7 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
         and isinstance(update, dict)
     ):
         return {"raw": document}
-    short: JsonDict = {"to": move.get("target_state")}
+    short = {"to": move.get("target_state")}
     values = without(update, {"_clear"})
     quotes = dict(values.pop("_quotes", None) or {})
     quotes.pop("_clear", None)  # a scripted reply quotes the message for what it takes back

@@ -57,7 +57,7 @@ class FaultyStream:
         Returns:
             The bytes, in pieces.
         """
-        events: Iterator[bytes] = chunks(self.text, body, number, size=self.size)
+        events = chunks(self.text, body, number, size=self.size)
         if not self.done:
             events = (event for event in events if event != b"data: [DONE]\n\n")
         if self.doubled:

@@ -87,7 +87,7 @@ async def waiting_for_a_lock_ends(store: Store) -> None:
 
 async def an_error_gives_the_lock_back(store: Store) -> None:
     """The lock ends with its block, also by an exception."""
-    found: object = None
+    found = None
     try:
         async with store.lock("c"):
             json.loads("not JSON")

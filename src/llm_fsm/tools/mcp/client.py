@@ -203,7 +203,7 @@ class Link:
             CallFault: The first page failed.
         """
         found = {}
-        cursor: str | None = None
+        cursor = None
         read: set[str | None] = set()
         now = asyncio.get_running_loop().time
         ends = now() + limit

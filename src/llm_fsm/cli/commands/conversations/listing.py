@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import click
 
@@ -55,7 +55,7 @@ class Conversations(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click does."""
         if cmd_name in LATER:
-            module: Any = import_module(f"llm_fsm.cli.commands.conversations.{cmd_name}")
+            module = import_module(f"llm_fsm.cli.commands.conversations.{cmd_name}")
             return cast(click.Command, getattr(module, cmd_name))
         return super().get_command(ctx, cmd_name)
 
