@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+from website import search
 from website.prepare import ROOT, SITE, prepare
 
 
@@ -17,6 +18,7 @@ def main() -> int:
     zensical = (sys.executable, "-m", "zensical", "build", "--clean", "--strict")
     done = subprocess.run(zensical, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}, check=False)
     if done.returncode == 0:
+        search.order(SITE)
         print(f"open {SITE / 'index.html'} in a browser")
     return 1 if done.returncode else 0
 

@@ -118,6 +118,57 @@ def test_the_site_opens_from_a_folder_searches_and_has_light_and_dark_colours(
     assert seen["title"]
 
 
+WORDS = {
+    "api key": "how-to/connect-a-model.html",
+    "authentication": "internet.html",
+    "azure": "how-to/connect-a-model.html",
+    "call an api": "how-to/call-an-api.html",
+    "debug": "how-to/why.html",
+    "docker": "how-to/docker-and-health.html",
+    "escalation": "how-to/hand-over.html",
+    "faq": "how-to/answers-from-documents.html",
+    "function calling": "tutorial/tool.html",
+    "gdpr": "how-to/personal-data.html",
+    "knowledge base": "how-to/answers-from-documents.html",
+    "langgraph": "how-to/migrate-from-langgraph.html",
+    "multi language": "how-to/another-language.html",
+    "quick reply": "how-to/buttons.html",
+    "rate limit": "how-to/costs.html",
+    "reset": "how-to/cancel-correct-back.html",
+    "slot filling": "reference/context-keys.html",
+    "streaming": "how-to/stream-to-a-browser.html",
+    "timeout": "models.html",
+}
+"""What newcomers type into the search, and a page that fits."""
+
+
+def test_the_search_finds_a_fitting_page_for_the_words_of_newcomers_and_rules_last(
+    site: Path, chromium_path: str
+) -> None:
+    address = (site / "index.html").as_uri()
+    found = json.loads(run("site_words.mjs", BROWSER, address, chromium_path, *WORDS, "F103"))
+    assert {
+        word: found[word][:3] for word, page in WORDS.items() if page not in found[word][:3]
+    } == {}
+    assert [word for word in WORDS if "rules.html" in found[word][:3]] == []
+    assert found["F103"] == ["rules.html"]
+
+
+def test_every_page_says_what_else_its_topic_is_called() -> None:
+    silent = [
+        page.relative_to(ROOT / "docs").as_posix()
+        for page in (ROOT / "docs").rglob("*.md")
+        if "\n\nAlso called: " not in text_in(page)
+    ]
+    assert sorted(silent) == [
+        "LLM_GUIDE.md",
+        "WORKFLOW_GUIDE.md",
+        "explanation/index.md",
+        "how-to/index.md",
+        "reference/index.md",
+    ]
+
+
 def test_the_command_line_is_whole(site: Path) -> None:
     page = text_of(site / "reference" / "command-line.html")
     for path, command in every_command():
