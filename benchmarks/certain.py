@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.prompts import counter, sent
+from benchmarks.prompts import sent
+from benchmarks.tokens import counter
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.testing import reply

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchmarks.prompts import counter, sent, shared
+from benchmarks.prompts import sent, shared
+from benchmarks.tokens import counter
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.messages import LLMRequest, ReplyForm

@@ -8,35 +8,18 @@ providers read: reply schema, then messages.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from benchmarks import claim
 from benchmarks.form import MESSAGES, definition, long_definition, replies
+from benchmarks.tokens import counter
 from llm_fsm import AsyncMachine
-from llm_fsm._text import estimate
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.testing import reply
 
 LISTENING = "Please go on, I am listening."
-_VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
-
-
-def counter() -> Callable[[str], int]:
-    """What counts the tokens of a text."""
-    spec = find_spec("litellm")
-    for folder in Path(spec.origin).parent.glob("**/tokenizers") if spec and spec.origin else ():
-        if (folder / _VOCABULARY).exists():
-            os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
-            import tiktoken  # noqa: PLC0415 - it comes with litellm and reads its folder from the environment
-
-            encoding = tiktoken.get_encoding("cl100k_base")
-            return lambda text: len(encoding.encode(text, disallowed_special=()))
-    return estimate
 
 
 def messages_text(request: LLMRequest) -> str:

@@ -15,7 +15,8 @@ from benchmarks import __main__ as command
 from benchmarks import certain, claim, form14
 from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
-from benchmarks.prompts import counter, figures, requests, sent, shared
+from benchmarks.prompts import figures, requests, sent, shared
+from benchmarks.tokens import counter
 from benchmarks.words import wrong
 from llm_fsm.documents.check import check
 from llm_fsm.testing import play
