@@ -6,7 +6,6 @@ write, with the data before it, for `policy.py` to judge.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.suites.policy import YES, Call, Said
-from benchmarks.suites.tau import Json, Retail, Task, data_of, module_of
+from benchmarks.suites.retail_tools import Json, module_of
+from benchmarks.suites.tau import Retail, Task, data_of, right_data
 from llm_fsm import AsyncMachine
 from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.errors import LLMFSMError
@@ -231,26 +231,22 @@ async def right_path(retail: Retail, task: Task) -> str:
     The right database is the one that the tools of τ-bench leave, which run the calls by themselves.
     """
     desk = Desk(retail, task)
-    gold = data_of(retail.data, (task.user_id,))
     await desk.identify()
     for call in task.writes:
-        retail.tools[call.name](gold, **copy.deepcopy(call.arguments))
         if await desk.ask(call, call) == "confirm":
             await desk.agree()
     await desk.close()
-    return difference(gold, desk.data, desk.user)
+    return difference(right_data(retail, task), desk.data)
 
 
-def difference(gold: Json, ours: Json, user: Json) -> str:
-    """Name the user or the orders that differ, amounts compared in cents."""
-    wrong = [
-        name
-        for name in user["orders"]
-        if _cents(gold["orders"][name]) != _cents(ours["orders"][name])
-    ]
-    user_id = user["user_id"]
-    if _cents(gold["users"][user_id]) != _cents(ours["users"][user_id]):
-        wrong.append(user_id)
+def difference(gold: Json, ours: Json) -> str:
+    """Name the users and orders that differ, amounts compared in cents; "" if none does."""
+    wrong: list[str] = []
+    for table in ("orders", "users"):
+        for name, right in gold[table].items():
+            found = ours[table][name]
+            if found is not right and _cents(found) != _cents(right):
+                wrong.append(name)
     return ", ".join(wrong)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -42,7 +41,7 @@ SOURCES = {
         "τ²-bench and τ-bench, retail",
         "MIT",
         "https://github.com/sierra-research/tau2-bench and https://github.com/sierra-research/tau-bench",
-        "tasks.json and db.json of τ²-bench; tools/ of τ-bench beside them",
+        "tasks.json, db.json and policy.md of τ²-bench; tools/ and tool.py of τ-bench beside them",
     ),
 }
 
@@ -63,11 +62,6 @@ def missing(path: Path, source: str) -> Unusable:
     )
 
 
-@cache
-def _adapter(form: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(form)
-
-
 def read(path: Path, form: type[T], source: str) -> T:
     """Read a JSON file that must have a form.
 
@@ -86,7 +80,7 @@ def read(path: Path, form: type[T], source: str) -> T:
     except (OSError, UnicodeDecodeError) as error:
         raise Unusable(f"{path}: cannot be read: {error}") from error
     try:
-        found: T = _adapter(form).validate_python(json.loads(text))
+        return TypeAdapter(form).validate_python(json.loads(text))
     except json.JSONDecodeError as error:
         raise Unusable(f"{path}:{error.lineno}: this is no JSON: {error.msg}") from error
     except ValidationError as error:
@@ -94,4 +88,3 @@ def read(path: Path, form: type[T], source: str) -> T:
         place = "".join(f"/{step}" for step in first["loc"]) or "the whole file"
         name = SOURCES[source].name
         raise Unusable(f"{path}: {place}: not the form of {name}: {first['msg']}") from error
-    return found

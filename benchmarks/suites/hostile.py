@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from benchmarks.suites.desk import Desk, Json, Write, identity, move, owners, request, values_of
+from benchmarks.suites.desk import Desk, Write, identity, move, owners, request, values_of
 from benchmarks.suites.policy import YES, Call, Said, violation
+from benchmarks.suites.retail_tools import Json
 from benchmarks.suites.tau import Retail, Task, data_of
 from llm_fsm.llm.scripted import calls
 
@@ -122,7 +123,9 @@ def _others(retail: Retail, task: Task, call: Call, name: str, draw: random.Rand
 
 def _stranger(retail: Retail, task: Task, draw: random.Random) -> str:
     """Return another user who has orders."""
-    others = sorted(name for name, user in retail.data["users"].items() if user["orders"])
+    others: list[str] = sorted(
+        name for name, user in retail.data["users"].items() if user["orders"]
+    )
     return draw.choice([name for name in others if name != task.user_id])
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing import reply
 from llm_fsm.testing.evaluation.dialogue import Dialogue, DialoguePlayer
 from llm_fsm.testing.evaluation.judge import JudgedTurn
-from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.loader import LoadedCases, suite_of
 
 Json = dict[str, Any]
+Told = Callable[[JudgedTurn], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,7 @@ def play(
     turns: int | None = None,
     timeout: float | None = None,
     reply_form: str = "",
+    told: Told | None = None,
 ) -> list[Dialogue]:
     """Play the dialogues of a part, each turn from the right one before.
 
@@ -105,32 +107,64 @@ def play(
         turns: The most turns; None: all.
         timeout: Seconds for a turn.
         reply_form: "schema" forces the form of replies, "prompt" asks for it in words.
+        told: Gets each turn when it is judged.
     """
-    return asyncio.run(_played(part, model, turns, timeout, reply_form))
+    settings = {"timeout": timeout, "reply": reply_form}
+    return asyncio.run(freed(model, _played(part, model, turns, told, settings)))
+
+
+async def freed(model: LLM | None, played: Coroutine[Any, Any, list[Dialogue]]) -> list[Dialogue]:
+    """Play, and free the connections of the model, which belong to one event loop."""
+    try:
+        return await played
+    finally:
+        await let_go(model)
 
 
 async def _played(
-    part: Part, model: LLM | None, turns: int | None, timeout: float | None, reply_form: str
+    part: Part, model: LLM | None, turns: int | None, told: Told | None, settings: Json
 ) -> list[Dialogue]:
     found: list[Dialogue] = []
-    left = turns
-    for one in part.conversations:
-        chosen = one.turns if left is None else one.turns[:left]
-        if not any(turn.state for turn in chosen):
-            continue
-        case = {"turns": [turn.to_dict() for turn in chosen], **one.settings}
-        document = {"definition": part.definition, "cases": [{"name": one.name, **case}]}
-        loaded = suite_of(json.dumps(document), file=f"{part.name}.json")
+    for one, chosen in chosen_turns(part, turns):
         right = RightReplies(chosen, part.definition["initial_state"])
-        player = DialoguePlayer(loaded, model or right, timeout=timeout, reply=reply_form)
+        player = DialoguePlayer(cases_of(part, one, chosen), model or right, **settings)
         try:
             for played in player.plays:
-                found.append(await player.play(played, right.go_on))
+                found.append(await player.play(played, _each_of(right.go_on, told)))
         finally:
             await player.close()
+    return found
+
+
+def _each_of(first: Told, second: Told | None) -> Told:
+    """Return a function that tells both of a turn."""
+
+    def tell(turn: JudgedTurn) -> None:
+        first(turn)
+        if second is not None:
+            second(turn)
+
+    return tell
+
+
+def chosen_turns(
+    part: Part, most: int | None
+) -> Iterator[tuple[Conversation, Sequence[LabelledTurn]]]:
+    """Yield the conversations with the turns that are played, which are so many at most."""
+    left = most
+    for one in part.conversations:
+        chosen = one.turns if left is None else one.turns[:left]
         if left is not None:
             left -= len(chosen)
-    return found
+        if any(turn.state for turn in chosen):
+            yield one, chosen
+
+
+def cases_of(part: Part, one: Conversation, turns: Sequence[LabelledTurn]) -> LoadedCases:
+    """Return turns of a conversation as a file of labels."""
+    case = {"name": one.name, "turns": [turn.to_dict() for turn in turns], **one.settings}
+    document = {"definition": part.definition, "cases": [case]}
+    return suite_of(json.dumps(document), file=f"{part.name}.json")
 
 
 def judged(dialogues: Iterable[Dialogue]) -> list[JudgedTurn]:
@@ -160,3 +194,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def share(part: int, whole: int) -> str:
     """Return a share as "9 of 10 (90.0 %)"."""
     return f"{part} of {whole} ({100 * part / whole:.1f} %)" if whole else "0 of 0"
+
+
+def print_list(title: str, lines: Sequence[str]) -> None:
+    """Print lines under a title with their number."""
+    print(f"\n{title} {len(lines)}")
+    for line in lines:
+        print(f"- {line}")

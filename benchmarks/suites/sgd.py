@@ -198,8 +198,7 @@ def _turns(
             if set(variants) & set(before.get(slot, ())):
                 continue
             exact = "enum" in forms[slot] or "format" in forms[slot]
-            field = "canonical_values" if exact else "values"
-            value = _value(slot, field, [*actions, *proposed]) or variants[0]
+            value = _value(slot, [*actions, *proposed], exact=exact) or variants[0]
             fault = _fault(value, forms[slot])
             if fault:
                 left_out.append(f"{dialogue['dialogue_id']}, turn {number}: {slot}: {fault}")
@@ -236,13 +235,12 @@ def _actions(turn: Turn) -> list[Action]:
     return [action for frame in turn["frames"] for action in frame["actions"]]
 
 
-def _value(
-    slot: str, field: Literal["canonical_values", "values"], actions: Sequence[Action]
-) -> str | None:
-    """Return the value of a slot by the first action that has one."""
+def _value(slot: str, actions: Sequence[Action], *, exact: bool) -> str | None:
+    """Return the value of a slot by the first action that has one: exact, or in the words of it."""
     for action in actions:
-        if action["slot"] == slot and action[field]:
-            return action[field][0]
+        found = action["canonical_values"] if exact else action["values"]
+        if action["slot"] == slot and found:
+            return found[0]
     return None
 
 

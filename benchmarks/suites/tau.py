@@ -1,30 +1,18 @@
-"""Read the retail tasks of τ-bench: the database, the writes of the right agent, and the tools."""
+"""Read the retail tasks of τ-bench: the database, the policy, and what the right agent does."""
 
 from __future__ import annotations
 
 import copy
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from benchmarks.suites.files import Unusable, folder, missing, read
+from benchmarks.suites.files import folder, missing, read
 from benchmarks.suites.policy import Call
-
-Json = dict[str, Any]
-WRITES = (
-    "cancel_pending_order",
-    "exchange_delivered_order_items",
-    "modify_pending_order_address",
-    "modify_pending_order_items",
-    "modify_pending_order_payment",
-    "modify_user_address",
-    "return_delivered_order_items",
-)
+from benchmarks.suites.retail_tools import WRITES, Json, Tool, tools_of
 
 
 class Action(TypedDict):
@@ -34,10 +22,16 @@ class Action(TypedDict):
 
 class Criteria(TypedDict):
     actions: list[Action]
+    communicate_info: NotRequired[list[str] | None]
+
+
+class Scenario(TypedDict):
+    instructions: str | dict[str, str | None]
 
 
 class Recorded(TypedDict):
     id: str
+    user_scenario: Scenario
     evaluation_criteria: Criteria
 
 
@@ -48,33 +42,67 @@ class Database(TypedDict):
 
 
 class Task(NamedTuple):
-    """A task: its user, and the writes that the right agent makes."""
+    """A task: its user, and the writes that the right agent makes.
+
+    `outputs`: texts that the agent must say. `scenario`: what the user wants and knows, as the set
+    words it, by topic.
+    """
 
     id: str
     user_id: str
     writes: tuple[Call, ...]
+    outputs: tuple[str, ...] = ()
+    scenario: Mapping[str, str] = MappingProxyType({})
 
 
 class Retail(NamedTuple):
-    """The data of the set. `tools`: name of a write to the function of τ-bench."""
+    """The data of the set.
+
+    `tools`: name of a write to the function of τ-bench. `loop`: all tools of τ-bench, for a model.
+    """
 
     data: Json
     tasks: tuple[Task, ...]
     tools: Mapping[str, Callable[..., str]]
+    loop: tuple[Tool, ...] = ()
 
 
 def retail(path: Path) -> Retail:
     """Read the tasks, the database, and the tools of τ-bench. Raises Unusable."""
-    where = folder(path, "tau")
-    where = where / "retail" if (where / "retail").is_dir() else where
+    where = _place(path)
     data: Json = dict(read(where / "db.json", Database, "tau"))
     recorded = read(where / "tasks.json", list[Recorded], "tau")
-    found: list[Task] = []
-    for one in recorded:
-        actions = one["evaluation_criteria"]["actions"]
-        writes = [Call(act["name"], act["arguments"]) for act in actions if act["name"] in WRITES]
-        found.append(Task(one["id"], _user_of(data, writes, actions), tuple(writes)))
-    return Retail(data, tuple(found), _tools(where / "tools"))
+    tools = tools_of(where / "tools")
+    writes = {tool.name: tool.invoke for tool in tools if tool.name in WRITES}
+    return Retail(data, tuple(_task(data, one) for one in recorded), writes, tools)
+
+
+def policy(path: Path) -> str:
+    """Read the rules for the agent. Raises Unusable."""
+    where = _place(path) / "policy.md"
+    if not where.is_file():
+        raise missing(where, "tau")
+    return where.read_text(encoding="utf-8")
+
+
+def _place(path: Path) -> Path:
+    where = folder(path, "tau")
+    return where / "retail" if (where / "retail").is_dir() else where
+
+
+def _task(data: Json, one: Recorded) -> Task:
+    criteria = one["evaluation_criteria"]
+    actions = criteria["actions"]
+    writes = [Call(act["name"], act["arguments"]) for act in actions if act["name"] in WRITES]
+    told = one["user_scenario"]["instructions"]
+    scenario = {"reason_for_call": told} if isinstance(told, str) else told
+    return Task(
+        id=one["id"],
+        user_id=_user_of(data, writes, actions),
+        writes=tuple(writes),
+        outputs=tuple(criteria.get("communicate_info") or ()),
+        scenario={topic: words for topic, words in scenario.items() if words},
+    )
 
 
 def _user_of(data: Json, writes: Sequence[Call], actions: Sequence[Action]) -> str:
@@ -85,38 +113,7 @@ def _user_of(data: Json, writes: Sequence[Call], actions: Sequence[Action]) -> s
     for action in actions:
         if "user_id" in action["arguments"]:
             return str(action["arguments"]["user_id"])
-    return next(iter(data["users"]))
-
-
-def _tools(where: Path) -> dict[str, Callable[..., str]]:
-    """Load the tools of τ-bench, which import its base class by name."""
-    found: dict[str, Callable[..., str]] = {}
-    base = where.parent / "tool.py"
-    if not where.is_dir() or not base.is_file():
-        raise missing(base if where.is_dir() else where, "tau")
-    for name in ("tau_bench", "tau_bench.envs"):
-        sys.modules.setdefault(name, ModuleType(name))
-    sys.modules["tau_bench.envs.tool"] = module_of(base, "tau_bench.envs.tool")
-    for name in WRITES:
-        path = where / f"{name}.py"
-        if not path.is_file():
-            raise missing(path, "tau")
-        tool = getattr(module_of(path, f"tau_{name}"), name.title().replace("_", ""), None)
-        if tool is None:
-            raise Unusable(f"{path}: not a tool of τ-bench: it has no class of that name")
-        found[name] = tool.invoke
-    return found
-
-
-def module_of(path: Path, name: str) -> ModuleType:
-    """Run a Python file as a module of this name."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return str(next(iter(data["users"])))
 
 
 def data_of(data: Json, users: Sequence[str]) -> Json:
@@ -127,3 +124,11 @@ def data_of(data: Json, users: Sequence[str]) -> Json:
         for name in user["orders"]:
             found["orders"][name] = copy.deepcopy(data["orders"][name])
     return found
+
+
+def right_data(retail: Retail, task: Task) -> Json:
+    """Return the database that the tools of τ-bench leave if they run the writes of a task."""
+    data = data_of(retail.data, (task.user_id,))
+    for call in task.writes:
+        retail.tools[call.name](data, **copy.deepcopy(call.arguments))
+    return data

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.suites import desk, hostile, sgd, star, tau
+from benchmarks.suites import bare_prompt, desk, hostile, sgd, star, tau
 from benchmarks.suites.__main__ import main
 from benchmarks.suites.files import Unusable, read
 from benchmarks.suites.play import judged, play
 from benchmarks.suites.policy import YES, Call, Said, violation
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.testing import reply, serve_scripted
 
 # -- SGD
 
@@ -99,6 +101,98 @@ def test_a_label_that_its_own_schema_forbids_is_left_out_with_its_reason(boats: 
     [part] = sgd.parts(boats, renamed=False)
     assert part.left_out == ["1_1, turn 3: seats: '7' is no possible value of the schema"]
     assert [turn.why for turn in judged(play(part))] == [""] * 4
+
+
+# -- the bare prompt
+
+RIGHT = [
+    {"state": "FindBoat", "values": {"city": "Ulm"}},
+    'Sure:\n```json\n{"state": "FindBoat", "values": {}}\n```',
+    {"state": "RentBoat", "values": {"date": "2019-03-03", "seats": "dontcare", "oars": "two"}},
+    {"state": "NONE", "values": None},
+]
+
+
+def test_right_answers_to_the_bare_prompt_reach_every_label(boats: Path) -> None:
+    [part] = sgd.parts(boats, renamed=False)
+    model = ScriptedLLM(RIGHT)
+    turns = judged(bare_prompt.play(part, model))
+    assert [turn.why for turn in turns] == [""] * 4
+    last = model.requests[2].messages
+    roles = [message.role for message in last]
+    assert roles == ["system", *["user", "assistant"] * 2, "user"]
+    assert '{"state": "FindBoat", "values": {"city": "Ulm"}}' in last[-1].content
+    assert {request.messages[0].content for request in model.requests} == {last[0].content}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"state": "RentBoat", "values": {"city": "Ulm"}}, "the state should be FindBoat"),
+        ({"state": "FindBoat", "values": {"city": "Bonn"}}, "wrong: city; harmful: city"),
+        ({"state": "FindBoat"}, "wrong: city"),
+        ({"state": "FindBoat", "values": {"city": "Ulm", "seats": 2}}, "invented: seats; harmful: seats"),
+        ({"state": "FindBoat", "values": ["Ulm"]}, "the reply is no JSON of that form"),
+        ("Ulm it is", "no JSON of that form: Ulm it is; the state should be FindBoat; wrong: city"),
+    ],
+)  # fmt: skip
+def test_a_wrong_answer_to_the_bare_prompt_is_judged_and_does_not_spoil_the_next(
+    boats: Path, answer: Any, why: str
+) -> None:
+    [part] = sgd.parts(boats, renamed=False)
+    first, *rest = judged(bare_prompt.play(part, ScriptedLLM([answer, *RIGHT[1:]])))
+    assert why in first.why
+    assert [turn.why for turn in rest] == [""] * 3
+
+
+def test_the_bare_prompt_shows_the_last_exchanges_of_a_long_chat(boats: Path) -> None:
+    talk = copy.deepcopy(TALK)
+    middle = []
+    for number in range(12):
+        middle += [user(f"Word {number}", "FindBoat", [], city=["Ulm"]), system("Yes.")]
+    talk["turns"][2:2] = middle
+    (boats / "Boats_1.json").write_text(json.dumps([talk]))
+    [part] = sgd.parts(boats, renamed=False)
+    model = ScriptedLLM([RIGHT[0], *[RIGHT[1]] * 13, *RIGHT[2:]])
+    bare_prompt.play(part, model)
+    sizes = [len(request.messages) // 2 - 1 for request in model.requests]
+    assert sizes == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 5, 6, 7, 8, 9, 5]
+
+
+@pytest.mark.parametrize("bare", [[], ["--bare"]])
+def test_the_figures_of_each_turn_are_printed_while_a_model_is_played(
+    boats: Path, bare: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = [reply("FindBoat", "Yes.", city="Ulm"), reply("FindBoat", "Yes.")]
+    with serve_scripted(RIGHT[:2] if bare else machine) as server:
+        asked = ["--base-url", server.base_url, "--model", "any", "--turns", "2", *bare]
+        assert main(["sgd", str(boats), *asked]) == 0
+        assert server.remaining == 0
+    told = capsys.readouterr()
+    assert [line.partition(";")[0] for line in told.err.splitlines()] == [
+        "Boats_1 1: joint goal 1, state 1, values 1 of 1",
+        "Boats_1 2: joint goal 2, state 2, values 2 of 2",
+    ]
+    assert "| Boats_1 | 1 | 2 | 2 of 2 (100.0 %) |" in told.out
+    assert "tokens in" in told.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["star", ".", "--bare"], "--bare is for sgd"),
+        (["sgd", ".", "--bare"], "--bare needs a model"),
+        (["sgd", ".", "--bare", "--model", "any", "--reply", "prompt"], "leave out --reply"),
+        (["sgd", ".", "--reader"], "--reader plays a task of tau"),
+        (["tau", ".", "--reader", "--task", "1"], "--reader needs --base-url, --user-url, --out"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(options)
+    assert said in capsys.readouterr().err
 
 
 # -- STAR
