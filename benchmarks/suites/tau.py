@@ -101,7 +101,7 @@ def _task(data: Json, one: Recorded) -> Task:
         user_id=_user_of(data, writes, actions),
         writes=tuple(writes),
         outputs=tuple(criteria.get("communicate_info") or ()),
-        scenario={topic: words for topic, words in scenario.items() if words},
+        scenario={topic: words for topic, words in scenario.items() if words and words != "."},
     )
 
 
