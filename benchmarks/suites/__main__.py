@@ -77,19 +77,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _fault(options: argparse.Namespace) -> str:
     """Say which options do not fit together; "" if all do."""
-    if options.reader:
-        needed = ("task", "base_url", "user_url", "out")
-        missing = [f"--{name.replace('_', '-')}" for name in needed if not getattr(options, name)]
-        if options.suite != "tau":
-            return "--reader plays a task of tau"
-        return f"--reader needs {', '.join(missing)}" if missing else ""
-    if not options.bare:
-        return ""
-    if options.suite != "sgd":
-        return "--bare is for sgd, and for tau with --reader"
-    if not options.model and not options.base_url:
-        return "--bare needs a model: --model or --base-url"
-    return "--bare has no form of a reply, so leave out --reply" if options.reply else ""
+    needed = ("task", "base_url", "user_url", "out")
+    missing = [f"--{name.replace('_', '-')}" for name in needed if not getattr(options, name)]
+    bare, live = options.bare, options.reader
+    has_model = options.model or options.base_url
+    faults = (
+        (live and options.suite != "tau", "--reader plays a task of tau"),
+        (live and missing, f"--reader needs {', '.join(missing)}"),
+        (bare and not live and options.suite != "sgd", "--bare is for sgd, and for tau --reader"),
+        (bare and not has_model, "--bare needs a model: --model or --base-url"),
+        (bare and options.reply, "--bare has no form of a reply, so leave out --reply"),
+    )
+    return next((said for is_so, said in faults if is_so), "")
 
 
 if __name__ == "__main__":

@@ -8,45 +8,23 @@ a condition. Replies that the graph does not place, such as `out_of_scope`, are 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
 from benchmarks.suites.files import Unusable, folder, read
-from benchmarks.suites.play import Conversation, Json, LabelledTurn, Part
+from benchmarks.suites.play import Conversation, Json, Part
+from benchmarks.suites.star_labels import DATABASE, FIRST, Recorded, conversation
 
-FIRST = "hello"
-"""The reply before everything."""
-DATABASE = "database"
-"""The key with the last answer of the database."""
 ASIDE = "anything_else"
 """A reply that wizards give at every end, wherever the graph has it."""
-GOODBYE = "goodbye_1"
-"""What the labels call the reply that ends in `_bye`."""
-FREE = "custom"
-"""The label of words of the wizard's own, which is none."""
 
 
 class Task(TypedDict):
     task: str
     replies: dict[str, str]
     graph: dict[str, str]
-
-
-class Event(TypedDict):
-    Agent: str
-    Action: str
-    Text: NotRequired[str]
-    ActionLabel: NotRequired[str]
-    Item: NotRequired[dict[str, Any]]
-
-
-class Recorded(TypedDict):
-    DialogueID: int
-    Events: list[Event]
 
 
 def parts(data: Path) -> list[Part]:
@@ -65,16 +43,13 @@ def _part(where: Path) -> Part:
     left_out: list[str] = []
     conversations: list[Conversation] = []
     for path in sorted((where / "dialogues").glob("*.json")):
-        conversations.append(_conversation(read(path, Recorded, "star"), ways, left_out))
+        conversations.append(conversation(read(path, Recorded, "star"), ways, left_out))
     return Part(
         name=where.name,
         definition=definition(task, said, ways),
         conversations=conversations,
         left_out=left_out,
     )
-
-
-# -- the definition --------------------------------------------------------------------------------
 
 
 def _ways(task: Task, said: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -128,68 +103,4 @@ def definition(task: Task, said: Mapping[str, str], ways: Mapping[str, Mapping[s
         "initial_state": FIRST,
         "context_schema": {"type": "object", "properties": {DATABASE: answer}},
         "states": states,
-    }
-
-
-# -- the labels ------------------------------------------------------------------------------------
-
-
-def _conversation(
-    dialogue: Recorded, ways: Mapping[str, Mapping[str, str]], left_out: list[str]
-) -> Conversation:
-    """Return a dialogue. What the database answered in a turn is set before it."""
-    name = str(dialogue["DialogueID"])
-    turns: list[LabelledTurn] = []
-    handlers: list[Json] = []
-    state = FIRST
-    for number, (words, events) in enumerate(_turns(dialogue["Events"]), start=1):
-        picked = [event["ActionLabel"] for event in events if event["Action"] == "pick_suggestion"]
-        items = [
-            json.dumps(event.get("Item")) for event in events if event["Agent"] == "KnowledgeBase"
-        ]
-        handlers.append(_set_at(number, items[-1] if items else None))
-        said = [event.get("Text", "") for event in events if _is_said(event)]
-        label = _label(picked[0], ways) if picked else ""
-        if label and label != state and label not in ways[state]:
-            left_out.append(
-                f"{name}, turn {number}: the graph leads nowhere from {state} to {label}"
-            )
-            label = ""
-        state = label or state
-        turns.append(LabelledTurn(say=words, state=label, said="\n".join(said)))
-    return Conversation(name=name, turns=turns, settings={"handlers": handlers})
-
-
-def _label(picked: str, ways: Mapping[str, object]) -> str:
-    """Return the reply that a label names; "" for words of the wizard's own."""
-    if picked == GOODBYE:
-        return next((name for name in ways if name.endswith("_bye")), picked)
-    return "" if picked == FREE else picked
-
-
-def _turns(events: Sequence[Event]) -> Iterator[tuple[str, list[Event]]]:
-    """Yield the user's words, and all that happened until the next ones."""
-    words: list[str] = []
-    after: list[Event] = []
-    for event in events:
-        if event["Agent"] == "User" and event["Action"] == "utter":
-            if any(map(_is_said, after)):
-                yield "\n".join(words), after
-                words, after = [], []
-            words.append(event.get("Text", ""))
-        elif words:
-            after.append(event)
-    if words:
-        yield "\n".join(words), after
-
-
-def _is_said(event: Event) -> bool:
-    return event["Agent"] == "Wizard" and event["Action"] in ("pick_suggestion", "utter")
-
-
-def _set_at(turn: int, answer: str | None) -> Json:
-    return {
-        "at": "pre_processing",
-        "when": {"==": [{"var": "_turn"}, turn]},
-        "set": {DATABASE: answer},
     }

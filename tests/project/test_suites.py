@@ -183,6 +183,7 @@ def test_the_figures_of_each_turn_are_printed_while_a_model_is_played(
         (["star", ".", "--bare"], "--bare is for sgd"),
         (["sgd", ".", "--bare"], "--bare needs a model"),
         (["sgd", ".", "--bare", "--model", "any", "--reply", "prompt"], "leave out --reply"),
+        (["tau", ".", "--bare"], "--bare is for sgd"),
         (["sgd", ".", "--reader"], "--reader plays a task of tau"),
         (["tau", ".", "--reader", "--task", "1"], "--reader needs --base-url, --user-url, --out"),
     ],
