@@ -129,23 +129,24 @@ def look_up(data: Any, name: str, default: Any = None) -> Any:
         return data
     rest = name
     while True:
-        if isinstance(data, (dict, Mapping)):
-            if rest in data:
-                return data[rest]
-            head, dot, rest = rest.partition(".")
-            if not dot or head not in data:
+        match data:
+            case dict() | Mapping():  # a dict is found faster than a Mapping
+                if rest in data:
+                    return data[rest]
+                head, dot, rest = rest.partition(".")
+                if not dot or head not in data:
+                    return default
+                data = data[head]
+            case list() | tuple():
+                head, dot, rest = rest.partition(".")
+                index = _index(head)
+                if index is None or index >= len(data):
+                    return default
+                data = data[index]
+                if not dot:
+                    return data
+            case _:
                 return default
-            data = data[head]
-        elif isinstance(data, (list, tuple)):
-            head, dot, rest = rest.partition(".")
-            index = _index(head)
-            if index is None or index >= len(data):
-                return default
-            data = data[index]
-            if not dot:
-                return data
-        else:
-            return default
 
 
 def _index(text: str) -> int | None:

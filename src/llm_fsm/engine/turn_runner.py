@@ -244,10 +244,11 @@ class TurnRunner:
     def take(self, happened: Sequence[ev.Event]) -> None:
         self.events.extend(happened)
         for event in happened:
-            if isinstance(event, ev.FunctionFailed):
-                log_failure(self.id, event)
-            elif isinstance(event, ev.ContextSet) and event.source == "host":
-                advise_on_keys(self.host.program, event.values)
+            match event:
+                case ev.FunctionFailed():
+                    log_failure(self.id, event)
+                case ev.ContextSet(source="host"):
+                    advise_on_keys(self.host.program, event.values)
         if self._sink is None and not is_observed():
             return
         for event in happened:
@@ -336,22 +337,24 @@ class TurnRunner:
 
     def perform(self, effect: Effect, step: Step) -> Awaitable[Result]:
         """Perform the effect of a step, with a journal if it acts. Await the result at once."""
-        if isinstance(effect, AskModel):
-            if effect.asked_for == "summary":
+        match effect:
+            case AskModel(asked_for="summary"):
                 return self._summary(effect)
-            listener = None if self._stream is None else self._listener(step, self._stream)
-            if self.journal is None:
-                return self.asked(effect, listener)
-            return self._model(self.journal, effect, listener)
-        if isinstance(effect, RunHandlers):
-            return self.host.run_handlers(effect, self.left, self.journal)
-        if isinstance(effect, CallTools):
-            return self.tools(effect)
-        if isinstance(effect, CheckKeyResults):
-            return self._checks(effect)
-        if isinstance(effect, PickRoute):
-            return self._route(effect)
-        return self._function(effect)
+            case AskModel():
+                listener = None if self._stream is None else self._listener(step, self._stream)
+                if self.journal is None:
+                    return self.asked(effect, listener)
+                return self._model(self.journal, effect, listener)
+            case RunHandlers():
+                return self.host.run_handlers(effect, self.left, self.journal)
+            case CallTools():
+                return self.tools(effect)
+            case CheckKeyResults():
+                return self._checks(effect)
+            case PickRoute():
+                return self._route(effect)
+            case _:
+                return self._function(effect)
 
     async def _model(
         self, journal: Journal, effect: AskModel, listener: ReplyListener | None

@@ -612,19 +612,20 @@ def _set_aside(sorted_: _Update, update: JsonMap) -> None:
 
 def _taken_back(sorted_: _Update, update: JsonMap, words: UserWords | None) -> list[object]:
     """Return what a reply takes back. Without the user's words in this message it is nothing."""
-    names = update.get(CLEAR)
-    if names is None:
-        return []
-    if not isinstance(names, list | str):
-        sorted_.refuse(CLEAR, "it must be a list of key names")
-        return []
-    listed = [names] if isinstance(names, str) else names[:MAX_KEYS]
-    if words is None:
+    match update.get(CLEAR):
+        case None:
+            return []
+        case str(name):
+            listed: list[object] = [name]
+        case list(names):
+            listed = [*names[:MAX_KEYS]]
+        case _:
+            sorted_.refuse(CLEAR, "it must be a list of key names")
+            return []
+    if words is None or is_said_back(update, words):
         return listed
-    if is_said_back(update, words):
-        return listed
-    for name in listed:
-        sorted_.refuse(str(name), NOT_TAKEN_BACK, told=has(sorted_.context, str(name)))
+    for key in map(str, listed):
+        sorted_.refuse(key, NOT_TAKEN_BACK, told=has(sorted_.context, key))
     return []
 
 

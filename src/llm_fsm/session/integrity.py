@@ -122,10 +122,11 @@ def record_fault(record: TurnRecord) -> str | None:
     """Return a sentence that says what is wrong with a record; None if nothing is."""
     for number, event in enumerate(record.events):
         where, fault = f"record.events[{number}]", None
-        if isinstance(event, ev.Paused):
-            fault = _asked_fault(event.call, event.loop, where)
-        elif isinstance(event, ev.TurnUndone):
-            fault = _undone_fault(event, where)
+        match event:
+            case ev.Paused():
+                fault = _asked_fault(event.call, event.loop, where)
+            case ev.TurnUndone():
+                fault = _undone_fault(event, where)
         if fault is not None:
             return fault
     return None

@@ -106,14 +106,16 @@ def _values_of(records: Mapping[int, Sequence[ev.Event]]) -> Iterator[tuple[str,
 
 def _contexts_of(event: ev.Event) -> Iterator[tuple[str, JsonMap]]:
     """Yield the contexts in an event, with their places as JSON pointers."""
-    if isinstance(event, ev.TurnUndone):
-        yield from ((f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS)
-    elif isinstance(event, ev.ContextSet | ev.AnswersChanged | ev.SharedSet):
-        yield "/values", event.values
-    elif isinstance(event, ev.Started | ev.FlowPushed | ev.Restarted):
-        yield "/context", event.context
-        if isinstance(event, ev.Started):
+    match event:
+        case ev.TurnUndone():
+            yield from ((f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS)
+        case ev.ContextSet() | ev.AnswersChanged() | ev.SharedSet():
+            yield "/values", event.values
+        case ev.Started():
+            yield "/context", event.context
             yield "/shared", event.shared
+        case ev.FlowPushed() | ev.Restarted():
+            yield "/context", event.context
 
 
 def _with_contexts(session: Session, change: Callable[[str, JsonMap], JsonMap]) -> Session:

@@ -111,15 +111,17 @@ class Memory(Struct, frozen=True):
 
 def _index(value: object) -> int:
     """Return a bucket's number. Models also write it as text or with a decimal point."""
-    if isinstance(value, str) and len(value) == 1 and value in "0123456789":
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not is_whole(value) or not 0 <= value < BUCKETS:
+    number = value
+    match value:
+        case str() if len(value) == 1 and value in "0123456789":
+            number = int(value)
+        case float() if value.is_integer():
+            number = int(value)
+    if not is_whole(number) or not 0 <= number < BUCKETS:
         raise MemoryFault(
             f"bucket_index is a whole number from 0 to {BUCKETS - 1}, not {value!r:.60}"
         )
-    return value
+    return number
 
 
 def _is_text(content: str) -> bool:

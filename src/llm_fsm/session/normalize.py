@@ -187,13 +187,18 @@ def as_integers(shape: CompiledSchema, value: Any) -> tuple[Any, str | None]:
 
 def _with_whole_floats(value: Any, change: Callable[[_Path, float], Any], path: _Path = ()) -> Any:
     """Replace each float without a fraction; `change` gets its path and the float."""
-    if isinstance(value, dict):
-        return {key: _with_whole_floats(item, change, (*path, key)) for key, item in value.items()}
-    if isinstance(value, list):
-        return [
-            _with_whole_floats(item, change, (*path, index)) for index, item in enumerate(value)
-        ]
-    return change(path, value) if isinstance(value, float) and value.is_integer() else value
+    match value:
+        case dict():
+            return {
+                key: _with_whole_floats(item, change, (*path, key)) for key, item in value.items()
+            }
+        case list():
+            return [
+                _with_whole_floats(item, change, (*path, index)) for index, item in enumerate(value)
+            ]
+        case float() if value.is_integer():
+            return change(path, value)
+    return value
 
 
 def normalised(schema: JsonMap, value: object, old: object) -> Iterator[Any]:
@@ -229,13 +234,14 @@ def branches_of(schema: JsonMap) -> list[JsonMap]:
 
 def _in_plain_digits(value: Any, depth: int = 0) -> Any:
     """Write digits of every script as ASCII, except in words within a larger value."""
-    if isinstance(value, str):
-        return value if depth and any(map(str.isalpha, value)) else plain_digits(value)
-    if depth >= MAX_DEPTH or not isinstance(value, dict | list):
-        return value
-    if isinstance(value, dict):
-        return {name: _in_plain_digits(item, depth + 1) for name, item in value.items()}
-    return [_in_plain_digits(item, depth + 1) for item in value]
+    match value:
+        case str() if not depth or not any(map(str.isalpha, value)):
+            return plain_digits(value)
+        case dict() if depth < MAX_DEPTH:
+            return {name: _in_plain_digits(item, depth + 1) for name, item in value.items()}
+        case list() if depth < MAX_DEPTH:
+            return [_in_plain_digits(item, depth + 1) for item in value]
+    return value
 
 
 def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
@@ -248,36 +254,30 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     schema = branches[0] if branches else schema
     if type(value) is int and _takes_texts(schema):
         return _as_text(schema, value)
+    items = object_at(schema, "items")
     if _has_form(schema, value):
-        items = schema.get("items")
-        if isinstance(value, dict):
-            return {
-                name: _meant(_part_schema(schema, name), item, depth + 1)
-                for name, item in value.items()
-            }
-        if isinstance(value, list) and isinstance(items, Mapping):
-            return [_meant(items, item, depth + 1) for item in value]
-        return _in_format(schema, value) if isinstance(value, str) else value
-    kind = schema.get("type")
+        match value:
+            case str():
+                return _in_format(schema, value)
+            case dict():
+                return {
+                    name: _meant(_part_schema(schema, name), item, depth + 1)
+                    for name, item in value.items()
+                }
+            case list():
+                return [_meant(items, item, depth + 1) for item in value]
+        return value
     found = _said(schema, value) if isinstance(value, str) else value
     if isinstance(found, dict) and found is not value and _has_form(schema, found):
         return _meant(schema, found, depth + 1)  # the parts of an object in a text
-    items = schema.get("items")
-    if (
-        kind == "array"
-        and isinstance(found, str)
-        and isinstance(items, Mapping)
-        and "enum" in items
-    ):
+    if schema.get("type") != "array" or isinstance(found, list | None):
+        return found
+    if isinstance(found, str) and "enum" in items:
         one = _meant(items, found, depth + 1)
         return [one] if _has_form(items, one) else _choices(items, found, depth + 1)
-    if (
-        kind == "array"
-        and not isinstance(found, list | None)
-        and not (isinstance(found, str) and _SEVERAL.search(found))
-    ):
-        return _meant(schema, [found], depth + 1)
-    return found
+    if isinstance(found, str) and _SEVERAL.search(found):
+        return found
+    return _meant(schema, [found], depth + 1)
 
 
 def _of_branches(branches: Iterable[JsonMap], value: object, depth: int) -> Iterator[Any]:

@@ -8,7 +8,7 @@ wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from llm_fsm._json import JsonMap
@@ -85,13 +85,11 @@ def _is_placeholder(text: str) -> bool:
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:
     """Yield the texts in a value."""
-    if isinstance(value, str):
-        yield value
-    elif depth < _MAX_DEPTH:
-        inner: Iterable[Any] = ()
-        if isinstance(value, Mapping):
-            inner = value.values()
-        elif isinstance(value, list):
-            inner = value
-        for item in inner:
-            yield from _texts(item, depth + 1)
+    match value:
+        case str():
+            yield value
+        case list() if depth < _MAX_DEPTH:
+            for item in value:
+                yield from _texts(item, depth + 1)
+        case Mapping():
+            yield from _texts([*value.values()], depth)

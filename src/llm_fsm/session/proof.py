@@ -107,30 +107,25 @@ def changes(claim: Claim) -> Iterator[Claim]:
     value, old = claim.value, claim.old
     if value is None or (value == old and type(value) is type(old)):
         return
-    if isinstance(value, Mapping):
-        properties = claim.schema.get("properties")
-        for name, part in value.items():
-            before = None
-            if isinstance(old, Mapping):
-                before = old.get(name)
-            schema = object_at(properties, name)
-            yield from changes(replace(claim, value=part, schema=schema, old=before))
-    elif isinstance(value, list | tuple):
-        known: list[Any] = []
-        if isinstance(old, list | tuple):
-            known += old
-        first = first_property(claim.schema)
-        schema = object_at(claim.schema, "items")
-        for item in value:
-            name = _named(item, first)
-            same = [one for one in known if _named(one, first) == name]
-            before = None
-            if same:
-                before = same[0]
-                known.remove(before)
-            yield from changes(replace(claim, value=item, schema=schema, old=before))
-    else:
-        yield claim
+    match value:
+        case Mapping():
+            properties = claim.schema.get("properties")
+            for name, part in value.items():
+                before = old.get(name) if isinstance(old, Mapping) else None
+                schema = object_at(properties, name)
+                yield from changes(replace(claim, value=part, schema=schema, old=before))
+        case list() | tuple():
+            known = [*old] if isinstance(old, list | tuple) else []
+            first = first_property(claim.schema)
+            schema = object_at(claim.schema, "items")
+            for item in value:
+                name = _named(item, first)
+                before = next((one for one in known if _named(one, first) == name), None)
+                if before is not None:
+                    known.remove(before)
+                yield from changes(replace(claim, value=item, schema=schema, old=before))
+        case _:
+            yield claim
 
 
 def _named(item: Any, first: str) -> Any:
@@ -187,13 +182,14 @@ def _proves(claim: Claim, place: Place, found: list[Piece], words: UserWords, mo
     """Return true if the words at a place of a message say a value."""
     value, schema = claim.value, claim.schema
     quoted = [piece for piece in found if _is_at(piece, place)]
-    if isinstance(value, bool):
-        # A yes answers the question before it, and none that was asked earlier.
-        is_asked = words.asked.get(claim.key) == place[0] - 1
-        return _is_answered(claim, quoted, is_asked=is_asked) or _is_named(claim, quoted)
-    if isinstance(value, int | float):
-        read = [one.value for one in numbers(found) if _is_at(one, place)]
-        return value in read or _is_named(claim, quoted)
+    match value:
+        case bool():
+            # A yes answers the question before it, and none that was asked earlier.
+            is_asked = words.asked.get(claim.key) == place[0] - 1
+            return _is_answered(claim, quoted, is_asked=is_asked) or _is_named(claim, quoted)
+        case int() | float():
+            read = [one.value for one in numbers(found) if _is_at(one, place)]
+            return value in read or _is_named(claim, quoted)
     if "enum" in schema or "const" in schema:
         return _is_named(claim, quoted)
     text = str(value)

@@ -52,14 +52,16 @@ _CONTEXTS = frozenset(("context", "values", "before"))
 
 def _texts(value: object) -> Iterator[str]:
     """Yield every scalar of a JSON value as text."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value)
+    match value:
+        case bool():
+            return
+        case str() | int() | float():
+            yield str(value)
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case Mapping():
+            yield from _texts([*value.values()])
 
 
 def texts_in(values: Iterable[object]) -> tuple[str, ...]:
@@ -198,21 +200,21 @@ def redacted(
     secrets = tuple(secrets)
     if not secrets:
         return value
-    if isinstance(value, str):
-        found = without(secrets, value)
-        return value if found is None else found
-    if isinstance(value, Mapping):
-        members: JsonDict = {}
-        for key, item in value.items():
-            name = without(secrets, key) if foreign is not None else None
-            if name is None or foreign is None or not foreign(key):
-                name = key
-            while name in members:  # for example, several accounts named by their numbers
-                name += DOTS
-            members[name] = redacted(secrets, item, foreign=foreign)
-        return members
-    if isinstance(value, list | tuple):
-        return [redacted(secrets, item, foreign=foreign) for item in value]
+    match value:
+        case str():
+            found = without(secrets, value)
+            return value if found is None else found
+        case Mapping():
+            members: JsonDict = {}
+            for key, item in value.items():
+                is_own = foreign is None or not foreign(key)
+                name = key if is_own else without(secrets, key) or key
+                while name in members:  # for example, several accounts named by their numbers
+                    name += DOTS
+                members[name] = redacted(secrets, item, foreign=foreign)
+            return members
+        case list() | tuple():
+            return [redacted(secrets, item, foreign=foreign) for item in value]
     return DOTS if is_number(value) and _is_secret_number(secrets, value) else value
 
 
@@ -308,11 +310,14 @@ def blotted(secrets: Iterable[str], document: Any) -> Any:
 def _blotted(secrets: tuple[str, ...], value: Any, *, within: bool) -> Any:
     if within:
         return redacted(secrets, value, foreign=is_foreign_name)
-    if isinstance(value, Mapping):
-        return {name: _member(secrets, name, item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_blotted(secrets, item, within=False) for item in value]
-    return redacted(secrets, value) if isinstance(value, str) else value
+    match value:
+        case Mapping():
+            return {name: _member(secrets, name, item) for name, item in value.items()}
+        case list() | tuple():
+            return [_blotted(secrets, item, within=False) for item in value]
+        case str():
+            return redacted(secrets, value)
+    return value
 
 
 def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
@@ -333,21 +338,20 @@ def shown_event(event: Event, is_secret: Callable[[str], bool]) -> JsonDict:
     if isinstance(event, events.SecretsGiven):
         return {**document, "texts": [DOTS] * len(event.texts)}
     if isinstance(event, _OF_CONTEXTS):
-        return {
-            name: _masked(value, is_secret, within=name in _CONTEXTS)
-            for name, value in document.items()
-        }
+        return dict(_masked(document, is_secret, within=False))
     return document
 
 
 def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> Any:
     """Mask a part of an event. `within`: its names are context keys."""
-    if isinstance(value, list | tuple):
-        return [_masked(item, is_secret, within=False) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    if within:
-        return shown_values(value, is_secret)
-    return {
-        name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()
-    }
+    match value:
+        case list() | tuple():
+            return [_masked(item, is_secret, within=False) for item in value]
+        case Mapping() if within:
+            return shown_values(value, is_secret)
+        case Mapping():
+            return {
+                name: _masked(item, is_secret, within=name in _CONTEXTS)
+                for name, item in value.items()
+            }
+    return value

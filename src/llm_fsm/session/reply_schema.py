@@ -93,11 +93,14 @@ def _listed(enum: list[Any], kind: str, *, null: bool) -> JsonDict:
 
 def type_of(value: object) -> str:
     """Return the type of a value in JSON Schema, for a plain value that is not null."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    return "number" if isinstance(value, float) else "string"
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+    return "string"
 
 
 def _object(schema: JsonMap, form: ReplyForm, *, null: bool, depth: int) -> JsonDict:
@@ -370,14 +373,14 @@ def _with_list_limits(name: str, text: str, form: ReplyForm) -> ReplySchema:
 
 def _bound_lists(schema: Any) -> None:
     """Give every list in a schema a longest length."""
-    if isinstance(schema, list):
-        for item in schema:
-            _bound_lists(item)
-    elif isinstance(schema, dict):
-        if schema.get("type") in ("array", ["array", "null"]):
-            schema.setdefault("maxItems", MOST_ITEMS)
-        for item in schema.values():
-            _bound_lists(item)
+    match schema:
+        case list():
+            for item in schema:
+                _bound_lists(item)
+        case dict():
+            if schema.get("type") in ("array", ["array", "null"]):
+                schema.setdefault("maxItems", MOST_ITEMS)
+            _bound_lists([*schema.values()])
 
 
 def pairs(value: object) -> JsonDict | None:
@@ -421,19 +424,20 @@ def from_strict(schema: JsonMap, value: object) -> Any:
     Only a part that an object must have, and that may be null, is null. The value nests within the
     limits of a context.
     """
-    if isinstance(value, dict):
-        parts, required = object_at(schema, "properties"), schema.get("required", ())
-        plain = {}
-        for name, item in value.items():
-            schema_of_part = object_at(parts, name)
-            may_be_null = name in required and "null" in types_of(schema_of_part)
-            if item is not None or may_be_null:
-                plain[name] = from_strict(schema_of_part, item)
-        return plain
-    if isinstance(value, list) and schema.get("type") == "object":
-        found = pairs(value)
-        return value if found is None else from_strict(schema, found)
-    if isinstance(value, list):
-        items = object_at(schema, "items")
-        return [from_strict(items, item) for item in value]
+    match value:
+        case dict():
+            parts, required = object_at(schema, "properties"), schema.get("required", ())
+            plain = {}
+            for name, item in value.items():
+                schema_of_part = object_at(parts, name)
+                may_be_null = name in required and "null" in types_of(schema_of_part)
+                if item is not None or may_be_null:
+                    plain[name] = from_strict(schema_of_part, item)
+            return plain
+        case list() if schema.get("type") == "object":
+            found = pairs(value)
+            return value if found is None else from_strict(schema, found)
+        case list():
+            items = object_at(schema, "items")
+            return [from_strict(items, item) for item in value]
     return value

@@ -58,17 +58,14 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         A turn that merged messages answers the request of each of them.
         """
-        found: dict[str, None] = {}
+        found: dict[str | None, None] = {}
         for event in self.events:
-            if not isinstance(event, ev.UserSaid | ev.Answered | ev.Updated):
-                continue
-            if event.request_id is not None:
-                found[event.request_id] = None
-            if isinstance(event, ev.UserSaid):
-                for request_id, _ in event.merged:
-                    if request_id is not None:
-                        found[request_id] = None
-        return tuple(found)
+            match event:
+                case ev.UserSaid():
+                    found |= dict.fromkeys([event.request_id, *dict(event.merged)])
+                case ev.Answered() | ev.Updated():
+                    found[event.request_id] = None
+        return tuple(request_id for request_id in found if request_id is not None)
 
 
 def dump(record: TurnRecord) -> str:
@@ -99,9 +96,9 @@ def without_undone(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]
     kept: dict[int, TurnRecord] = {}
     for number, record in enumerate(records, 1):
         if record.kind == "undo":
-            for event in record.events:
-                if isinstance(event, ev.TurnUndone):  # an undo takes later migrations back, too
-                    kept = {known: one for known, one in kept.items() if known < event.record}
+            for event in of_kind(record.events, ev.TurnUndone):
+                # An undo takes later migrations back, too.
+                kept = {known: one for known, one in kept.items() if known < event.record}
         else:
             kept[number] = record
     return list(kept.items())
@@ -150,24 +147,24 @@ def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
     """Number of a record to the place of its last words among the messages."""
     for number, record in without_undone(records):
         for event in record.events:
-            if isinstance(event, ev.Started):
-                said = (
-                    Message(role=_role(role), text=text, turn=record.turn, claimed=True)
-                    for role, text in event.history
-                )
-                messages.extend(said)
-            elif isinstance(event, ev.UserSaid):
-                messages.append(Message(role="user", text=event.text, turn=record.turn))
-            elif isinstance(event, ev.BotSaid) and event.text:
-                spoken[number] = len(messages)
-                messages.append(
-                    Message(role="assistant", text=event.text, turn=record.turn, by=event.by)
-                )
-            elif isinstance(event, ev.WordsHeard) and event.record in spoken:
-                place = spoken[event.record]
-                messages[place] = replace(
-                    messages[place],
-                    text=event.text + (INTERRUPTED if event.interrupted else ""),
-                    interrupted=event.interrupted,
-                )
+            match event:
+                case ev.Started():
+                    messages += [
+                        Message(role=_role(role), text=text, turn=record.turn, claimed=True)
+                        for role, text in event.history
+                    ]
+                case ev.UserSaid():
+                    messages.append(Message(role="user", text=event.text, turn=record.turn))
+                case ev.BotSaid() if event.text:
+                    spoken[number] = len(messages)
+                    messages.append(
+                        Message(role="assistant", text=event.text, turn=record.turn, by=event.by)
+                    )
+                case ev.WordsHeard() if event.record in spoken:
+                    place = spoken[event.record]
+                    messages[place] = replace(
+                        messages[place],
+                        text=event.text + (INTERRUPTED if event.interrupted else ""),
+                        interrupted=event.interrupted,
+                    )
     return tuple(messages)

@@ -107,17 +107,14 @@ def _names_under(logic: Any, operators: frozenset[str], *, inside: bool = False)
 
     A name with a default is never missing.
     """
-    if isinstance(logic, list):
-        found: set[str] = set()
-        for item in logic:
-            found |= _names_under(item, operators, inside=inside)
-        return found
-    if isinstance(logic, str):
-        return {logic} if inside and operators is _PRESENCE else set()
-    if not isinstance(logic, dict) or len(logic) != 1:
-        return set()
-    [(operator, given)] = logic.items()
-    if operator == "var":
-        name = given[0] if isinstance(given, list) and len(given) == 1 else given
-        return {name} if inside and isinstance(name, str) else set()
-    return _names_under(given, operators, inside=inside or operator in operators)
+    match logic:
+        case list():
+            return set().union(*(_names_under(one, operators, inside=inside) for one in logic))
+        case str() if inside and operators is _PRESENCE:
+            return {logic}
+        case {"var": str(name) | [str(name)]} if inside and len(logic) == 1:
+            return {name}
+        case dict() if len(logic) == 1 and "var" not in logic:
+            [(operator, given)] = logic.items()
+            return _names_under(given, operators, inside=inside or operator in operators)
+    return set()

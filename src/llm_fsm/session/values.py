@@ -40,25 +40,25 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     Raises:
         ValueFault: The value has no JSON form, is not finite, too large or too deep.
     """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Enum):
-        return to_json_value(value.value, depth)
-    if isinstance(value, str):
-        return mended(value)
-    if isinstance(value, int):
-        if abs(value) > _MAX_INT:
-            raise ValueFault("whole numbers must fit in 64 bits")
-        return int(value)
-    if isinstance(value, Integral):
-        return to_json_value(int(value), depth)
-    if isinstance(value, Real) and not isinstance(value, float):
-        return to_json_value(float(value), depth)
-    if isinstance(value, float | Decimal):
-        number = math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
-        if not math.isfinite(number):
-            raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
-        return number
+    match value:
+        case None | bool():
+            return value
+        case Enum():
+            return to_json_value(value.value, depth)
+        case str():
+            return mended(value)
+        case int():
+            if abs(value) > _MAX_INT:
+                raise ValueFault("whole numbers must fit in 64 bits")
+            return int(value)
+        case Integral():
+            return to_json_value(int(value), depth)
+        case float() | Decimal() | Real():
+            # A signaling NaN of Decimal raises when it is converted.
+            number = math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
+            if not math.isfinite(number):
+                raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
+            return number
     if depth >= MAX_DEPTH:
         raise ValueFault(f"it is nested deeper than {MAX_DEPTH} levels")
     return _to_json_structure(value, depth)
@@ -101,18 +101,19 @@ def to_json_key(key: object) -> str:
 
 
 def _to_json_structure(value: object, depth: int) -> Any:
-    if isinstance(value, Mapping):
-        return {to_json_key(key): to_json_value(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json_value(item, depth + 1) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((to_json_value(item, depth + 1) for item in value), key=repr)
-    if isinstance(value, datetime | date | time | timedelta):
-        return _time(value)
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Struct):
-        return to_json_value(structs.asdict(value), depth)
+    match value:
+        case Mapping():
+            return {to_json_key(key): to_json_value(item, depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [to_json_value(item, depth + 1) for item in value]
+        case set() | frozenset():
+            return sorted((to_json_value(item, depth + 1) for item in value), key=repr)
+        case datetime() | date() | time() | timedelta():
+            return _time(value)
+        case UUID():
+            return str(value)
+        case Struct():
+            return to_json_value(structs.asdict(value), depth)
     if is_dataclass(value) and not isinstance(value, type):
         return to_json_value(asdict(value), depth)
     dump = getattr(value, "model_dump", None)

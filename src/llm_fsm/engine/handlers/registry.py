@@ -119,9 +119,9 @@ class Handler:
         """
         for predicate in self.predicates:
             held = predicate(occasion)
+            if isinstance(held, Coroutine):
+                held.close()
             if isinstance(held, Awaitable):
-                if isinstance(held, Coroutine):
-                    held.close()
                 raise TypeError(
                     "a condition returned a coroutine, and nobody would await it: give a plain "
                     "value"
@@ -498,20 +498,21 @@ def occasion_of(effect: RunHandlers, context: JsonMap, key: str = "") -> Occasio
 
 
 def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
-    if value is None:
-        return HandlerResult(handler=handler.name)
-    if isinstance(value, Mapping):
-        return HandlerResult(handler=handler.name, changes=dict(value))
-    if isinstance(value, Veto) and at is Point.PRE_TRANSITION:
-        return HandlerResult(
-            handler=handler.name, veto="" if value.reason is None else mended(str(value.reason))
-        )
-    if isinstance(value, str) and at in (Point.POST_PROCESSING, Point.ERROR):
-        return HandlerResult(handler=handler.name, text=mended(value))
+    forbids, words = at is Point.PRE_TRANSITION, at in (Point.POST_PROCESSING, Point.ERROR)
+    match value:
+        case None:
+            return HandlerResult(handler=handler.name)
+        case Mapping():
+            return HandlerResult(handler=handler.name, changes=dict(value))
+        case Veto() if forbids:
+            reason = "" if value.reason is None else mended(str(value.reason))
+            return HandlerResult(handler=handler.name, veto=reason)
+        case str() if words:
+            return HandlerResult(handler=handler.name, text=mended(value))
     raise TypeError(
         f"a handler at {at.value} returns a dict of changes or None"
-        + (", or a Veto" if at is Point.PRE_TRANSITION else "")
-        + (", or a text" if at in (Point.POST_PROCESSING, Point.ERROR) else "")
+        + (", or a Veto" if forbids else "")
+        + (", or a text" if words else "")
         + f", not {type(value).__name__}"
     )
 
