@@ -13,13 +13,13 @@ import inspect
 import json
 import uuid
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
-from typing import Any, Self
+from typing import Any, ParamSpec, Self
 
 from llm_fsm._async import is_async, played
 from llm_fsm._json import JsonDict, JsonMap
@@ -31,6 +31,7 @@ from llm_fsm.llm.clients.base import needs
 from llm_fsm.llm.clients.messages import AnyMessage, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Memory
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.session.values import to_json_or_text
 from llm_fsm.statechart.memory import PersistentMemory
 from llm_fsm.statechart.refinement import judged, refine
@@ -50,6 +51,7 @@ try:
 except ImportError as error:
     raise needs("statemachine", "python-statemachine") from error
 
+P = ParamSpec("P")
 _PREFIX = "on_enter_"
 _NOTHING: Any = object()
 _run: ContextVar[_Run | None] = ContextVar("llm_fsm_run", default=None)
@@ -578,22 +580,29 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         if asked.resumes is not None:
             self.memory.pause = None
         if turn.outcome != "passed":
-            failed = [
-                event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)
-            ]
-            why = "; ".join(one["reason"] for one in failed[-1]) if failed else turn.outcome
+            failed = of_kind(turn.events, ev.AttemptFailed)
+            why = (
+                "; ".join(one["reason"] for one in failed[-1].failures) if failed else turn.outcome
+            )
             raise WorkflowError(f"state {asked.state!r}: {why}")
         _Live(self.memory, memory)
-        said = [
-            event.summary
-            for event in turn.events
-            if isinstance(event, ev.Summarised) and event.summary
-        ]
+        said = [event.summary for event in of_kind(turn.events, ev.Summarised) if event.summary]
         more = {"summary": said[-1]} if said else {}
         if said:
             self.memory.background.custom_fields["last_summary"] = said[-1]
         self.memory.history.add_entry(asked.state, asked.given, turn.output, more)
         return turn.output if asked.returned is None else asked.returned
+
+
+def _awaited(method: Callable[P, Any]) -> Callable[P, Coroutine[Any, Any, Any]]:
+    """Return the same method for callers that await it."""
+
+    @wraps(method)
+    async def awaited(*arguments: P.args, **named: P.kwargs) -> Any:
+        found = method(*arguments, **named)
+        return await found if isinstance(found, Awaitable) else found
+
+    return awaited
 
 
 class AsyncLLMStateMachine(LLMStateMachine):
@@ -629,58 +638,8 @@ class AsyncLLMStateMachine(LLMStateMachine):
                 raise
             return await self._host(asked).do(partial(self._execute, asked))
 
-    async def run_with_refinement(
-        self,
-        state_name: str,
-        objective: str,
-        execution_func: Function,
-        max_retries: int | None = None,
-        throw_on_failure: bool = False,
-        *,
-        state_input: Any = None,
-    ) -> Any:
-        """Try until `validate_output` accepts an output.
-
-        Args:
-            state_name: The state, for readers of the code.
-            objective: The objective of the output.
-            execution_func: Makes an attempt. It takes `refinement_advice=`, None the first time.
-            max_retries: The number of retries; None: the machine's.
-            throw_on_failure: True raises if no attempt is accepted.
-            state_input: The input of the state, for readers of the code.
-
-        Returns:
-            The accepted output, or else the best one.
-
-        Raises:
-            RefinementFailed: No attempt was accepted, and `throw_on_failure` is true.
-        """
-        found = super().run_with_refinement(
-            state_name,
-            objective,
-            execution_func,
-            max_retries,
-            throw_on_failure,
-            state_input=state_input,
-        )
-        return await found if isinstance(found, Awaitable) else found
-
-    async def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
-        """Let a model judge an output. Override it to judge by your own code.
-
-        Args:
-            objective: The objective of the output.
-            output: The output.
-            validation_llm: The model that judges; None: the machine's client.
-
-        Returns:
-            (valid, advice).
-
-        Raises:
-            ModelError: The model failed.
-        """
-        found = super().validate_output(objective, output, validation_llm)
-        return await found if isinstance(found, Awaitable) else found
+    run_with_refinement = _awaited(LLMStateMachine.run_with_refinement)
+    validate_output = _awaited(LLMStateMachine.validate_output)
 
     def _processing_loop(self, caller_future: Any = None) -> Any:
         if self._depth > 0:

@@ -25,6 +25,11 @@ PASS_THROUGH = "pass_through"
 """Name of the function of a state whose output is its input."""
 
 _LAMBDA = "<lambda>"
+_TAKEN = (
+    "ExecutionContext KeyResult OpenAIAdapter StateSpec Workflow run_objective "
+    "STATES TRANSITIONS build input json llm options print"
+)
+"""Names that every program uses itself."""
 
 
 def workflow_to_json(workflow: Workflow) -> JsonDict:
@@ -63,7 +68,7 @@ def workflow_to_json(workflow: Workflow) -> JsonDict:
         "objective": workflow.objective,
         "states": states,
         "transitions": {name: _way_row(name, way) for name, way in workflow.transitions.items()},
-        "graph_layout": dict(getattr(workflow, "graph_layout", {})),
+        "graph_layout": dict(workflow.graph_layout),
     }
 
 
@@ -112,9 +117,7 @@ def workflow_from_json(
     Raises:
         WorkflowError: The data is no workflow, or names a function that was not given.
     """
-    faults = _faults(data)
-    if faults:
-        raise WorkflowError("this is no workflow: " + "; ".join(faults))
+    _check(data)
     works = dict(execute_fns or {})
     states = []
     for name, row in data["states"].items():
@@ -147,7 +150,7 @@ def workflow_from_json(
         for name, way in data.get("transitions", {}).items()
     }
     made = Workflow(data.get("objective", ""), states, ways, llm, **options)
-    made.graph_layout = dict(data.get("graph_layout", {}))  # type: ignore[attr-defined]
+    made.graph_layout = dict(data.get("graph_layout", {}))
     return made
 
 
@@ -168,12 +171,12 @@ def _read_execute(state: str, named: Any, works: Mapping[str, Function]) -> Func
 def _read_result(state: str, row: JsonMap, checks: Mapping[str, Function]) -> KeyResult:
     check, name = row.get("check"), row["name"]
     place = f"state {state!r}: the check of key result {name!r}"
-    if isinstance(check, str):
-        logic = expression_to_logic(check)
-        check = _found(place, check, checks, "checks") if logic is None else logic
-    elif isinstance(check, Mapping) and set(check) == {"registered"}:
-        given = _found(place, check["registered"], checks, "checks")
-        check = _named_check(check["registered"], given)
+    match check:
+        case str():
+            logic = expression_to_logic(check)
+            check = _found(place, check, checks, "checks") if logic is None else logic
+        case {"registered": named, **rest} if not rest:
+            check = _named_check(named, _found(place, named, checks, "checks"))
     return KeyResult(name, row.get("description", ""), check)
 
 
@@ -234,6 +237,12 @@ def validate_workflow_json(data: Any) -> list[str]:
     return faults
 
 
+def _check(data: JsonMap) -> None:
+    faults = _faults(data)
+    if faults:
+        raise WorkflowError("this is no workflow: " + "; ".join(faults))
+
+
 def _faults(data: Any) -> list[str]:
     """Return the faults that make data no workflow at all."""
     states = member(data, "states")
@@ -264,14 +273,17 @@ def _faults(data: Any) -> list[str]:
 
 
 def _result_faults(place: str, result: Any) -> list[str]:
-    if not isinstance(result, Mapping) or not isinstance(result.get("name"), str):
+    if not isinstance(member(result, "name"), str):
         return [f"{place}: it has no name"]
     check = result.get("check")
-    if isinstance(check, Mapping) and set(check) != {"registered"} and set(check) != {"judge"}:
-        return [f"{place}: {fault}" for fault in collect_faults(dict(check))]
-    if not isinstance(check, str | Mapping | None):
-        return [f"{place}: its check is JsonLogic, the name of a function, or null"]
-    return []
+    match check:
+        case Mapping():
+            is_named = set(check) in ({"registered"}, {"judge"})
+            faults = [] if is_named else collect_faults(dict(check))
+            return [f"{place}: {fault}" for fault in faults]
+        case str() | None:
+            return []
+    return [f"{place}: its check is JsonLogic, the name of a function, or null"]
 
 
 # -- Python
@@ -293,9 +305,7 @@ def workflow_to_python(data: JsonMap) -> str:
     Raises:
         WorkflowError: The data is no workflow.
     """
-    faults = _faults(data)
-    if faults:
-        raise WorkflowError("this is no workflow: " + "; ".join(faults))
+    _check(data)
     objective, states = str(data.get("objective", "")), data["states"]
     functions = _Functions()
     named = chain.from_iterable(row.get("tools", []) for row in states.values())
@@ -346,24 +356,7 @@ class _Functions:
 
     def __init__(self) -> None:
         self.sources: list[str] = []
-        self._taken = {
-            "ExecutionContext",
-            "KeyResult",
-            "OpenAIAdapter",
-            "StateSpec",
-            "Workflow",
-            "run_objective",
-        }
-        self._taken |= {
-            "STATES",
-            "TRANSITIONS",
-            "build",
-            "input",
-            "json",
-            "llm",
-            "options",
-            "print",
-        }
+        self._taken = set(_TAKEN.split())
 
     def add(self, wanted: str, parameter: str, *lines: str) -> str:
         """Write a function, and return its name."""
@@ -410,12 +403,14 @@ def _spec(name: str, row: JsonMap, tools: Mapping[str, str], functions: _Functio
 
 
 def _result(row: JsonMap, functions: _Functions) -> str:
-    check, said = row.get("check"), repr(row.get("check"))
-    if isinstance(check, str):
-        logic = expression_to_logic(check)
-        said = functions.missing("check", row["name"]) if logic is None else repr(logic)
-    elif isinstance(check, Mapping) and set(check) == {"registered"}:
-        said = functions.missing("check", check["registered"])
+    check = row.get("check")
+    said = repr(check)
+    match check:
+        case str():
+            logic = expression_to_logic(check)
+            said = functions.missing("check", row["name"]) if logic is None else repr(logic)
+        case {"registered": named, **rest} if not rest:
+            said = functions.missing("check", named)
     return f"KeyResult({_text(row['name'])}, {_text(row.get('description', ''))}, check={said})"
 
 

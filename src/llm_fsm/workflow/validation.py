@@ -77,10 +77,8 @@ class RuleValidator:
         Returns:
             The result.
         """
-        checked = [result for result in state.key_results if result.check is not None]
-        return _result(
-            {result.name: verdict(result, output, context) for result in checked}, checked
-        )
+        found = _by_code(state, output, context)
+        return _result(found, [one for one in state.key_results if one.name in found])
 
 
 class LLMValidator:
@@ -110,11 +108,7 @@ class LLMValidator:
         Raises:
             Exception: The model's client failed.
         """
-        found = {
-            one.name: verdict(one, output, context)
-            for one in state.key_results
-            if one.check is not None
-        }
+        found = _by_code(state, output, context)
         asked = [one for one in state.key_results if one.check is None]
         if asked:
             found |= self._judged(state, output, asked)
@@ -137,6 +131,17 @@ class LLMValidator:
         except ReplyError as error:
             return dict.fromkeys(wanted, (False, f"the judge gave no verdict: {error}"))
         return {name: (said.get(name) is True, text) for name, text in wanted.items()}
+
+
+def _by_code(
+    state: StateSpec, output: Any, context: ExecutionContext | None
+) -> dict[str, tuple[bool, str]]:
+    """Return the verdicts on the key results that have a check."""
+    return {
+        one.name: verdict(one, output, context)
+        for one in state.key_results
+        if one.check is not None
+    }
 
 
 def verdict(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,13 +25,15 @@ from llm_fsm.tools.returns import check_returns, check_runs
 from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
+from llm_fsm.workflow.checks import Attempts, checks_of
 from llm_fsm.workflow.compile import CUSTOM, Compiled, compile_states
-from llm_fsm.workflow.context import ExecutionContext, SharedContext, StateOutput, WorkflowContext
+from llm_fsm.workflow.context import ExecutionContext, WorkflowContext
 from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, WaitForInput, WorkflowError
 from llm_fsm.workflow.host import WorkflowHost, task_function
-from llm_fsm.workflow.state import KeyResult, StateSpec
+from llm_fsm.workflow.progress import follow, run_id, take_up
+from llm_fsm.workflow.state import StateSpec
 from llm_fsm.workflow.tools import ToolSpec
-from llm_fsm.workflow.validation import UNJUDGED, LLMValidator, RuleValidator, Validator, verdict
+from llm_fsm.workflow.validation import LLMValidator, Validator
 
 __all__ = ["BoundLLM", "Workflow"]
 
@@ -104,8 +105,8 @@ class Workflow:
         self._closed = False
         self._one = threading.Lock()
         """Held by the caller whose run is under way."""
-        self._met: dict[str, dict[str, bool]] = {}  # by the host's validator
-        self._contexts: dict[str, ExecutionContext] = {}  # of the last attempt in each state
+        self._attempts = Attempts()
+        self.graph_layout: JsonDict = {}
 
     # -- state of the run
 
@@ -136,13 +137,8 @@ class Workflow:
         Returns:
             The turns, oldest first, with their events; none before the first step.
         """
-        return () if self._context.run_id is None else self._host.wait(self._recorded)
-
-    async def _recorded(self, machine: AsyncMachine) -> tuple[Turn, ...]:
-        try:
-            return await (await machine.resume(self._id())).turns()
-        except ConversationNotFound:
-            return ()
+        id = self._context.run_id
+        return () if id is None else self._host.wait(lambda machine: _recorded(machine, id))
 
     # -- running
 
@@ -168,13 +164,11 @@ class Workflow:
         self._check_outside()
         with self._one:
             self._begin_anew(initial_input)
-            return self._run_on(initial_input)
-
-    def _run_on(self, given: Any) -> WorkflowContext:
-        while not self._context.finished:
-            self.step(given)
-            given = None
-        return self._context
+            given: Any = initial_input
+            while not self._context.finished:
+                self.step(given)
+                given = None
+            return self._context
 
     async def arun(self, initial_input: Any = None) -> WorkflowContext:
         """Run the remaining states to the end, in an event loop; as `run`.
@@ -214,15 +208,11 @@ class Workflow:
         """
         if self._context.finished and given is not None:
             if self._is_named:
-                raise self._unread()
+                raise _unread(self._context)
             self._context = WorkflowContext(self.objective)
             self._begun = False
-            self._met, self._contexts = {}, {}
-
-    def _unread(self) -> WorkflowError:
-        return WorkflowError(
-            f"the run {self._id()!r} has finished, so nothing reads this input; give it to a run of another id"
-        )
+            self._attempts.contexts.clear()
+            self._attempts.met.clear()
 
     def step(self, state_input: Any = None) -> Any:
         """Run the current state, and stop before the next one.
@@ -259,10 +249,12 @@ class Workflow:
             await self._open(machine)
             if self._context.finished:
                 if given is not None:
-                    raise self._unread()
+                    raise _unread(self._context)
                 return self._context.history[-1].output
         if self._context.pause is not None:
-            turn = await machine.answer(self._id(), self._plain(given), step=True)
+            turn = await machine.answer(
+                run_id(self._context), _plain(given, self.current_state), step=True
+            )
         else:
             turn = await machine.step(**self._start(given))
         if turn.paused is not None:
@@ -302,12 +294,15 @@ class Workflow:
 
     @cached_property
     def _compiled(self) -> Compiled:
+        # The engine keeps the functions, and the attempts lead back to it: a workflow that is
+        # dropped shall not wait for the garbage collector.
+        attempts, judges = weakref.proxy(self._attempts), self.validator_llm is not None
         return compile_states(
             objective=self.objective,
             states=self.states,
             transitions=self.transitions,
             initial=self._initial,
-            checks=self._checks,
+            checks=lambda spec: checks_of(spec, self.validator, attempts, judges=judges),
             execute=self._execute,
         )
 
@@ -336,50 +331,33 @@ class Workflow:
         judges = request.schema is not None and request.schema.name == "verdicts"
         return self.validator_llm if judges else self.llm
 
-    def _id(self) -> str:
-        self._context.run_id = self._context.run_id or uuid.uuid4().hex
-        return self._context.run_id
-
     async def _open(self, machine: AsyncMachine) -> None:
         """Resume a run from the store or from the context."""
-        pause, id = self._context.pause, self._id()
+        pause, id = self._context.pause, run_id(self._context)
         with suppress(ConversationConflict):  # the store has it
             if pause is not None:
                 await machine.take_in(json.dumps(pause["run"]), id)
         with suppress(ConversationNotFound):
             conversation = await machine.resume(id)
             turns = await conversation.turns()
-            events = list(events_of(turns))
-            self._take_up(events, waits=conversation.paused is not None)
+            take_up(
+                self._context,
+                list(events_of(turns)),
+                self._compiled.names,
+                self._attempts,
+                waits=conversation.paused is not None,
+            )
         self._begun = True
-
-    def _take_up(self, known: Sequence[ev.Event], *, waits: bool) -> None:
-        """Read the progress of a run from the store. Outputs of an earlier run in the context stay."""
-        passed = len(of_kind(known, ev.TaskPassed))
-        self._context.history = self._context.history[: max(0, len(self._context.history) - passed)]
-        self._fold(known)
-        if waits and self._context.pause is None:
-            self._context.pause = {}
-        if not waits:
-            self._context.pause = None
 
     def _start(self, given: Any) -> JsonDict:
         context, ids = self._context, self._compiled.ids
         before = context.history[-1].output if context.history else None
         return {
-            "input": self._plain(before if given is None else given),
-            "conversation_id": self._id(),
+            "input": _plain(before if given is None else given, self.current_state),
+            "conversation_id": run_id(context),
             "state": ids.get(self.current_state, self.current_state),
             "shared": context.shared.to_dict(),
         }
-
-    def _plain(self, value: Any) -> Any:
-        try:
-            return result_value(value)
-        except ValueError as error:
-            raise WorkflowError(
-                f"state {self.current_state!r}: the input cannot be kept: {error}"
-            ) from error
 
     # -- called by the engine
 
@@ -391,7 +369,7 @@ class Workflow:
         """Do the work of a state."""
         _inside.set(_inside.get() | {id(self)})
         work = self.states[state].execute
-        given = self._contexts[state] = ExecutionContext(
+        given = self._attempts.contexts[state] = ExecutionContext(
             input=ctx.input,
             shared=ctx.shared,
             history=list(self._context.history),
@@ -402,46 +380,6 @@ class Workflow:
         )
         return ctx.input if work is None else work(given)
 
-    def _checks(self, spec: StateSpec) -> list[tuple[JsonDict, Callable[..., Any] | None]]:
-        own = self.validator
-        if (
-            spec.key_results
-            and own is not None
-            and not isinstance(own, RuleValidator | LLMValidator)
-        ):
-            return [({"name": CUSTOM}, self._by_validator(spec, own))]
-        return [self._check(spec, result) for result in spec.key_results]
-
-    def _check(
-        self, spec: StateSpec, result: KeyResult
-    ) -> tuple[JsonDict, Callable[..., Any] | None]:
-        row: JsonDict = {"name": result.name, "description": result.description}
-        if isinstance(result.check, Mapping):
-            return {**row, "check": dict(result.check)}, None
-        if (
-            result.check is None
-            and self.validator_llm is not None
-            and not isinstance(self.validator, RuleValidator)
-        ):
-            return {**row, "check": {"judge": result.description or result.name}}, None
-        if result.check is None:
-            return row, lambda _output: (False, UNJUDGED)
-        me, name = weakref.proxy(self), spec.name
-        return row, lambda output: verdict(result, output, me._contexts.get(name))
-
-    def _by_validator(
-        self, spec: StateSpec, validator: Validator
-    ) -> Callable[[Any], tuple[bool, str]]:
-        me = weakref.proxy(self)
-
-        def judged(output: Any) -> tuple[bool, str]:
-            given = me._contexts.get(spec.name) or ExecutionContext(None, SharedContext(), [])
-            found = validator.validate(spec, output, given)
-            me._met[spec.name] = dict(found.key_results)
-            return found.passed is True, found.feedback or ""
-
-        return judged
-
     # -- results of the engine
 
     def _pause(self, turn: Turn, run: str) -> None:
@@ -449,7 +387,7 @@ class Workflow:
         paused = turn.paused
         assert paused is not None
         state = self._compiled.names.get(paused.state, paused.state)
-        self._fold(turn.events)
+        follow(self._context, turn.events, self._compiled.names, self._attempts)
         self._context.pause = {
             "run": json.loads(run),
             "what": paused.what,
@@ -466,7 +404,7 @@ class Workflow:
     def _settle(self, turn: Turn) -> Any:
         state = self.current_state
         self._context.pause = None
-        self._fold(turn.events)
+        follow(self._context, turn.events, self._compiled.names, self._attempts)
         if turn.outcome in ("", "passed"):
             return turn.output
         # that run is over, and another step begins a new one
@@ -475,51 +413,16 @@ class Workflow:
             raise MaxRetriesExceeded(
                 state, self.states[state].max_retries, _last_feedback(turn.events)
             )
-        said = [
-            event.error
-            for event in turn.events
-            if isinstance(event, ev.RoutePicked) and event.error
-        ]
+        said = [event.error for event in of_kind(turn.events, ev.RoutePicked) if event.error]
         reached = [
             f"the limit of {event.limit} was reached"
-            for event in turn.events
-            if isinstance(event, ev.LimitReached)
+            for event in of_kind(turn.events, ev.LimitReached)
         ]
         labels = self.transitions.get(state)
         way = f"no matching transition for the output {turn.output!r:.200}" + (
             f"; the labels are {', '.join(labels)}" if isinstance(labels, Mapping) else ""
         )
         raise WorkflowError(f"state {state!r}: {(said or reached or [way])[0]}")
-
-    def _fold(self, events: Iterable[ev.Event]) -> None:
-        """Update the context by events of the engine."""
-        context, names = self._context, self._compiled.names
-        shared = kept = context.shared.to_dict()
-        met: dict[str, bool] = {}
-        for event in events:
-            match event:
-                case ev.Started():
-                    shared = kept = dict(event.shared)
-                    context.current_state = names.get(event.state, event.state)
-                case ev.AttemptBegun():
-                    kept, met = shared, {}
-                case ev.SharedSet():
-                    shared = {
-                        key: value for key, value in shared.items() if key not in event.removed
-                    } | dict(event.values)
-                case ev.KeyResultChecked():
-                    met[event.name] = event.passed
-                case ev.AttemptFailed():
-                    shared = kept
-                case ev.TaskPassed():
-                    name = names[event.state]
-                    found = self._met.pop(name, met) if CUSTOM in met else met
-                    context.history.append(StateOutput(name, event.output, found))
-                case ev.StateEntered():
-                    context.current_state = names.get(event.state, context.current_state)
-                case ev.Ended():
-                    context.finished = event.outcome in ("final", "passed")
-        context.shared = SharedContext(shared)
 
 
 def _initial(states: Sequence[StateSpec]) -> str:
@@ -565,3 +468,25 @@ def _last_feedback(events: Sequence[ev.Event]) -> str | None:
     failed = of_kind(events, ev.AttemptFailed)
     lines = [f"{one['name']}: {one['reason']}" for one in failed[-1].failures] if failed else []
     return _feedback("\n".join(lines))
+
+
+def _unread(context: WorkflowContext) -> WorkflowError:
+    return WorkflowError(
+        f"the run {run_id(context)!r} has finished, so nothing reads this input; "
+        "give it to a run of another id"
+    )
+
+
+def _plain(value: Any, state: str) -> Any:
+    """Return an input in its JSON form. Raises WorkflowError."""
+    try:
+        return result_value(value)
+    except ValueError as error:
+        raise WorkflowError(f"state {state!r}: the input cannot be kept: {error}") from error
+
+
+async def _recorded(machine: AsyncMachine, id: str) -> tuple[Turn, ...]:
+    try:
+        return await (await machine.resume(id)).turns()
+    except ConversationNotFound:
+        return ()
