@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, Store
@@ -51,6 +51,7 @@ DOCUMENTS = (
 """Documents that must come back byte for byte, with the order of keys and the spaces."""
 
 
+E = TypeVar("E", bound=Exception)
 Checks: TypeAlias = tuple[Callable[..., Awaitable[None]], ...]
 
 
@@ -84,13 +85,47 @@ def due(name: str, number: int, *rows: tuple[float, str]) -> Commit:
     return replace(turn(name, number), due=rows)
 
 
-async def expect_conflict(what: str, attempt: Awaitable[None]) -> str:
-    """Return the message of the ConversationConflict that `attempt` must raise."""
+async def expect_error(what: str, kind: type[E], attempt: Awaitable[object]) -> E:
+    """Return the error of a kind that `attempt` must raise."""
     try:
         await attempt
-    except ConversationConflict as conflict:
-        return str(conflict)
-    raise AssertionError(f"{what}: expected ConversationConflict, found no error")
+    except kind as error:
+        return error
+    raise AssertionError(f"{what}: expected {kind.__name__}, found no error")
+
+
+async def expect_conflict(what: str, attempt: Awaitable[object]) -> None:
+    """Raise AssertionError if `attempt` does not raise ConversationConflict."""
+    await expect_error(what, ConversationConflict, attempt)
+
+
+async def expect_loaded(
+    what: str, store: Store, name: str, session: str, version: int, *, by: str | None = None
+) -> None:
+    """Raise AssertionError unless a conversation is loaded like this, and no record with it.
+
+    `by`: the request id of the call.
+    """
+    expect(what, await store.load(name, by), Loaded(session=session, version=version))
+
+
+async def expect_recorded(
+    store: Store, session: str, version: int, records: Mapping[Any, str | None]
+) -> None:
+    """Raise AssertionError unless "c" is loaded with the record of each request id."""
+    for request_id, record in records.items():
+        wanted = Loaded(session=session, version=version, recorded=record)
+        expect(f"load with {request_id}", await store.load("c", request_id), wanted)
+
+
+async def expect_steps(what: str, store: Store, name: str, wanted: Sequence[str]) -> None:
+    """Raise AssertionError unless the journal of a conversation has these steps."""
+    expect(what, await store.journalled(name), wanted)
+
+
+def ids(rows: Iterable[Listed | DueRow]) -> list[str]:
+    """Return the conversations of rows."""
+    return [row.conversation_id for row in rows]
 
 
 async def an_unknown_conversation_is_none(store: Store) -> None:
@@ -98,7 +133,7 @@ async def an_unknown_conversation_is_none(store: Store) -> None:
     expect("load", await store.load("nobody"), None)
     expect("load with a request id", await store.load("nobody", "request"), None)
     expect("records", await store.records("nobody"), [])
-    expect("journalled", await store.journalled("nobody"), [])
+    await expect_steps("journalled", store, "nobody", [])
     expect("list", await store.list(ListQuery()), [])
     expect("delete", await store.delete("nobody"), False)
     await store.forget_journal("nobody")
@@ -109,9 +144,7 @@ async def a_saved_session_is_loaded_with_its_version(store: Store) -> None:
     for number in (1, 2, 3):
         session = json.dumps({"after": number})
         await store.save(turn("c", number, session))
-        expect(
-            f"after save {number}", await store.load("c"), Loaded(session=session, version=number)
-        )
+        await expect_loaded(f"after save {number}", store, "c", session, number)
 
 
 async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
@@ -123,7 +156,7 @@ async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
     await expect_conflict("an unknown conversation", store.save(turn("gone", 2)))
     await store.save(turn("c", 2, '"fine"'))
     await expect_conflict("a version behind", store.save(turn("c", 2, '"late"')))
-    expect("the session", await store.load("c"), Loaded(session='"fine"', version=2))
+    await expect_loaded("the session", store, "c", '"fine"', 2)
     expect("the records", await store.records("c"), [first.record, turn("c", 2).record])
     expect("the refused conversation", await store.load("gone"), None)
 
@@ -136,15 +169,9 @@ async def a_known_request_id_brings_its_record(store: Store) -> None:
     await store.save(second)
     await store.save(turn("c", 3, '"now"'))
     await store.save(turn("other", 1))
-    for request_id, record in (
-        ("r1", first.record),
-        ("r2", second.record),
-        ("r3", None),
-        (None, None),
-    ):
-        wanted = Loaded(session='"now"', version=3, recorded=record)
-        expect(f"load with {request_id}", await store.load("c", request_id), wanted)
-    expect("another conversation", await store.load("other", "r1"), Loaded(session="{}", version=1))
+    known = {"r1": first.record, "r2": second.record, "r3": None, None: None}
+    await expect_recorded(store, '"now"', 3, known)
+    await expect_loaded("another conversation", store, "other", "{}", 1, by="r1")
 
 
 async def a_request_id_is_answered_once(store: Store) -> None:
@@ -154,9 +181,9 @@ async def a_request_id_is_answered_once(store: Store) -> None:
     await store.save(turn("c", 1, '"first"', "r"))
     await store.journal("c", 1, '"kept"')
     await expect_conflict("the same request", store.save(turn("c", 2, '"second"', "r")))
-    expect("the session", await store.load("c"), Loaded(session='"first"', version=1))
+    await expect_loaded("the session", store, "c", '"first"', 1)
     expect("the records", await store.records("c"), [turn("c", 1).record])
-    expect("the journal", await store.journalled("c"), ['"kept"'])
+    await expect_steps("the journal", store, "c", ['"kept"'])
     await store.save(turn("other", 1, request_id="r"))
 
 
@@ -168,13 +195,11 @@ async def a_turn_may_answer_several_requests(store: Store) -> None:
     several = replace(turn("c", 2, request_id="a"), merged=(("b", 2), ("c", 2)))
     await store.save(several)
     await store.save(turn("c", 3, request_id="d"))
-    for request_id in ("a", "b", "c"):
-        wanted = Loaded(session="{}", version=3, recorded=several.record)
-        expect(f"load with {request_id}", await store.load("c", request_id), wanted)
+    await expect_recorded(store, "{}", 3, dict.fromkeys(("a", "b", "c"), several.record))
     late = replace(turn("c", 4, request_id="e"), merged=(("f", 4), ("b", 4)))
     await expect_conflict("a known id among new ones", store.save(late))
     await expect_conflict("a known id alone", store.save(turn("c", 4, request_id="c")))
-    expect("load with e", await store.load("c", "e"), Loaded(session="{}", version=3))
+    await expect_loaded("load with e", store, "c", "{}", 3, by="e")
     await store.save(turn("other", 1, request_id="b"))
 
 
@@ -195,8 +220,8 @@ async def the_journal_keeps_steps_in_order(store: Store) -> None:
     for step in (2, 10, 1, 3):
         await store.journal("c", step, f'"step {step}"')
     wanted = [f'"step {step}"' for step in (1, 2, 3, 10)]
-    expect("journalled", await store.journalled("c"), wanted)
-    expect("another conversation's journal", await store.journalled("other"), [])
+    await expect_steps("journalled", store, "c", wanted)
+    await expect_steps("another conversation's journal", store, "other", [])
     expect("the conversation, which was never saved", await store.load("c"), None)
     expect("the listing", await store.list(ListQuery()), [])
 
@@ -205,7 +230,7 @@ async def a_step_is_written_once(store: Store) -> None:
     """A second result for a step is refused and the first one stays."""
     await store.journal("c", 1, '"first"')
     await expect_conflict("the same step", store.journal("c", 1, '"second"'))
-    expect("journalled", await store.journalled("c"), ['"first"'])
+    await expect_steps("journalled", store, "c", ['"first"'])
 
 
 async def a_save_empties_the_journal(store: Store) -> None:
@@ -213,11 +238,11 @@ async def a_save_empties_the_journal(store: Store) -> None:
     await store.journal("c", 1, '"mine"')
     await store.journal("other", 1, '"theirs"')
     await store.save(turn("c", 1))
-    expect("after the save", await store.journalled("c"), [])
-    expect("the other's", await store.journalled("other"), ['"theirs"'])
+    await expect_steps("after the save", store, "c", [])
+    await expect_steps("the other's", store, "other", ['"theirs"'])
     await store.journal("c", 1, '"next turn"')
     await expect_conflict("a refused save", store.save(turn("c", 1)))
-    expect("after a refused save", await store.journalled("c"), ['"next turn"'])
+    await expect_steps("after a refused save", store, "c", ['"next turn"'])
 
 
 async def a_journal_can_be_forgotten(store: Store) -> None:
@@ -226,9 +251,9 @@ async def a_journal_can_be_forgotten(store: Store) -> None:
     await store.journal("c", 1, '"dropped"')
     await store.journal("other", 1, '"theirs"')
     await store.forget_journal("c")
-    expect("the journal", await store.journalled("c"), [])
-    expect("the other's", await store.journalled("other"), ['"theirs"'])
-    expect("the session", await store.load("c"), Loaded(session='"kept"', version=1))
+    await expect_steps("the journal", store, "c", [])
+    await expect_steps("the other's", store, "other", ['"theirs"'])
+    await expect_loaded("the session", store, "c", '"kept"', 1)
 
 
 async def conversations_are_listed_by_id(store: Store) -> None:
@@ -239,13 +264,13 @@ async def conversations_are_listed_by_id(store: Store) -> None:
         await store.save(turn("b", number))
     wanted = ["C", "a", "b", "\u00e4", "\uffee", "\U0001f600"]
     lines = list(await store.list(ListQuery()))
-    expect("the order", [line.conversation_id for line in lines], wanted)
+    expect("the order", ids(lines), wanted)
     expect("a line", lines[2], _line("b", 3))
     expect("a line of one turn", lines[1], _line("a", 1))
     page = await store.list(ListQuery(after="a", limit=2))
-    expect("after a, 2 of them", [line.conversation_id for line in page], ["b", "\u00e4"])
+    expect("after a, 2 of them", ids(page), ["b", "\u00e4"])
     page = await store.list(ListQuery(after="aa", limit=1))
-    expect("after what is not there", [line.conversation_id for line in page], ["b"])
+    expect("after what is not there", ids(page), ["b"])
     expect("after the last", await store.list(ListQuery(after="\U0001f600")), [])
 
 
@@ -261,10 +286,10 @@ async def deleting_removes_everything(store: Store) -> None:
     await an_id_is_free(store, "c")
     expect("delete again", await store.delete("c"), False)
     await store.save(turn("c", 1, '"new"'))
-    expect("the new one", await store.load("c", "r"), Loaded(session='"new"', version=1))
+    await expect_loaded("the new one", store, "c", '"new"', 1, by="r")
     expect("the new one's records", len(await store.records("c")), 1)
-    expect("the other's version", await store.load("other"), Loaded(session="{}", version=2))
-    expect("the other's journal", await store.journalled("other"), ['"step"'])
+    await expect_loaded("the other's version", store, "other", "{}", 2)
+    await expect_steps("the other's journal", store, "other", ['"step"'])
 
 
 async def due_rows_come_in_order_of_time(store: Store) -> None:
@@ -274,15 +299,18 @@ async def due_rows_come_in_order_of_time(store: Store) -> None:
     await store.save(turn("quiet", 1))
     wanted = [DueRow(conversation_id=name, time=10.0, kind="expire") for name in ("a", "b")]
     later = DueRow(conversation_id="b", time=30.5, kind="remind")
-    expect("due at 10", await store.due(10.0), wanted)
-    expect("due at 9.9", await store.due(9.9), [])
-    expect("due at 100", await store.due(100.0), [*wanted, later])
-    expect("one of them", await store.due(100.0, limit=1), wanted[:1])
-    expect(
-        "ever", [row.time for row in await store.due(math.inf, 2**31 - 1)], [10.0, 10.0, 30.5, 1e12]
-    )
-    expect("of a definition", await store.due(100.0, definition="greeting"), [*wanted, later])
-    expect("of another definition", await store.due(100.0, definition="other"), [])
+    rows = [*wanted, later]
+    for what, now, limit, definition, found in (
+        ("due at 10", 10.0, 100, None, wanted),
+        ("due at 9.9", 9.9, 100, None, []),
+        ("due at 100", 100.0, 100, None, rows),
+        ("one of them", 100.0, 1, None, wanted[:1]),
+        ("of a definition", 100.0, 100, "greeting", rows),
+        ("of another definition", 100.0, 100, "other", []),
+    ):
+        expect(what, await store.due(now, limit, definition), found)
+    ever = await store.due(math.inf, 2**31 - 1)
+    expect("ever", [row.time for row in ever], [10.0, 10.0, 30.5, 1e12])
     await store.save(due("b", 2, (20.0, "remind")))
     expect("replaced", await store.due(100.0), [wanted[0], replace(later, time=20.0)])
     await expect_conflict("a refused save", store.save(turn("b", 2)))
@@ -300,12 +328,8 @@ async def hostile_ids_are_only_ids(store: Store) -> None:
     for name in HOSTILE:
         wanted = Loaded(session=json.dumps(name), version=1, recorded=turn(name, 1).record)
         expect(f"load {name!r}", await store.load(name, name), wanted)
-        expect(f"journal of {name!r}", await store.journalled(name), [json.dumps(name)])
-    expect(
-        "the listing",
-        [line.conversation_id for line in await store.list(ListQuery())],
-        sorted(HOSTILE),
-    )
+        await expect_steps(f"journal of {name!r}", store, name, [json.dumps(name)])
+    expect("the listing", ids(await store.list(ListQuery())), sorted(HOSTILE))
     expect("delete", await store.delete(HOSTILE[0]), True)
     expect("the rest", len(await store.list(ListQuery())), len(HOSTILE) - 1)
 
@@ -314,7 +338,7 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
     """A store neither parses nor repairs documents, which may have a million characters."""
     for number, text in enumerate(DOCUMENTS, start=1):
         await store.journal("c", 1, text)
-        expect(f"journal {number}", await store.journalled("c"), [text])
+        await expect_steps(f"journal {number}", store, "c", [text])
         commit = Commit(
             conversation_id="c",
             expected=number - 1,
@@ -337,9 +361,9 @@ async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> 
     expect("the other loads", await other.load("c", "r"), found)
     await other.save(turn("c", 2, '"two"'))
     await expect_conflict("a late save", store.save(turn("c", 2, '"late"')))
-    expect("the first loads", await store.load("c"), Loaded(session='"two"', version=2))
+    await expect_loaded("the first loads", store, "c", '"two"', 2)
     await store.journal("c", 1, '"step"')
-    expect("the other's journal", await other.journalled("c"), ['"step"'])
+    await expect_steps("the other's journal", other, "c", ['"step"'])
     expect("the other deletes", await other.delete("c"), True)
     await an_id_is_free(store, "c")
 
@@ -350,17 +374,17 @@ async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
     await store.journal("c", 1, '"step"')
     await store.save(due("d", 1, (5.0, "expire")))
     await store.close()
-    expect("due", [row.conversation_id for row in await other.due(5.0)], ["d"])
+    expect("due", ids(await other.due(5.0)), ["d"])
     expect("load", await other.load("c", "r"), _loaded('"kept"', 1, turn("c", 1).record))
-    expect("journalled", await other.journalled("c"), ['"step"'])
+    await expect_steps("journalled", other, "c", ['"step"'])
 
 
 async def an_id_is_free(store: Store, name: str) -> None:
     """Raise AssertionError if the store holds anything under `name`."""
     expect("load", await store.load(name, "r"), None)
     expect("records", await store.records(name), [])
-    expect("journalled", await store.journalled(name), [])
-    listed = [line.conversation_id for line in await store.list(ListQuery())]
+    await expect_steps("journalled", store, name, [])
+    listed = ids(await store.list(ListQuery()))
     expect("listed", name in listed, False)
 
 

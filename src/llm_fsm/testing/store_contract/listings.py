@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from llm_fsm.stores.base import ANY_PAUSE, Listed, ListQuery, Store, every_line
-from llm_fsm.testing.store_contract.documents import HOSTILE, Checks, expect, turn
+from llm_fsm.stores.base import ANY_PAUSE, ListQuery, Store, every_line
+from llm_fsm.testing.store_contract.documents import HOSTILE, Checks, expect, ids, turn
 
 NEWEST_FIRST = ListQuery(order="-updated")
 _TIMES: Mapping[str, float] = {"a": 30.25, "b": 10.5, "c": 20.0, "d": 20.0, "\U0001f600": 20.0}
@@ -39,7 +39,7 @@ async def filters_of_a_listing_join(store: Store) -> None:
         (ListQuery(ids=frozenset()), []),
     ):
         await _expect_listed(store, query, wanted)
-    expect("limit 1", _ids(await store.list(ListQuery(ended=False, limit=1))), ["a"])
+    expect("limit 1", ids(await store.list(ListQuery(ended=False, limit=1))), ["a"])
     expect("count, whatever the limit", await store.count(ListQuery(ended=False, limit=1)), 2)
     expect("limit 0", await store.list(ListQuery(limit=0)), [])
 
@@ -62,20 +62,16 @@ async def conversations_are_listed_by_time(store: Store) -> None:
     for name, time in _TIMES.items():
         await store.save(replace(turn(name, 2), time=time))
     for size in (1, 2, 5, 100):
-        oldest = [
-            line.conversation_id
-            async for line in every_line(store, ListQuery(order="updated", limit=size))
-        ]
-        expect(f"the oldest first, by {size}", oldest, list(_BY_TIME))
-        newest = [
-            line.conversation_id
-            async for line in every_line(store, replace(NEWEST_FIRST, limit=size))
-        ]
-        expect(f"the newest first, by {size}", newest, [*reversed(_BY_TIME)])
+        for what, query, wanted in (
+            ("oldest", ListQuery(order="updated"), _BY_TIME),
+            ("newest", NEWEST_FIRST, _BY_TIME[::-1]),
+        ):
+            found = [line async for line in every_line(store, replace(query, limit=size))]
+            expect(f"the {what} first, by {size}", ids(found), list(wanted))
     gone = replace(NEWEST_FIRST, after="cc", after_updated=20.0)
-    expect("after what is not there", _ids(await store.list(gone)), ["c", "b"])
+    expect("after what is not there", ids(await store.list(gone)), ["c", "b"])
     since = replace(NEWEST_FIRST, updated_since=20.0, begins="c")
-    expect("with filters", _ids(await store.list(since)), ["c"])
+    expect("with filters", ids(await store.list(since)), ["c"])
     expect("count", await store.count(gone), 2)
 
 
@@ -108,8 +104,8 @@ async def labels_find_conversations(store: Store) -> None:
     ):
         await _expect_listed(store, ListQuery(metadata=metadata), wanted)
     ada = ListQuery(metadata={"user": "ada"})
-    expect("by time", _ids(await store.list(replace(ada, order="-updated"))), ["ada-2", "ada-1"])
-    expect("a page", _ids(await store.list(replace(ada, after="ada-1"))), ["ada-2"])
+    expect("by time", ids(await store.list(replace(ada, order="-updated"))), ["ada-2", "ada-1"])
+    expect("a page", ids(await store.list(replace(ada, after="ada-1"))), ["ada-2"])
     await _expect_listed(store, replace(ada, ids=frozenset(("ada-2", "bob-1"))), ["ada-2"])
 
 
@@ -166,18 +162,14 @@ async def waiting_conversations_are_listed(store: Store) -> None:
         (ListQuery(paused=ANY_PAUSE, order="updated", after="a", after_updated=1_002.5), ["b"]),
     ):
         await _expect_listed(store, query, wanted)
-    expect("limit 1", _ids(await store.list(ListQuery(paused=ANY_PAUSE, limit=1))), ["a"])
+    expect("limit 1", ids(await store.list(ListQuery(paused=ANY_PAUSE, limit=1))), ["a"])
     lines = {line.conversation_id: line.paused for line in await store.list(ListQuery())}
     expect("the kinds", lines, {"a": "wait", "b": "approval", "c": "wait", "d": ""})
 
 
 async def _expect_listed(store: Store, query: ListQuery, wanted: Sequence[str]) -> None:
-    expect(f"list {query}", _ids(await store.list(query)), list(wanted))
+    expect(f"list {query}", ids(await store.list(query)), list(wanted))
     expect(f"count {query}", await store.count(query), len(wanted))
-
-
-def _ids(lines: Sequence[Listed]) -> list[str]:
-    return [line.conversation_id for line in lines]
 
 
 LISTING_CHECKS: Checks = (

@@ -8,7 +8,14 @@ from collections.abc import Awaitable, Callable
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import ListQuery, Loaded, Store
-from llm_fsm.testing.store_contract.documents import Checks, expect, turn
+from llm_fsm.testing.store_contract.documents import (
+    Checks,
+    expect,
+    expect_error,
+    expect_loaded,
+    expect_steps,
+    turn,
+)
 
 Loser = Callable[[Store, str], Awaitable[None]]
 """Makes a store lose the lock of a conversation, like a broken connection or an expired lease."""
@@ -16,22 +23,20 @@ SETTLE = 0.05
 """Seconds after which a task has surely requested a lock."""
 
 
-async def expect_busy(what: str, store: Store, name: str) -> str:
-    """Return the message of the retryable StoreError that a short wait for the lock must raise."""
+async def expect_busy(what: str, store: Store, name: str) -> None:
+    """Raise AssertionError if a short wait for the lock does not end with a retryable StoreError."""
     try:
-        async with store.lock(name, timeout=SETTLE):
-            pass
+        await _enter(store, name, SETTLE)
     except StoreError as error:
         expect(f"{what}: retryable", error.retryable, True)
-        return str(error)
+        return
     raise AssertionError(f"{what}: expected StoreError after the timeout, found the lock free")
 
 
 async def expect_free(what: str, store: Store, name: str) -> None:
     """Raise AssertionError if the lock is not free within five seconds."""
     try:
-        async with store.lock(name, timeout=5):
-            pass
+        await _enter(store, name, 5)
     except StoreError as error:
         raise AssertionError(f"{what}: expected a free lock, found: {error}") from error
 
@@ -141,7 +146,7 @@ async def many_writers_lose_nothing(store: Store) -> None:
             await _add_one(store)
 
     await asyncio.gather(*(add() for _ in range(100)))
-    expect("the sum", await store.load("c"), Loaded(session="100", version=100))
+    await expect_loaded("the sum", store, "c", "100", 100)
     expect("the records", len(await store.records("c")), 100)
 
 
@@ -174,14 +179,10 @@ async def a_closed_store_says_so(store: Store) -> None:
         lambda: store.forget_journal("c"),
         lambda: store.list(ListQuery()),
         lambda: store.delete("c"),
-        lambda: _enter(store),
+        lambda: _enter(store, "c"),
     )
     for number, use in enumerate(uses):
-        try:
-            await use()
-        except StoreError:
-            continue
-        raise AssertionError(f"use {number} of a closed store: expected StoreError, found no error")
+        await expect_error(f"use {number} of a closed store", StoreError, use())
 
 
 async def a_lock_holds_between_stores(store: Store, other: Store) -> None:
@@ -201,7 +202,7 @@ async def writers_in_two_stores_lose_nothing(store: Store, other: Store) -> None
 
     mine_and_other = [store, other] * 20
     await asyncio.gather(*map(add, mine_and_other))
-    expect("the sum", await other.load("c"), Loaded(session="40", version=40))
+    await expect_loaded("the sum", other, "c", "40", 40)
 
 
 async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Loser) -> None:
@@ -214,13 +215,13 @@ async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Los
         async with other.lock("c", timeout=30):
             await _expect_lost("save", store.save(turn("c", 2, '"late"')))
             await _expect_lost("journal", store.journal("c", 1, '"late"'))
-            expect("the journal", await other.journalled("c"), [])
+            await expect_steps("the journal", other, "c", [])
             await other.journal("c", 1, '"mine"')
             await _expect_lost("forget_journal", store.forget_journal("c"))
-            expect("the journal", await other.journalled("c"), ['"mine"'])
+            await expect_steps("the journal", other, "c", ['"mine"'])
             await other.save(turn("c", 2, '"new"'))
     async with store.lock("c", timeout=30):
-        expect("the session", await store.load("c"), Loaded(session='"new"', version=2))
+        await expect_loaded("the session", store, "c", '"new"', 2)
         await store.save(turn("c", 3))
 
 
@@ -237,12 +238,9 @@ async def who_lost_another_lock_goes_on(store: Store, other: Store, lose: Loser)
 
 
 async def _expect_lost(what: str, attempt: Awaitable[None]) -> None:
-    try:
-        await attempt
-    except StoreError as error:
-        expect(f"{what} without the lock: retryable", error.retryable, True)
-        return
-    raise AssertionError(f"{what} without the lock: expected StoreError, found no error")
+    what = f"{what} without the lock"
+    error = await expect_error(what, StoreError, attempt)
+    expect(f"{what}: retryable", error.retryable, True)
 
 
 async def _add_one(store: Store) -> None:
@@ -252,8 +250,8 @@ async def _add_one(store: Store) -> None:
     await store.save(turn("c", version + 1, json.dumps(total + 1)))
 
 
-async def _enter(store: Store) -> None:
-    async with store.lock("c"):
+async def _enter(store: Store, name: str, timeout: float | None = None) -> None:
+    async with store.lock(name, timeout):
         pass
 
 

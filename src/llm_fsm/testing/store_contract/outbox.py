@@ -5,7 +5,6 @@ each.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
 from dataclasses import replace
 
 from llm_fsm.errors import StoreError
@@ -16,6 +15,11 @@ from llm_fsm.testing.store_contract.documents import (
     Checks,
     expect,
     expect_conflict,
+    expect_error,
+    expect_loaded,
+    expect_recorded,
+    expect_steps,
+    ids,
     turn,
 )
 
@@ -40,15 +44,6 @@ async def keys(store: Store, sink: str, **narrowed: object) -> list[str]:
     return [row.key for row in await store.outbox(query)]
 
 
-async def expect_refused(what: str, attempt: Awaitable[None]) -> None:
-    """Raise AssertionError if `attempt` does not raise StoreError."""
-    try:
-        await attempt
-    except StoreError:
-        return
-    raise AssertionError(f"{what}: expected StoreError, found no error")
-
-
 async def the_outbox_is_read_in_order(store: Store) -> None:
     """Each sink has its own rows: by conversation, then in the order of commits and within each."""
     await store.save(posting("b", 1, ("crm", "b1"), ("log", "b1"), ("crm", "b2")))
@@ -57,16 +52,20 @@ async def the_outbox_is_read_in_order(store: Store) -> None:
     for number in range(2, 13):
         await store.save(posting("b", number, ("crm", f"b{number + 1}")))
     wanted = ["a1", *(f"b{number}" for number in range(1, 14))]
-    expect("all of a sink", await keys(store, "crm"), wanted)
+    narrowings: tuple[tuple[str, dict[str, object], list[str]], ...] = (
+        ("all of a sink", {}, wanted),
+        ("three of them", {"limit": 3}, wanted[:3]),
+        ("none of them", {"limit": 0}, []),
+        ("after a", {"after": "a", "limit": 2}, ["b1", "b2"]),
+        ("of a", {"conversation_id": "a"}, ["a1"]),
+        ("of no conversation", {"conversation_id": "c"}, []),
+        ("of the definition", {"definition": "greeting"}, wanted),
+        ("of another definition", {"definition": "order"}, []),
+    )
+    for what, narrowed, found in narrowings:
+        expect(what, await keys(store, "crm", **narrowed), found)
     expect("another sink", await keys(store, "log"), ["b1"])
     expect("an unknown sink", await keys(store, "nobody"), [])
-    expect("three of them", await keys(store, "crm", limit=3), wanted[:3])
-    expect("none of them", await keys(store, "crm", limit=0), [])
-    expect("after a", await keys(store, "crm", after="a", limit=2), ["b1", "b2"])
-    expect("of a", await keys(store, "crm", conversation_id="a"), ["a1"])
-    expect("of no conversation", await keys(store, "crm", conversation_id="c"), [])
-    expect("of the definition", len(await keys(store, "crm", definition="greeting")), 14)
-    expect("of another definition", await keys(store, "crm", definition="order"), [])
     every = [("a1", "crm"), ("b1", "crm"), ("b1", "log"), ("b2", "crm")]
     expect(
         "all of all",
@@ -113,7 +112,7 @@ async def a_refused_commit_posts_nothing(store: Store) -> None:
     await expect_conflict("the same request", store.save(again))
     expect("the outbox", await keys(store, "crm"), [])
     expect("the definition", await store.definition(SHA), None)
-    expect("the pin", await store.load("c"), Loaded(session="{}", version=1))
+    await expect_loaded("the pin", store, "c", "{}", 1)
 
 
 async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
@@ -145,11 +144,11 @@ async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
 
 async def a_pin_needs_its_definition(store: Store) -> None:
     """A commit that names a definition unknown to the store writes nothing."""
-    await expect_refused("a first turn", store.save(pinned("c", 1, SHA)))
+    await expect_error("a first turn", StoreError, store.save(pinned("c", 1, SHA)))
     expect("load", await store.load("c"), None)
     await store.save(turn("c", 1))
-    await expect_refused("a later turn", store.save(pinned("c", 2, SHA)))
-    expect("load", await store.load("c"), Loaded(session="{}", version=1))
+    await expect_error("a later turn", StoreError, store.save(pinned("c", 2, SHA)))
+    await expect_loaded("load", store, "c", "{}", 1)
     expect("records", len(await store.records("c")), 1)
 
 
@@ -173,9 +172,7 @@ async def the_listing_can_be_narrowed(store: Store) -> None:
     )
     for narrowed, wanted in cases:
         found = await store.list(ListQuery(**narrowed))  # type: ignore[arg-type]
-        expect(
-            f"list {narrowed}", [line.conversation_id for line in found], [f"c{n}" for n in wanted]
-        )
+        expect(f"list {narrowed}", ids(found), [f"c{n}" for n in wanted])
 
 
 async def a_conversation_can_come_whole(store: Store) -> None:
@@ -194,20 +191,14 @@ async def a_conversation_can_come_whole(store: Store) -> None:
     await store.save(whole)
     records = [turn("c", number).record for number in (1, 2, 3)]
     expect("records", await store.records("c"), records)
-    for request_id, record in (
-        ("r2", records[1]),
-        ("r2 too", records[1]),
-        ("r3", records[2]),
-        ("r3 too", records[2]),
-        ("r1", None),
-    ):
-        wanted = Loaded(session="{}", version=3, recorded=record)
-        expect(f"load with {request_id}", await store.load("c", request_id), wanted)
+    _, second, third = records
+    known = {"r2": second, "r2 too": second, "r3": third, "r3 too": third, "r1": None}
+    await expect_recorded(store, "{}", 3, known)
     (line,) = await store.list(ListQuery())
     expect("turns and times", (line.turns, line.created, line.updated), (3, 5.5, whole.time))
     await expect_conflict("once more", store.save(whole))
     await store.save(turn("c", 4))
-    expect("the version after a turn", await store.load("c"), Loaded(session="{}", version=4))
+    await expect_loaded("the version after a turn", store, "c", "{}", 4)
 
 
 async def nothing_outlives_its_conversation(store: Store) -> None:
@@ -219,14 +210,14 @@ async def nothing_outlives_its_conversation(store: Store) -> None:
         await store.save(replace(commit, definition_sha=name * 8, definition_text="{}"))
     await store.delete("c")
     expect("the outbox", await keys(store, "crm"), ["other"])
-    expect("due", [row.conversation_id for row in await store.due(2.0)], ["other"])
+    expect("due", ids(await store.due(2.0)), ["other"])
     expect("the definition", await store.definition("c" * 8), None)
     expect("the other's", await store.definition("other" * 8), "{}")
     await store.save(turn("c", 1))
     expect("the outbox of a new one", await keys(store, "crm"), ["other"])
     await store.journal("unborn", 1, "{}")
     expect("delete what was never saved", await store.delete("unborn"), False)
-    expect("its journal", await store.journalled("unborn"), [])
+    await expect_steps("its journal", store, "unborn", [])
 
 
 async def hostile_words_are_only_words(store: Store) -> None:
