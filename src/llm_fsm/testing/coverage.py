@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain, product, takewhile
 from typing import Any, Literal
 
-from llm_fsm._json import JsonDict, JsonMap, step, steps
+from llm_fsm._json import JsonDict, JsonMap, step, steps, without_none
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.graph import path_in, search_tree
 from llm_fsm.definition.models import State
@@ -26,6 +26,7 @@ from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Guard, Move, labelled, verdict
 
 Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]
+_HOW = ("passed", "failed")
 _SHARED = "/global_transitions/"
 _PATTERNS = "/patterns/"
 KINDS: tuple[Kind, ...] = ("states", "transitions", "conditions", "keys", "key_results", "patterns")
@@ -106,15 +107,12 @@ def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
                 stays = plan.kind == "converse" and move.target == state_id and not move.auto
                 if not stays and not move.pointer.startswith((_SHARED, _PATTERNS)):
                     yield from _of_move(name, move)
-            for key in ("on_timeout", "on_exhausted"):
-                target = getattr(plan.definition, key)
-                if target is not None and target not in ("raise", "continue"):
-                    yield "transitions", f"{place}/{key}"
+            for key in _by_itself(plan.definition):
+                yield "transitions", f"{place}/{key}"
             for number, key in enumerate(plan.definition.required_context_keys):
                 yield "keys", f"{place}/required_context_keys/{number} {key}"
-            for number, _ in enumerate(plan.definition.key_results):
-                yield "key_results", f"{place}/key_results/{number}=passed"
-                yield "key_results", f"{place}/key_results/{number}=failed"
+            for number, how in product(range(len(plan.definition.key_results)), _HOW):
+                yield "key_results", f"{place}/key_results/{number}={how}"
         shared: dict[str, Move] = {}
         for plan in flow.states.values():
             moves = (move for move in plan.moves if move.pointer.startswith(_SHARED))
@@ -129,9 +127,8 @@ def _of_move(flow: str, move: Move) -> Iterator[tuple[Kind, str]]:
     place = named(flow, move.pointer)
     yield "transitions", place
     for number, guard in enumerate(move.guards):
-        if not guard.judged:
-            yield "conditions", f"{place}/conditions/{number}=true"
-            yield "conditions", f"{place}/conditions/{number}=false"
+        for holds in () if guard.judged else ("true", "false"):
+            yield "conditions", f"{place}/conditions/{number}={holds}"
 
 
 def named(flow: str, pointer: str) -> str:
@@ -160,12 +157,12 @@ class _Touched:
             if session.state and (
                 isinstance(event, ev.StateEntered) or place[:2] != (session.flow, session.state)
             ):
-                self.counts["states"][self.at(session)] += 1
+                self.touch("states", session, _at(session))
             if isinstance(event, ev.ContextSet | ev.Started | ev.StateEntered):
                 self.keys(session)
 
-    def at(self, session: Session) -> str:
-        return named(session.flow, f"/states{step(session.state)}")
+    def touch(self, kind: Kind, session: Session, pointer: str) -> None:
+        self.counts[kind][named(session.flow, pointer)] += 1
 
     def plan(self, session: Session) -> CompiledState | None:
         program = self.program.at(session)
@@ -179,9 +176,9 @@ class _Touched:
                 if event.transition.startswith(_PATTERNS):
                     self.pattern(session, event.transition.removeprefix(_PATTERNS))
                 elif event.transition:
-                    self.counts["transitions"][named(session.flow, event.transition)] += 1
+                    self.touch("transitions", session, event.transition)
                 elif event.by in ("timeout", "exhausted"):
-                    self.counts["transitions"][f"{self.at(session)}/on_{event.by}"] += 1
+                    self.touch("transitions", session, f"{_at(session)}/on_{event.by}")
             case ev.MovePicked() | ev.MoveRefused() | ev.BotSaid() | ev.Ended():
                 self.decided(session, event)
             case ev.KeyResultChecked():
@@ -213,11 +210,11 @@ class _Touched:
         for move in plan.moves:
             for number, guard in enumerate(move.guards):
                 holds = guard_holds(guard, data)
-                place = f"{named(session.flow, move.pointer)}/conditions/{number}"
+                place = f"{move.pointer}/conditions/{number}"
                 if holds:
-                    self.counts["conditions"][f"{place}=true"] += 1
+                    self.touch("conditions", session, f"{place}=true")
                 elif holds is False and move.pointer in stopped:
-                    self.counts["conditions"][f"{place}=false"] += 1
+                    self.touch("conditions", session, f"{place}=false")
                 if plan.kind == "decide" and holds is False:
                     break
             if plan.kind == "decide" and (move.pointer == taken or verdict(move, data).holds):
@@ -227,20 +224,26 @@ class _Touched:
         plan = self.plan(session)
         for number, key in enumerate(() if plan is None else plan.definition.required_context_keys):
             if has(session.context, key):
-                self.counts["keys"][f"{self.at(session)}/required_context_keys/{number} {key}"] += 1
+                place = f"{_at(session)}/required_context_keys/{number} {key}"
+                self.touch("keys", session, place)
 
     def key_result(self, session: Session, event: ev.KeyResultChecked) -> None:
         plan = self.plan(session)
         for number, result in enumerate(() if plan is None else plan.definition.key_results):
             if result.name == event.name:
                 how = "passed" if event.passed else "failed"
-                self.counts["key_results"][f"{self.at(session)}/key_results/{number}={how}"] += 1
+                place = f"{_at(session)}/key_results/{number}={how}"
+                self.touch("key_results", session, place)
 
     def coverage(self) -> Coverage:
         found: dict[Kind, dict[str, int]] = {kind: {} for kind in KINDS}
         for kind, name in elements(self.program):
             found[kind][name] = self.counts[kind][name]
         return Coverage(counts=found)
+
+
+def _at(session: Session) -> str:
+    return f"/states{step(session.state)}"
 
 
 def _tried(plan: CompiledState, event: ev.Event, taken: str, output: Any) -> Iterator[Move]:
@@ -282,7 +285,7 @@ def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str,
     touch it.
     """
     graph = {
-        state_id: [*(move.target for move in plan.moves), *_by_itself(plan.definition)]
+        state_id: [*(move.target for move in plan.moves), *_by_itself(plan.definition).values()]
         for state_id, plan in program.states.items()
     }
     tree = search_tree(graph, program.definition.initial_state)
@@ -313,9 +316,10 @@ def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str,
     return found
 
 
-def _by_itself(state: State) -> list[str]:
-    return [
-        target
-        for target in (state.on_timeout, state.on_exhausted)
-        if target not in (None, "raise", "continue")
-    ]
+def _by_itself(state: State) -> dict[str, str]:
+    """Return the states that follow without a transition, by the settings that name them."""
+    targets = {"on_timeout": state.on_timeout, "on_exhausted": state.on_exhausted}
+    named_ones = without_none(targets)
+    return {
+        key: target for key, target in named_ones.items() if target not in ("raise", "continue")
+    }

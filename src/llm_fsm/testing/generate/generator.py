@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from llm_fsm._json import JsonDict, JsonMap, without
+from llm_fsm._json import JsonDict, JsonMap, plain, without, without_none
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -74,16 +74,14 @@ class KeptConversation:
 
     def summary(self) -> str:
         """Return the conversation in one line."""
-        begin = self.case.get("state")
-        known = self.case.get("context")
-        parts = [*([f"in {begin}"] if begin else []), *([f"with {_json(known)}"] if known else [])]
-        return "; ".join(
-            [
-                *parts,
-                *map(_reply_of, _replies(self.case.get("start", {}))),
-                *map(_step_of, self.case.get("steps", ())),
-            ]
-        )
+        parts = []
+        if begin := self.case.get("state"):
+            parts.append(f"in {begin}")
+        if known := self.case.get("context"):
+            parts.append(f"with {_json(known)}")
+        parts += map(_reply_of, _replies(self.case.get("start", {})))
+        parts += map(_step_of, self.case.get("steps", ()))
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,19 +263,17 @@ class _Maker:
                 for name, is_check in function_names(one).items():
                     if is_check:
                         functions[name] = [{"passed": False, "reason": "no"}]
-        case: JsonDict = {"name": plan.name}
-        if plan.context:
-            case["context"] = dict(plan.context)
-        if not begins:
-            case["state"] = plan.state
-        if plan.greet:
-            case["greet"] = True
-        if plan.input is not None:
-            case["input"] = plan.input
-        if functions:
-            case["functions"] = functions
-        case["steps"] = [_step(act) for act in plan.acts]
-        return case
+        return without_none(
+            {
+                "name": plan.name,
+                "context": dict(plan.context) or None,
+                "state": None if begins else plan.state,
+                "greet": plan.greet or None,
+                "input": plan.input,
+                "functions": functions or None,
+                "steps": [_step(act) for act in plan.acts],
+            }
+        )
 
 
 def _outputs(plan: Plan) -> Iterator[tuple[str, Any]]:
@@ -352,15 +348,13 @@ class _Improviser(Scripted):
 
     def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """Prepare the replies of a step; unused ones come first."""
-        act = None
-        if number:
-            act = self._plan.acts[number - 1]
+        act = self._plan.acts[number - 1] if number else None
         wanted: list[JsonDict] = []
         if act is not None and act.garbled:
             wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
         elif act is not None and act.kind == "say":
-            reply = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
-            wanted.append({**reply, **({"to": act.to} if act.to is not None else {})})
+            values = dict(act.update) or None
+            wanted.append(without_none({"message": _WORDS, "set": values, "to": act.to}))
         works = self._plan.outputs if act is None else act.outputs
         wanted += [{"raw": output} for state, output in works if state in self._spoken]
         self._wanted, self.told = [*self._wanted, *wanted], []
@@ -437,7 +431,7 @@ class _WritingRunner(CaseRunner):
 
     def __init__(self, machine: Any, play: Play, model: _Improviser, stage: Any) -> None:
         super().__init__(machine, play, model, stage)
-        self.improviser = model
+        self._improviser = model
         self.notes: list[_Note] = []
 
     def close(self, at: Any, turn: Turn | None, error: str | None) -> None:
@@ -446,7 +440,7 @@ class _WritingRunner(CaseRunner):
         if error is None and self.chat is not None:
             expect = self.expected(turn)
         says = turn is not None and bool(turn.text or len(turn.events) > 1)
-        self.notes.append(_Note(self.improviser.told, expect, says))
+        self.notes.append(_Note(self._improviser.told, expect, says))
         super().close(at, turn, error)
         if error is not None:
             self.missed = [miss for miss in self.missed if "it failed" not in miss[1].message]
@@ -477,25 +471,23 @@ class _WritingRunner(CaseRunner):
             absent = ["Reminded", "TimedOut"]
         elif not any(isinstance(event, ev.MoveRefused) for event in seen.events):
             absent = ["MoveRefused"]
-        expected: JsonDict = {
-            "state": seen.state,
-            "path": entered,
-            "context_exact": dict(seen.context),
-        }
-        if turn is not None:
-            expected["text"] = {"equals": seen.text}
-        if events:
-            expected["events"] = events
-        if absent:
-            expected["not"] = {"events": absent}
-        expected["ended"] = seen.ended
-        expected["calls"] = seen.calls
-        if turn is not None:
-            expected["outcome"] = seen.outcome
-        expected["paused"] = False
+        paused: Any = False
         if seen.paused is not None:
-            expected["paused"] = {"what": seen.paused.what, "kind": seen.paused.kind}
-        return expected
+            paused = {"what": seen.paused.what, "kind": seen.paused.kind}
+        return without_none(
+            {
+                "state": seen.state,
+                "path": entered,
+                "context_exact": dict(seen.context),
+                "text": None if turn is None else {"equals": seen.text},
+                "events": events or None,
+                "not": {"events": absent} if absent else None,
+                "ended": seen.ended,
+                "calls": seen.calls,
+                "outcome": None if turn is None else seen.outcome,
+                "paused": paused,
+            }
+        )
 
     def asked_next(self) -> JsonDict:
         """Return the content of the next prompt, if the conversation still talks."""
@@ -518,7 +510,7 @@ class _WritingRunner(CaseRunner):
         fields = _EXPECTED.get(type(event))
         if fields is None:
             return None
-        return {"type": kind, **{name: _plain(getattr(event, name)) for name in fields}}
+        return {"type": kind, **{name: plain(getattr(event, name)) for name in fields}}
 
     def one_of_several(self, event: ev.StateEntered) -> bool:
         """Return true if other transitions lead to the same state, so that the path does not name
@@ -530,12 +522,6 @@ class _WritingRunner(CaseRunner):
             return False
         offered = (*source.transitions, *definition.global_transitions)
         return sum(one.target_state == event.state for one in offered) > 1
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return value
 
 
 def _replies(step: JsonMap) -> Sequence[JsonMap]:
@@ -554,10 +540,9 @@ def _step_of(step: JsonMap) -> str:
 def _reply_of(reply: JsonMap) -> str:
     if "raw" in reply or "tool_calls" in reply:
         return _json(reply.get("raw", reply.get("tool_calls")))
-    parts = [
-        *([str(reply["to"])] if "to" in reply else []),
-        *([_json(reply["set"])] if "set" in reply else []),
-    ]
+    parts = [str(reply["to"])] if "to" in reply else []
+    if "set" in reply:
+        parts.append(_json(reply["set"]))
     return " ".join(parts) or "stays"
 
 

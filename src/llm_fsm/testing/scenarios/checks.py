@@ -122,127 +122,117 @@ def inconsistencies(
     vocabulary: Vocabulary, setup: Case, pointer: str, *, shared: bool = False
 ) -> Iterator[Inconsistency]:
     """Yield everything impossible in a case, or in the shared part of a file."""
+    check = _Checker(vocabulary)
     if setup.state is not None:
-        yield from _states(vocabulary, [setup.state], f"{pointer}/state")
+        yield from check.states([setup.state], f"{pointer}/state")
     for name in setup.tools:
         if name not in vocabulary.tools:
-            yield _no_tool(vocabulary, name, f"{pointer}/tools{step(name)}", at_key=True)
+            yield check.no_tool(name, f"{pointer}/tools{step(name)}", at_key=True)
     for name in setup.functions:
         if name not in vocabulary.functions:
             message = f"the definition names no function {name!r}"
             hint = meant(name, sorted(vocabulary.functions))
             yield Inconsistency(f"{pointer}/functions{step(name)}", message, hint, at_key=True)
     for number, handler in enumerate(setup.handlers):
-        yield from _states(vocabulary, handler.state or (), f"{pointer}/handlers/{number}/state")
-    yield from _case(vocabulary, setup, pointer)
+        yield from check.states(handler.state, f"{pointer}/handlers/{number}/state")
+    yield from check.case(setup, pointer)
     if not shared and (setup.start is None or setup.start.expect is None):
-        yield from _given(vocabulary, setup.context, f"{pointer}/context")
+        yield from check.given(setup.context, f"{pointer}/context")
 
 
-def _no_tool(
-    vocabulary: Vocabulary, name: str, pointer: str, *, at_key: bool = False
-) -> Inconsistency:
-    hint = meant(name, sorted(vocabulary.tools))
-    return Inconsistency(pointer, f"the definition has no tool {name!r}", hint, at_key)
+class _Checker(NamedTuple):
+    """Finds names and values that a vocabulary does not have."""
 
+    vocabulary: Vocabulary
 
-def _given(vocabulary: Vocabulary, values: JsonMap, pointer: str) -> Iterator[Inconsistency]:
-    """Yield the values that no conversation can begin with."""
-    for key, value in values.items():
-        reason = vocabulary.refusal(key, value)
-        if reason is not None:
-            said = f"no conversation begins with {key} {quoted(value)}: {reason}"
-            yield Inconsistency(f"{pointer}{step(key)}", said)
+    def no_tool(self, name: str, pointer: str, *, at_key: bool = False) -> Inconsistency:
+        hint = meant(name, sorted(self.vocabulary.tools))
+        return Inconsistency(pointer, f"the definition has no tool {name!r}", hint, at_key)
 
+    def given(self, values: JsonMap, pointer: str) -> Iterator[Inconsistency]:
+        """Yield the values that no conversation can begin with."""
+        for key, value in values.items():
+            reason = self.vocabulary.refusal(key, value)
+            if reason is not None:
+                said = f"no conversation begins with {key} {quoted(value)}: {reason}"
+                yield Inconsistency(f"{pointer}{step(key)}", said)
 
-def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsistency]:
-    if case.start is not None:
-        yield from _expect(vocabulary, case.start.expect, f"{pointer}/start/expect")
-    for number, one in enumerate(case.steps):
-        place = f"{pointer}/steps/{number}"
-        yield from _replies(vocabulary, one, place)
-        yield from _expect(vocabulary, one.expect, f"{place}/expect")
-    for number, turn in enumerate(case.turns):
-        yield from _states(vocabulary, turn.state or (), f"{pointer}/turns/{number}/state")
-        for key in turn.values:
-            yield from _key(
-                vocabulary, key, f"{pointer}/turns/{number}/values{step(key)}", at_key=True
-            )
-    yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
+    def case(self, case: Case, pointer: str) -> Iterator[Inconsistency]:
+        if case.start is not None:
+            yield from self.expect(case.start.expect, f"{pointer}/start/expect")
+        for number, one in enumerate(case.steps):
+            place = f"{pointer}/steps/{number}"
+            yield from self.replies(one, place)
+            yield from self.expect(one.expect, f"{place}/expect")
+        for number, turn in enumerate(case.turns):
+            place = f"{pointer}/turns/{number}"
+            yield from self.states(turn.state, f"{place}/state")
+            for key in turn.values:
+                yield from self.key(key, f"{place}/values{step(key)}", at_key=True)
+        yield from self.expect(case.expect, f"{pointer}/expect")
 
-
-def _replies(vocabulary: Vocabulary, played: CaseStep, pointer: str) -> Iterator[Inconsistency]:
-    """Yield a lone reply that moves to an unknown state. If a second one follows, the test means
-    it.
-    """
-    replies = script(played)
-    to = None
-    if len(replies) == 1:
-        to = replies[0].to
-    if to is not None and to not in vocabulary.patterns:
+    def replies(self, played: CaseStep, pointer: str) -> Iterator[Inconsistency]:
+        """Yield a lone reply that moves to an unknown state. If a second one follows, the test
+        means it.
+        """
+        replies = script(played)
+        if len(replies) != 1 or replies[0].to is None:
+            return
         place = f"{pointer}/reply/to" if played.reply is not None else f"{pointer}/replies/0/to"
-        yield from _states(
-            vocabulary, [to], place, "the reply moves to {}, which is no state of the definition"
-        )
+        said = "the reply moves to {}, which is no state of the definition"
+        yield from self.states([replies[0].to], place, said, known=self.vocabulary.patterns)
 
+    def states(
+        self,
+        names: Iterable[str] | None,
+        pointer: str,
+        said: str = "the definition has no state {}",
+        known: Collection[str] = (),
+    ) -> Iterator[Inconsistency]:
+        vocabulary = self.vocabulary
+        for number, name in enumerate(names or ()):
+            if name not in vocabulary.states and name not in known:
+                hint = meant(name, (*vocabulary.definition.states, *vocabulary.definition.patterns))
+                yield Inconsistency(f"{pointer}/{number}", said.format(repr(name)), hint)
 
-def _states(
-    vocabulary: Vocabulary,
-    names: Iterable[str],
-    pointer: str,
-    said: str = "the definition has no state {}",
-    known: Collection[str] = (),
-) -> Iterator[Inconsistency]:
-    for number, name in enumerate(names):
-        if name not in vocabulary.states and name not in known:
-            hint = meant(name, (*vocabulary.definition.states, *vocabulary.definition.patterns))
-            yield Inconsistency(f"{pointer}/{number}", said.format(repr(name)), hint)
+    def expect(
+        self, expect: Expect | None, pointer: str, *, denied: bool = False
+    ) -> Iterator[Inconsistency]:
+        if expect is None:
+            return
+        vocabulary = self.vocabulary
+        yield from self.states(expect.state, f"{pointer}/state")
+        yield from self.states(expect.path, f"{pointer}/path")
+        yield from self.states(expect.open, f"{pointer}/open", known=vocabulary.patterns)
+        yield from self.values(expect.context, f"{pointer}/context", denied=denied)
+        exact = expect.context_exact or {}
+        yield from self.values(exact, f"{pointer}/context_exact", denied=denied)
+        for number, key in enumerate(expect.absent):
+            yield from self.key(key, f"{pointer}/absent/{number}", at_key=False)
+        for number, call in enumerate(expect.tools or ()):
+            if call.name not in vocabulary.tools | MEMORY_TOOLS and call.error is not True:
+                yield self.no_tool(call.name, f"{pointer}/tools/{number}")
+        yield from self.expect(expect.none_of, f"{pointer}/not", denied=True)
+        for number, choice in enumerate(expect.any_of):
+            yield from self.expect(choice, f"{pointer}/any_of/{number}", denied=denied)
 
+    def values(self, values: JsonMap, pointer: str, *, denied: bool) -> Iterator[Inconsistency]:
+        for key, value in values.items():
+            place = f"{pointer}{step(key)}"
+            yield from self.key(key, place, at_key=True)
+            reason = None if denied else self.vocabulary.refusal(key, value)
+            if reason is not None:
+                yield Inconsistency(place, f"{key} can never be {quoted(value)}: {reason}")
 
-def _expect(
-    vocabulary: Vocabulary, expect: Expect | None, pointer: str, *, denied: bool = False
-) -> Iterator[Inconsistency]:
-    if expect is None:
-        return
-    yield from _states(vocabulary, expect.state or (), f"{pointer}/state")
-    yield from _states(vocabulary, expect.path or (), f"{pointer}/path")
-    yield from _states(vocabulary, expect.open or (), f"{pointer}/open", known=vocabulary.patterns)
-    yield from _values(vocabulary, expect.context, f"{pointer}/context", denied=denied)
-    yield from _values(
-        vocabulary, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied
-    )
-    for number, key in enumerate(expect.absent):
-        yield from _key(vocabulary, key, f"{pointer}/absent/{number}", at_key=False)
-    for number, call in enumerate(expect.tools or ()):
-        if call.name not in vocabulary.tools | MEMORY_TOOLS and call.error is not True:
-            yield _no_tool(vocabulary, call.name, f"{pointer}/tools/{number}")
-    yield from _expect(vocabulary, expect.none_of, f"{pointer}/not", denied=True)
-    for number, choice in enumerate(expect.any_of):
-        yield from _expect(vocabulary, choice, f"{pointer}/any_of/{number}", denied=denied)
-
-
-def _values(
-    vocabulary: Vocabulary, values: JsonMap, pointer: str, *, denied: bool
-) -> Iterator[Inconsistency]:
-    for key, value in values.items():
-        place = f"{pointer}{step(key)}"
-        yield from _key(vocabulary, key, place, at_key=True)
-        reason = None if denied else vocabulary.refusal(key, value)
-        if reason is not None:
-            yield Inconsistency(place, f"{key} can never be {quoted(value)}: {reason}")
-
-
-def _key(
-    vocabulary: Vocabulary, key: str, pointer: str, *, at_key: bool
-) -> Iterator[Inconsistency]:
-    written = vocabulary.written
-    if written is not None and written.isdisjoint((key, key.partition(".")[0])):
-        known = sorted(written - set(_OWN_KEYS))
-        message = (
-            f"nothing can set the context key {key!r}: the definition's context_schema has"
-            " no such key"
-        )
-        yield Inconsistency(pointer, message, meant(key, known), at_key)
+    def key(self, key: str, pointer: str, *, at_key: bool) -> Iterator[Inconsistency]:
+        written = self.vocabulary.written
+        if written is not None and written.isdisjoint((key, key.partition(".")[0])):
+            known = sorted(written - set(_OWN_KEYS))
+            message = (
+                f"nothing can set the context key {key!r}: the definition's context_schema has"
+                " no such key"
+            )
+            yield Inconsistency(pointer, message, meant(key, known), at_key)
 
 
 def plays_nothing(case: Case) -> bool:
