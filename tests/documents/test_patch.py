@@ -183,7 +183,7 @@ def slices(text):
     """Pointer to the bytes of each value."""
     whole = patch.read(text)
     return {
-        at: whole.text[(one := whole.find(at)).offset : whole.end(one)]
+        at: whole.text[(one := whole.find(at)).offset : one.end]
         for at in pointers(whole.scan.value)
     }
 

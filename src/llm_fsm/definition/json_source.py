@@ -55,12 +55,15 @@ class Duplicate(NamedTuple):
     """A key that an object already has. `position` is the later one's place, `first` the first
     one's.
 
-    `path` has the keys and indices that lead to the member. The last value counts.
+    `path` has the keys and indices that lead to the member. The last value counts. `again` and
+    `before` are the two members.
     """
 
     path: tuple[str, ...]
     position: Position
     first: Position
+    again: Member
+    before: Member
 
     @property
     def key(self) -> str:
@@ -89,23 +92,39 @@ def lines_of(text: str) -> LineStarts:
     return LineStarts([0, *(end.end() for end in _LINE_END.finditer(text))])
 
 
-class Container:
-    """A list or an object: its value, and the places of its members.
+class Member(NamedTuple):
+    """A value in a text, and the offsets of its parts. Elements and the root have no key.
 
-    `places` are offsets, or containers. `keys` are the offsets of the keys that count. `firsts` are
-    the offsets of first duplicates. `key` is the current member.
+    `start` and `key_end`: those of its key; both are the value's own `offset` if it has none.
+    `comma`: the one behind it. `inner`: its members, if it is a list or an object.
     """
 
-    __slots__ = ("closer", "firsts", "key", "keys", "offset", "places", "value")
+    key: str
+    start: int
+    key_end: int
+    offset: int
+    end: int
+    comma: int | None
+    inner: Container | None
+
+
+class Container:
+    """A list or an object: its value, and its members that count, in the order of the text.
+
+    `firsts` are the first ones of duplicates. `key`, `start` and `key_end` are those of the current
+    member.
+    """
+
+    __slots__ = ("closer", "end", "firsts", "key", "key_end", "members", "offset", "start", "value")
 
     def __init__(self, offset: int, *, is_object: bool) -> None:
         self.value: Any = {} if is_object else []
-        self.places: dict[str, int | Container] = {}
-        self.keys: dict[str, int] = {}
-        self.firsts: dict[str, int] = {}
-        self.offset = offset
+        self.members: dict[str, Member] = {}
+        self.firsts: dict[str, Member] = {}
+        self.offset = self.end = offset
         self.closer = "}" if is_object else "]"
         self.key = ""
+        self.start = self.key_end = offset
 
 
 class Scan(NamedTuple):
@@ -114,7 +133,7 @@ class Scan(NamedTuple):
     value: Any
     duplicates: tuple[Duplicate, ...]
     lines: LineStarts
-    root: int | Container
+    root: Member
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
         """Return the place where the value at a JSON pointer begins, or its key if `at_key` is
@@ -123,22 +142,19 @@ class Scan(NamedTuple):
         A value without a key has only the first. For a missing value, it is the place of its
         nearest ancestor.
         """
-        offset, key_offset = self._find(pointer)
-        return self.lines.position(key_offset if at_key and key_offset is not None else offset)
+        way = self.way(pointer)
+        exists = len(way) > pointer.count("/")
+        return self.lines.position(way[-1].start if at_key and exists else way[-1].offset)
 
-    def _find(self, pointer: str) -> tuple[int, int | None]:
-        """Return the offsets of value and key. Elements, the root and missing values have no
-        key.
-        """
-        place = self.root
-        key_offset = None
+    def way(self, pointer: str) -> list[Member]:
+        """Return the values from the root to a pointer, as far as there are any."""
+        way = [self.root]
         for key in steps(pointer):
-            if isinstance(place, int) or key not in place.places:
-                key_offset = None
+            inner = way[-1].inner
+            if inner is None or key not in inner.members:
                 break
-            key_offset = place.keys.get(key)
-            place = place.places[key]
-        return (place if isinstance(place, int) else place.offset), key_offset
+            way.append(inner.members[key])
+        return way
 
 
 class SourceError(ValueError):
@@ -180,40 +196,44 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.open: list[Container] = []
-        self.duplicates: list[tuple[tuple[str, ...], int, int]] = []
+        self.duplicates: list[tuple[tuple[str, ...], Member, Member]] = []
 
     def scan(self) -> Scan:
         value, root = self._document()
         lines = lines_of(self.text)
         duplicates = tuple(
-            Duplicate(path=path, position=lines.position(at), first=lines.position(first))
-            for path, at, first in self.duplicates
+            Duplicate(path, lines.position(again.start), lines.position(first.start), again, first)
+            for path, again, first in sorted(self.duplicates, key=lambda found: found[1].start)
         )
         return Scan(value=value, duplicates=duplicates, lines=lines, root=root)
 
-    def _document(self) -> tuple[Any, int | Container]:
+    def _document(self) -> tuple[Any, Member]:
         """Return the text's value and its place. Each complete value goes into the container around
         it.
         """
         while True:
             first = self._next()
-            place: int | Container = self.at
+            offset = self.at
+            inner = None
             if first in _OPENERS:
                 complete = not self._member(self._opened(first))
             else:
                 value = self._scalar(first)
-                complete = not self.open or not self._attach(value, place)
+                complete = not self.open or not self._attach(value, offset, None)
             while complete:
                 if self.open:
-                    place = self.open.pop()
-                    value = place.value
+                    inner = self.open.pop()
+                    inner.end = self.at
+                    value = inner.value
+                    offset = inner.offset
                 if not self.open:
+                    end = self.at
                     if self._next():
                         raise self._error(
                             "expected the end of the text", hint="a text has one value"
                         )
-                    return value, place
-                complete = not self._attach(value, place)
+                    return value, Member("", offset, offset, offset, end, None, inner)
+                complete = not self._attach(value, offset, inner)
 
     def _next(self) -> str:
         """Return the next character that is neither space nor comment; "" at the end."""
@@ -249,32 +269,36 @@ class _Scanner:
         if first == parent.closer:
             self.at += 1
             return False
+        parent.start = parent.key_end = self.at
         if parent.closer == "]":
             parent.key = str(len(parent.value))
             return True
         if first != '"':
             raise self._no_key(parent, first)
-        offset = self.at
-        parent.key = key = self._string("a key")
-        if key in parent.keys:
-            first_offset = parent.firsts.setdefault(key, parent.keys[key])
-            path = tuple(container.key for container in self.open)
-            self.duplicates.append((path, offset, first_offset))
-        parent.keys[key] = offset
+        parent.key = self._string("a key")
+        parent.key_end = self.at
         if self._next() != ":":
             raise self._error("expected ':' after the key")
         self.at += 1
         return True
 
-    def _attach(self, value: Any, place: int | Container) -> bool:
+    def _attach(self, value: Any, offset: int, inner: Container | None) -> bool:
         """Put a value into the innermost open container, then continue as `_member`."""
         parent = self.open[-1]
-        parent.places[parent.key] = place
+        key = parent.key
         if parent.closer == "}":
-            parent.value[parent.key] = value
+            parent.value[key] = value
         else:
             parent.value.append(value)
+        end = self.at
         following = self._next()
+        comma = self.at if following == "," else None
+        member = Member(key, parent.start, parent.key_end, offset, end, comma, inner)
+        if key in parent.members:
+            first = parent.firsts.setdefault(key, parent.members.pop(key))
+            path = tuple(container.key for container in self.open)
+            self.duplicates.append((path, member, first))
+        parent.members[key] = member
         if following == ",":
             self.at += 1
             return self._member(parent)

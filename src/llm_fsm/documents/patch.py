@@ -9,44 +9,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from llm_fsm._json import JsonDict, step, steps
-from llm_fsm.definition.json_source import Container, Scan, SourceError, scan
-from llm_fsm.lint.fix.edits import Draft, Edit
+from llm_fsm._json import JsonDict, grouped, places_of, step, steps, value_at
+from llm_fsm.definition.json_source import Container, Member, Scan, SourceError, scan
+from llm_fsm.lint.fix.edits import Edit, is_first_on_line, line_start, removal
 
 WIDTH = 100
 """The longest line in which a new list or object is written as a whole, in characters."""
 _MARK = "\ufeff"
 _INDENT = re.compile(r"[\r\n]([ \t]+)\S")
 _LINE_REST = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:(?!\*/)[^\r\n])*\*/[ \t]*)?(?=\r\n|\n|\r)")
-_BLANK_REST = re.compile(r"[ \t]*(?:\r\n|\n|\r)")
-_BLANKS = re.compile(r"[ \t]*")
-_COLON = re.compile(r":([ \t]*)")
+_COLON = re.compile(r"(?:\s|//[^\r\n]*|/\*(?s:.*?)\*/)*:([ \t]*)")
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|(//|/\*)')
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 class PatchError(ValueError):
     """A change that the text does not allow. The message says why."""
-
-
-class WrittenValue(NamedTuple):
-    """A value in a text: where it begins, its key, and the container that holds it."""
-
-    place: int | Container
-    offset: int
-    key_offset: int | None
-    parent: Container | None
-    key: str
-
-    @property
-    def start(self) -> int:
-        """The offset of the member: that of its key, if it has one."""
-        return self.offset if self.key_offset is None else self.key_offset
 
 
 @dataclass(frozen=True)
@@ -56,11 +39,6 @@ class JsonText:
     text: str
     scan: Scan
     mark: str = ""
-
-    @cached_property
-    def draft(self) -> Draft:
-        """The text for edits."""
-        return Draft(self.text, self.scan)
 
     @cached_property
     def line_end(self) -> str:
@@ -76,12 +54,11 @@ class JsonText:
     @cached_property
     def colon(self) -> str:
         """The characters between a key and its value."""
-        root = self.scan.root
-        if isinstance(root, int) or not root.keys:
+        root = self.scan.root.inner
+        first = None if root is None else next(iter(root.members.values()), None)
+        if first is None or first.start == first.offset:
             return ": "
-        first = min(root.keys.values())
-        at = self.draft.skip(self.draft.value_end(first))
-        found = _COLON.match(self.text, at)
+        found = _COLON.match(self.text, first.key_end)
         return ": " if found is None or found[1] else ":"
 
     @property
@@ -94,62 +71,36 @@ class JsonText:
         """True for a text without line breaks between its parts."""
         return "\n" not in self.text.strip() and "\r" not in self.text.strip()
 
-    def find(self, pointer: str) -> WrittenValue | None:
+    def find(self, pointer: str) -> Member | None:
         """Return the value at a pointer; None if there is none."""
-        place = self.scan.root
-        key_offset: int | None = None
-        parent: Container | None = None
-        name = ""
-        for name in steps(pointer):
-            if isinstance(place, int) or name not in place.places:
-                return None
-            parent = place
-            key_offset = place.keys.get(name)
-            place = place.places[name]
-        offset = place if isinstance(place, int) else place.offset
-        return WrittenValue(place, offset, key_offset, parent, name)
+        way = self.scan.way(pointer)
+        return way[-1] if len(way) > pointer.count("/") else None
+
+    def held(self, pointer: str) -> tuple[Container, Member] | None:
+        """Return the value at a pointer, behind the list or object that holds it; None if there is
+        none.
+        """
+        found = self.find(pointer)
+        holder = self.find(pointer.rpartition("/")[0]) if pointer else None
+        inner = None if holder is None else holder.inner
+        return None if found is None or inner is None else (inner, found)
 
     def container(self, pointer: str) -> Container:
         """Return the list or object at a pointer. Raises PatchError."""
         found = self.find(pointer)
-        if found is None or isinstance(found.place, int):
+        if found is None or found.inner is None:
             raise PatchError(f"there is no list or object at {pointer or 'the top'!r}")
-        return found.place
-
-    def members(self, parent: Container) -> list[WrittenValue]:
-        """Return the members of a container, in the order of the text."""
-        found = []
-        for key, place in parent.places.items():
-            offset = place if isinstance(place, int) else place.offset
-            found.append(WrittenValue(place, offset, parent.keys.get(key), parent, key))
-        return sorted(found, key=lambda one: one.offset)
-
-    def end(self, member: WrittenValue) -> int:
-        """Return the offset after a value."""
-        return self.draft.value_end(member.offset)
-
-    def raw(self, member: WrittenValue) -> str:
-        """Return a member as it is written, with its key."""
-        return self.text[member.start : self.end(member)]
-
-    def comma_after(self, member: WrittenValue) -> int | None:
-        """Return the offset of the comma after a member; None if there is none."""
-        at = self.draft.skip(self.end(member))
-        return at if self.text[at : at + 1] == "," else None
+        return found.inner
 
     def indent_of(self, offset: int) -> str:
         """Return the blanks at the beginning of the line of an offset."""
-        begin = self._line_start(offset)
-        found = _BLANKS.match(self.text, begin)
-        return "" if found is None else found[0]
+        line = self.text[line_start(self.text, offset) :]
+        return line[: len(line) - len(line.lstrip(" \t"))]
 
-    def is_first_on_line(self, offset: int) -> bool:
-        """Return true if only blanks precede an offset on its line, and it is not the first line."""
-        begin = self._line_start(offset)
-        return begin > 0 and not self.text[begin:offset].strip(" \t")
-
-    def _line_start(self, offset: int) -> int:
-        return max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
+    def is_spread(self, member: Member) -> bool:
+        """Return true if a value is written in several lines."""
+        written = self.text[member.offset : member.end]
+        return "\n" in written or "\r" in written
 
     def applied(self, edits: Iterable[Edit]) -> str:
         """Return the whole text after edits that do not overlap."""
@@ -181,8 +132,7 @@ class JsonText:
         else:
             keyed = [("", item) for item in value]
         rows = [deeper + key + self.written(item, deeper + " " * len(key)) for key, item in keyed]
-        opener, closer = ("{", "}") if isinstance(value, dict) else ("[", "]")
-        return self.line_end.join([opener, f",{self.line_end}".join(rows), indent + closer])
+        return self.line_end.join([line[0], f",{self.line_end}".join(rows), indent + line[-1]])
 
     def inline(self, value: Any) -> str:
         """Write a value in one line. Half characters are escaped, because UTF-8 has none."""
@@ -215,37 +165,22 @@ def set_value(text: str, pointer: str, value: Any) -> str:
         PatchError: There is no place for the value.
     """
     whole = read(text)
-    found = whole.find(pointer)
-    if found is not None:
-        return _changed(text, pointer, _value(whole, pointer), value)
-    parts = steps(pointer)
-    for kept in range(len(parts) - 1, -1, -1):
-        above = "".join(map(step, parts[:kept]))
-        holder = whole.find(above)
-        if holder is None:
-            continue
-        if isinstance(holder.place, int):
-            raise PatchError(f"the value at {above!r} is no list or object")
-        for name in reversed(parts[kept + 1 :]):
-            value = {name: value}
-        return _added(text, above, parts[kept], value)
-    raise PatchError(f"there is no place for {pointer!r}")
-
-
-def _added(text: str, above: str, name: str, value: Any) -> str:
-    parent = read(text).container(above)
+    way = whole.scan.way(pointer)
+    kept = len(way) - 1
+    names = steps(pointer)
+    above = "".join(map(step, names[:kept]))
+    if kept == len(names):
+        return _changed(text, pointer, value_at(whole.scan.value, pointer), value)
+    parent = way[-1].inner
+    if parent is None:
+        raise PatchError(f"the value at {above!r} is no list or object")
+    for name in reversed(names[kept + 1 :]):
+        value = {name: value}
     if parent.closer == "}":
-        return add_member(text, above, name, value)
-    if name not in ("-", str(len(parent.value))):
-        raise PatchError(f"the list at {above!r} has no place {name!r}")
+        return add_member(text, above, names[kept], value)
+    if names[kept] not in ("-", str(len(parent.value))):
+        raise PatchError(f"the list at {above!r} has no place {names[kept]!r}")
     return insert_items(text, above, len(parent.value), [value])
-
-
-def _value(whole: JsonText, pointer: str) -> Any:
-    value = whole.scan.value
-    for name in steps(pointer):
-        value = value[int(name)] if isinstance(value, list) else value[name]
-    return value
 
 
 def _changed(text: str, pointer: str, old: Any, new: Any) -> str:
@@ -253,30 +188,24 @@ def _changed(text: str, pointer: str, old: Any, new: Any) -> str:
     if _is_same(old, new):
         return text
     match old, new:
-        case dict(), dict() if old and new:
+        case dict(), dict() if old.keys() & new.keys():
             return _changed_object(text, pointer, old, new)
         case list(), list() if old and new:
             return _changed_list(text, pointer, old, new)
-    return _replaced(text, pointer, new)
+    whole = read(text)
+    found = whole.scan.way(pointer)[-1]
+    spread = True if whole.is_spread(found) else None
+    made = whole.written(new, whole.indent_of(found.start), spread=spread)
+    return whole.applied([Edit(found.offset, found.end, made)])
 
 
 def _is_same(one: Any, other: Any) -> bool:
     """Return true for equal JSON: 1, 1.0 and true differ."""
-    if type(one) is not type(other):
-        return False
-    match one:
-        case dict():
-            return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-        case list():
-            return len(one) == len(other) and all(map(_is_same, one, other))
-    return bool(one == other)
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _changed_object(text: str, pointer: str, old: JsonDict, new: JsonDict) -> str:
-    gone = [key for key in old if key not in new]
-    if len(gone) == len(old):
-        return _replaced(text, pointer, new)
-    text = delete_values(text, [pointer + step(key) for key in gone])
+    text = delete_values(text, [pointer + step(key) for key in old if key not in new])
     for key, value in new.items():
         if key in old:
             text = _changed(text, pointer + step(key), old[key], value)
@@ -286,34 +215,21 @@ def _changed_object(text: str, pointer: str, old: JsonDict, new: JsonDict) -> st
 
 
 def _changed_list(text: str, pointer: str, old: list[Any], new: list[Any]) -> str:
-    head = 0
-    while head < min(len(old), len(new)) and _is_same(old[head], new[head]):
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and _is_same(old[-1 - tail], new[-1 - tail]):
-        tail += 1
-    middle = min(len(old), len(new)) - head - tail
-    for index in range(head, head + middle):
+    head = _same_items(old, new)
+    tail = _same_items(old[head:][::-1], new[head:][::-1])
+    at = min(len(old), len(new)) - tail
+    for index in range(head, at):
         text = _changed(text, f"{pointer}/{index}", old[index], new[index])
-    at = head + middle
     if len(old) > len(new):
         return delete_values(text, [f"{pointer}/{at + n}" for n in range(len(old) - len(new))])
     return insert_items(text, pointer, at, new[at : len(new) - tail])
 
 
-def _replaced(text: str, pointer: str, value: Any) -> str:
-    whole = read(text)
-    found = whole.find(pointer)
-    assert found is not None, "the caller has looked it up"
-    end = whole.end(found)
-    was_spread = _has_line_end(whole.text[found.offset : end])
-    spread = True if was_spread else None
-    made = whole.written(value, whole.indent_of(found.start), spread=spread)
-    return whole.applied([Edit(found.offset, end, made)])
-
-
-def _has_line_end(text: str) -> bool:
-    return "\n" in text or "\r" in text
+def _same_items(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return the number of items at the beginning of two lists that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    most = min(len(one), len(other))
+    return next((place for place, pair in pairs if not _is_same(*pair)), most)
 
 
 def add_member(text: str, pointer: str, key: str, value: Any, *, after: str | None = None) -> str:
@@ -336,16 +252,12 @@ def add_member(text: str, pointer: str, key: str, value: Any, *, after: str | No
     parent = whole.container(pointer)
     if parent.closer != "}":
         raise PatchError(f"the value at {pointer!r} is a list, not an object")
-    if key in parent.places:
+    if key in parent.members:
         raise PatchError(f"there is a {key!r} at {pointer or 'the top'!r} already")
-    members = whole.members(parent)
-    index = len(members)
-    for number, member in enumerate(members):
-        if member.key == after:
-            index = number + 1
-    indent, spread = _style(whole, parent, members, index)
+    names = list(parent.members)
+    index = names.index(after) + 1 if after in parent.members else len(names)
     name = whole.inline(key) + whole.colon
-    return _inserted(whole, parent, index, [name + whole.written(value, indent, spread=spread)])
+    return _inserted(whole, parent, index, [name + _as_neighbour(whole, parent, index, value)])
 
 
 def insert_items(text: str, pointer: str, index: int, values: Sequence[Any]) -> str:
@@ -354,145 +266,104 @@ def insert_items(text: str, pointer: str, index: int, values: Sequence[Any]) -> 
         return text
     whole = read(text)
     parent = whole.container(pointer)
-    members = whole.members(parent)
-    if parent.closer != "]" or not 0 <= index <= len(members):
+    if parent.closer != "]" or not 0 <= index <= len(parent.members):
         raise PatchError(f"the value at {pointer!r} is no list with a place {index}")
-    indent, spread = _style(whole, parent, members, index)
-    raws = [whole.written(value, indent, spread=spread) for value in values]
+    raws = [_as_neighbour(whole, parent, index, value) for value in values]
     return _inserted(whole, parent, index, raws)
 
 
-def _style(
-    whole: JsonText, parent: Container, members: Sequence[WrittenValue], index: int
-) -> tuple[str, bool | None]:
-    """Return the indentation of a new member, and whether it spreads, as its neighbour does."""
-    if not members:
-        return whole.indent_of(parent.offset) + whole.unit, None
-    beside = members[max(0, min(index, len(members)) - 1)]
-    indent = whole.indent_of(beside.start)
-    if isinstance(beside.place, int):
-        return indent, None
-    is_spread = _has_line_end(whole.text[beside.offset : whole.end(beside)])
-    if not whole.is_first_on_line(beside.start):
-        return indent, False if not is_spread else None
-    return indent, True if is_spread else None
+def _as_neighbour(whole: JsonText, parent: Container, index: int, value: Any) -> str:
+    """Write a value for a place in a container, in lines of its own or not, as its neighbour is."""
+    if not parent.members:
+        return whole.written(value, whole.indent_of(parent.offset) + whole.unit)
+    beside = list(parent.members.values())[max(0, index - 1)]
+    is_spread = whole.is_spread(beside)
+    spread = None
+    if beside.inner is not None and is_first_on_line(whole.text, beside.start) is is_spread:
+        spread = is_spread
+    return whole.written(value, whole.indent_of(beside.start), spread=spread)
 
 
 def _inserted(whole: JsonText, parent: Container, index: int, raws: Sequence[str]) -> str:
     """Return the text with members, as they are to be written, before the one at an index."""
-    members = whole.members(parent)
-    if not members:
+    if not parent.members:
         return whole.applied([_first(whole, parent, raws)])
+    beside = list(parent.members.values())[max(0, index - 1)]
+    line = None
+    if is_first_on_line(whole.text, beside.start):
+        line = whole.line_end + whole.indent_of(beside.start)
     if index == 0:
-        beside = members[0]
-        between = whole.comma
-        if whole.is_first_on_line(beside.start):
-            between = "," + whole.line_end + whole.indent_of(beside.start)
+        between = whole.comma if line is None else "," + line
         return whole.applied([Edit(beside.start, beside.start, between.join([*raws, ""]))])
-    beside = members[index - 1]
-    end = whole.end(beside)
-    comma = whole.comma_after(beside)
-    gap = " " if whole.comma == ", " else ""
-    at = end if comma is None else comma + 1
-    if whole.is_first_on_line(beside.start):
-        rest = _LINE_REST.match(whole.text, at)
-        if rest is not None or comma is None:
-            gap = whole.line_end + whole.indent_of(beside.start)
-            at = at if rest is None else rest.end()
-    joined = ("," + gap).join(raws)
-    if comma is not None:
-        return whole.applied([Edit(at, at, f"{gap}{joined},")])
-    if at == end:
-        return whole.applied([Edit(at, at, f",{gap}{joined}")])
-    return whole.applied([Edit(end, end, ","), Edit(at, at, f"{gap}{joined}")])
+    at = beside.end if beside.comma is None else beside.comma + 1
+    gap = whole.comma[1:]
+    rest = None if line is None else _LINE_REST.match(whole.text, at)
+    if line is not None and (rest is not None or beside.comma is None):
+        gap = line
+        at = at if rest is None else rest.end()
+    joined = gap + ("," + gap).join(raws)
+    if beside.comma is not None:
+        return whole.applied([Edit(at, at, joined + ",")])
+    return whole.applied([Edit(at, at, joined), Edit(beside.end, beside.end, ",")])
 
 
 def _first(whole: JsonText, parent: Container, raws: Sequence[str]) -> Edit:
     """Return the edit that puts the first members into an empty container, behind its comments."""
-    closer = whole.draft.value_end(parent.offset) - 1
-    inner = whole.text[parent.offset + 1 : closer]
+    begin = parent.offset + 1
+    closer = parent.end - 1
+    inner = whole.text[begin:closer]
     if whole.is_one_line:
-        at = closer if inner.strip() else parent.offset + 1
-        return Edit(at, closer, whole.comma.join(raws))
-    outer = whole.indent_of(parent.offset)
-    line = whole.line_end + outer + whole.unit
-    at = parent.offset + 1 + len(inner.rstrip())
-    return Edit(at, closer, f"{line}{f',{line}'.join(raws)}{whole.line_end}{outer}")
+        return Edit(closer if inner.strip() else begin, closer, whole.comma.join(raws))
+    outer = whole.line_end + whole.indent_of(parent.offset)
+    line = outer + whole.unit
+    return Edit(begin + len(inner.rstrip()), closer, f"{line}{f',{line}'.join(raws)}{outer}")
 
 
 def delete_values(text: str, pointers: Sequence[str]) -> str:
     """Delete the members and elements at some pointers. Raises PatchError for a missing one."""
     whole = read(text)
-    groups: dict[int, tuple[Container, set[str]]] = {}
+    gone = []
     for pointer in pointers:
-        found = whole.find(pointer)
-        if found is None or found.parent is None:
+        found = whole.held(pointer)
+        if found is None:
             raise PatchError(f"there is no value at {pointer!r} that could be deleted")
-        groups.setdefault(found.parent.offset, (found.parent, set()))[1].add(found.key)
-    edits = []
-    for parent, keys in groups.values():
-        edits += _removal(whole, parent, keys)
-    return whole.applied(_outermost(edits)) if edits else text
+        if frozenset(pointers).isdisjoint(places_of(pointer.rpartition("/")[0])):
+            gone.append(found)
+    edits: list[Edit] = []
+    for parent, members in grouped(gone).items():
+        edits += _removal(whole, parent, members)
+    return whole.applied(edits) if edits else text
 
 
-def _outermost(edits: Sequence[Edit]) -> list[Edit]:
-    """Return the edits that lie in no other one."""
-    kept: list[Edit] = []
-    for edit in sorted(edits, key=lambda one: (one.start, -one.end)):
-        if not kept or edit.start >= kept[-1].end:
-            kept.append(edit)
-    return kept
-
-
-def _removal(whole: JsonText, parent: Container, keys: set[str]) -> list[Edit]:
-    members = whole.members(parent)
-    last_kept = max((n for n, one in enumerate(members) if one.key not in keys), default=-1)
-    if last_kept < 0:
-        closer = whole.draft.value_end(parent.offset) - 1
-        if not _has_comment(whole.text[parent.offset + 1 : closer], members, whole):
-            return [Edit(parent.offset + 1, closer, "")]
-    tail = members[last_kept + 1 :]
-    edits = []
-    for member in members[: last_kept + 1]:
-        if member.key in keys:
-            edits += _with_comma(whole, member)
-    if not tail:
-        return edits
-    if last_kept >= 0 and whole.comma_after(tail[-1]) is None:
-        comma = whole.comma_after(members[last_kept])
-        assert comma is not None, "a member follows"
-        end = whole.end(tail[-1])
-        if not _has_comment(whole.text[comma:end], tail, whole):
-            return [*edits, Edit(comma, end, "")]
-        edits.append(Edit(comma, comma + 1, ""))
-    for member in tail:
-        edits += _with_comma(whole, member)
-    return edits
-
-
-def _has_comment(text: str, members: Sequence[WrittenValue], whole: JsonText) -> bool:
-    """Return true if a text has comments between members, and not only inside of them."""
-    inside = sum(_comments(whole.raw(member)) for member in members)
-    return _comments(text) > inside
+def _removal(whole: JsonText, parent: Container, members: Sequence[Member]) -> Iterator[Edit]:
+    """Yield the edits that remove members of a container. The last ones take the comma before them
+    along.
+    """
+    kept = [one for one in parent.members.values() if one not in members]
+    gone = [one for one in parent.members.values() if one in members]
+    tail = [one for one in gone if not kept or one.start > kept[-1].start]
+    span = None
+    if not kept:
+        span = Edit(parent.offset + 1, parent.end - 1, "")
+    elif tail and kept[-1].comma is not None and tail[-1].comma is None:
+        span = Edit(kept[-1].comma, tail[-1].end, "")
+    if span is not None:
+        inside = sum(_comments(whole.text[one.start : one.end]) for one in tail)
+        if _comments(whole.text[span.start : span.end]) == inside:
+            yield span
+            gone = gone[: -len(tail)]
+        elif kept:
+            yield Edit(span.start, span.start + 1, "")
+    for member in gone:
+        if member.comma is not None and _comments(whole.text[member.end : member.comma]):
+            yield Edit(member.start, member.end, "")
+            yield Edit(member.comma, member.comma + 1, "")
+        else:
+            yield removal(whole.text, member)
 
 
 def _comments(text: str) -> int:
     return sum(1 for found in _COMMENT.finditer(text) if found[1])
-
-
-def _with_comma(whole: JsonText, member: WrittenValue) -> list[Edit]:
-    """Return the edits that remove a member with its comma, and its line if nothing else is on it."""
-    comma = whole.comma_after(member)
-    end = whole.end(member)
-    if comma is not None and _comments(whole.text[end:comma]):
-        return [Edit(member.start, end, ""), Edit(comma, comma + 1, "")]
-    if comma is not None:
-        end = comma + 1
-    rest = _BLANK_REST.match(whole.text, end)
-    if whole.is_first_on_line(member.start) and rest is not None:
-        return [Edit(member.start - len(whole.indent_of(member.start)), rest.end(), "")]
-    blanks = _BLANKS.match(whole.text, end)
-    return [Edit(member.start, end if blanks is None else blanks.end(), "")]
 
 
 def move(text: str, pointer: str, to: int) -> str:
@@ -510,18 +381,18 @@ def move(text: str, pointer: str, to: int) -> str:
         PatchError: There is no such value, or no such place.
     """
     whole = read(text)
-    found = whole.find(pointer)
-    if found is None or found.parent is None:
+    found = whole.held(pointer)
+    if found is None:
         raise PatchError(f"there is no value at {pointer!r} that could be moved")
-    members = whole.members(found.parent)
-    if not 0 <= to < len(members):
+    parent, member = found
+    names = list(parent.members)
+    if not 0 <= to < len(names):
         raise PatchError(f"there is no place {to} beside {pointer!r}")
-    if members[to].key == found.key:
+    if names[to] == member.key:
         return text
-    raw = whole.raw(found)
-    above = pointer.rpartition("/")[0]
     rest = read(delete_values(text, [pointer]))
-    return _inserted(rest, rest.container(above), to, [raw])
+    holder = rest.container(pointer.rpartition("/")[0])
+    return _inserted(rest, holder, to, [whole.text[member.start : member.end]])
 
 
 def rename_keys(text: str, names: Sequence[tuple[str, str]]) -> str:
@@ -540,15 +411,15 @@ def rename_keys(text: str, names: Sequence[tuple[str, str]]) -> str:
     whole = read(text)
     edits = []
     for pointer, name in names:
-        found = whole.find(pointer)
-        if found is None or found.key_offset is None or found.parent is None:
+        found = whole.held(pointer)
+        if found is None or found[1].start == found[1].offset:
             raise PatchError(f"there is no key at {pointer!r}")
-        if name == found.key:
+        parent, member = found
+        if name == member.key:
             continue
-        if name in found.parent.places:
-            raise PatchError(f"there is a {name!r} beside {found.key!r} already")
-        end = whole.draft.value_end(found.key_offset)
-        edits.append(Edit(found.key_offset, end, whole.inline(name)))
+        if name in parent.members:
+            raise PatchError(f"there is a {name!r} beside {member.key!r} already")
+        edits.append(Edit(member.start, member.key_end, whole.inline(name)))
     return whole.applied(edits)
 
 
@@ -558,7 +429,7 @@ def replace_scalars(text: str, values: Sequence[tuple[str, Any]]) -> str:
     edits = []
     for pointer, value in values:
         found = whole.find(pointer)
-        if found is None or not isinstance(found.place, int):
+        if found is None or found.inner is not None:
             raise PatchError(f"there is no text or number at {pointer!r}")
-        edits.append(Edit(found.offset, whole.end(found), whole.inline(value)))
+        edits.append(Edit(found.offset, found.end, whole.inline(value)))
     return whole.applied(edits)

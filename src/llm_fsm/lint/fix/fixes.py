@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from llm_fsm._json import steps, value_at
-from llm_fsm.definition.json_source import scan
+from llm_fsm.definition.json_source import Member, Scan, parse, scan
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.fix.edits import Draft, Edit
+from llm_fsm.lint.fix.edits import Edit, removal
 
 Checker = Callable[[str], list[Finding]]
 """A text to its findings, with pointers and positions."""
@@ -104,17 +105,34 @@ def _better(batch: list[_FixStep], before: list[Finding], after: list[Finding]) 
     return errors_after <= errors_before and all(now[key] < was[key] for key in wanted)
 
 
+class _Draft(NamedTuple):
+    """A text without byte order mark, and its scan."""
+
+    text: str
+    scan: Scan
+
+    def at(self, pointer: str) -> Member:
+        """Return the value at a pointer that exists."""
+        return self.scan.way(pointer)[-1]
+
+    def renamed(self, pointer: str, name: str) -> _Mended:
+        """Return the edit that renames the key at a pointer, and its description."""
+        member = self.at(pointer)
+        edit = Edit(member.start, member.key_end, json.dumps(name, ensure_ascii=False))
+        return edit, f"key {quoted(member.key)} renamed to {quoted(name)}"
+
+
 def _candidates(
     text: str, findings: list[Finding], refused: set[tuple[str, str]]
 ) -> Iterator[_FixStep]:
     """Yield possible changes."""
-    draft: Draft | None = None
+    draft: _Draft | None = None
     for found in findings:
         mender = _MENDERS.get(found.name)
         if mender is None or found.line is None or (found.name, found.pointer) in refused:
             continue
         if draft is None:
-            draft = Draft(text, scan(text))
+            draft = _Draft(text, scan(text))
         mended = mender(draft, found)
         if mended is not None:
             yield _FixStep(found, *mended)
@@ -123,7 +141,7 @@ def _candidates(
 _Mended = tuple[Edit, str] | None
 
 
-def _rename_key(draft: Draft, found: Finding) -> _Mended:
+def _rename_key(draft: _Draft, found: Finding) -> _Mended:
     """Rename a misspelt key, if exactly one missing key is similar, or required."""
     hinted = _HINTED.search(found.hint or "")
     owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
@@ -133,47 +151,50 @@ def _rename_key(draft: Draft, found: Finding) -> _Mended:
     near = SequenceMatcher(None, written.casefold(), hinted[1]).ratio()
     if near < _NEAR and hinted[1] not in _NEEDED:
         return None
-    return draft.rename(
-        found.pointer, hinted[1]
-    ), f"key {quoted(written)} renamed to {quoted(hinted[1])}"
+    return draft.renamed(found.pointer, hinted[1])
 
 
-def _unquote(draft: Draft, found: Finding) -> _Mended:
+def _unquote(draft: _Draft, found: Finding) -> _Mended:
     """Remove quotes around a number or boolean, and put brackets around a text that should be a
     list.
     """
     value = value_at(draft.scan.value, found.pointer)
-    plain = _UNQUOTED.search(found.hint or "")
-    if plain is not None and isinstance(value, str):
-        edit = draft.put(found.pointer, json.loads(plain[1]))
-        if edit is None:
-            return None
-        return (edit, f"{quoted(value)} written without quotes")
-    if (
-        found.hint is not None
-        and found.hint.startswith("put it in brackets")
-        and isinstance(value, str)
-    ):
-        return draft.wrap(found.pointer), f"{quoted(value)} put in brackets"
+    if not isinstance(value, str) or found.hint is None:
+        return None
+    member = draft.at(found.pointer)
+    plain = _UNQUOTED.search(found.hint)
+    if plain is not None:
+        edit = Edit(member.offset, member.end, json.dumps(json.loads(plain[1])))
+        return edit, f"{quoted(value)} written without quotes"
+    if found.hint.startswith("put it in brackets"):
+        edit = Edit(member.offset, member.end, f"[{draft.text[member.offset : member.end]}]")
+        return edit, f"{quoted(value)} put in brackets"
     return None
 
 
-def _one_member(draft: Draft, found: Finding) -> _Mended:
+def _one_member(draft: _Draft, found: Finding) -> _Mended:
     """Remove the second of two equal members."""
     for twice in draft.scan.duplicates:
-        if twice.pointer == found.pointer and (twice.position.line, twice.position.column) == (
-            found.line,
-            found.column,
-        ):
-            first = draft.offset(twice.first)
-            second = draft.offset(twice.position)
-            if draft.member(first)[1] != draft.member(second)[1]:
+        if twice.pointer == found.pointer and twice.position == (found.line, found.column):
+            first, second = (
+                parse(draft.text[one.offset : one.end]) for one in (twice.before, twice.again)
+            )
+            if first != second:
                 return None
-            return draft.remove_member(second), f"the second, equal {quoted(twice.key)} removed"
+            edit = _without(draft.text, twice.again)
+            return edit, f"the second, equal {quoted(twice.key)} removed"
     return None
 
 
-def _old_name(draft: Draft, found: Finding) -> _Mended:
+def _without(text: str, member: Member) -> Edit:
+    """Return the edit that removes a member with its comma, which may be the one before it."""
+    if member.comma is not None:
+        return removal(text, member)
+    before = text[: member.start].rstrip()
+    return Edit(len(before) - 1 if before.endswith(",") else member.start, member.end, "")
+
+
+def _old_name(draft: _Draft, found: Finding) -> _Mended:
     """Rename a key of an earlier version, or replace `is_terminal` by `kind`."""
     written = ""
     if found.pointer:
@@ -183,15 +204,15 @@ def _old_name(draft: Draft, found: Finding) -> _Mended:
         return None
     now = _RENAMED.get(written)
     if now is not None and now not in owner:
-        return draft.rename(found.pointer, now), f"key {quoted(written)} renamed to {quoted(now)}"
+        return draft.renamed(found.pointer, now)
     if written in ("is_terminal", "is_final") and owner[written] is True and "kind" not in owner:
-        start = draft.offset(draft.scan.position(found.pointer, at_key=True))
-        end, _ = draft.member(start)
-        return Edit(start, end, '"kind": "final"'), f'{quoted(written)} written as "kind": "final"'
+        member = draft.at(found.pointer)
+        edit = Edit(member.start, member.end, '"kind": "final"')
+        return edit, f'{quoted(written)} written as "kind": "final"'
     return None
 
 
-_MENDERS: Mapping[str, Callable[[Draft, Finding], _Mended]] = {
+_MENDERS: Mapping[str, Callable[[_Draft, Finding], _Mended]] = {
     "unknown-key": _rename_key,
     "idle-schema-word": _rename_key,
     "wrong-type": _unquote,
