@@ -7,9 +7,9 @@ are empty until a function subscribes, as `enable_logging` does.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from llm_fsm._async import is_async
 from llm_fsm.errors import told
@@ -21,31 +21,25 @@ Observer = Callable[[str, Event], None]
 T = TypeVar("T")
 
 
-class Subscriptions(Generic[T]):
+class Subscriptions(list[T]):
     """Functions that subscribed, in order. Of those with equal keys, only the last one counts."""
 
     def __init__(self) -> None:
-        self._functions: list[T] = []
+        super().__init__()
         self._keyed: dict[object, T] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._functions)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(tuple(self._functions))
 
     def add(self, function: T, key: object = None) -> Callable[[], None]:
         """Add a function, and return one that removes it."""
-        self._functions.append(function)
+        self.append(function)
         if key is not None:
             former = self._keyed.get(key)
-            if former in self._functions:
-                self._functions.remove(former)
+            if former is not None and former in self:
+                self.remove(former)
             self._keyed[key] = function
 
         def stop() -> None:
-            if function in self._functions:
-                self._functions.remove(function)
+            if function in self:
+                self.remove(function)
             if key is not None and self._keyed.get(key) is function:
                 del self._keyed[key]
 
@@ -195,7 +189,7 @@ def around(work: HostWork) -> Generator[None]:
         yield
         return
     with ExitStack() as stack:
-        for surrounding in _surroundings:
+        for surrounding in tuple(_surroundings):  # one that is called may end a subscription
             stack.enter_context(surrounding(work))
         yield
 
@@ -212,13 +206,12 @@ def is_observed() -> bool:
 
 def publish(conversation_id: str, event: Event) -> None:
     """Call all observers."""
-    if _observers:
-        for observer in _observers:
-            try:
-                observer(conversation_id, event)
-            except Exception as error:
-                said = f"{_name(observer)}, which observes events, failed: {told(error)}"
-                warnings.warn(said, RuntimeWarning, stacklevel=2)
+    for observer in tuple(_observers):  # one that is called may end a subscription
+        try:
+            observer(conversation_id, event)
+        except Exception as error:
+            said = f"{_name(observer)}, which observes events, failed: {told(error)}"
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 
 def _name(observer: object) -> str:

@@ -175,8 +175,8 @@ def _either(phrases: Iterable[str]) -> str:
 def _plain(text: str) -> str:
     """Return the words of a text without case and marks of letters, each with a space behind it."""
     letters = unicodedata.normalize("NFKD", text.replace("ı", "i"))
-    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    return "".join(f"{word} " for word, _ in words_in(bare))
+    bare = "".join([letter for letter in letters if not unicodedata.combining(letter)])
+    return "".join([f"{word} " for word, _ in words_in(bare)])
 
 
 def blanks(machine: CompiledMachine, session: Session) -> tuple[str, ...]:
@@ -216,10 +216,10 @@ def collector(machine: CompiledMachine, session: Session, names: Collection[str]
 
 def note_read_back(turn: TurnState, text: str) -> None:
     """Record what the current state reads back, if its words in this text show the values."""
-    if any(part.kind == "fixed" and part.text for part in turn.said) and shows_all(
-        turn.machine, turn.session, text
-    ):
-        confirms = tuple(turn.state.definition.confirms)
+    confirms = tuple(turn.state.definition.confirms)
+    if not confirms or not any(part.kind == "fixed" and part.text for part in turn.said):
+        return
+    if shows_all(turn.machine, turn.session, text):
         turn.emit(ev.ValuesReadBack(state=turn.state.id, keys=confirms))
 
 

@@ -150,28 +150,34 @@ def available_moves(
     beside = beside or {}
     state = machine.states[session.state]
     own = tuple(_own_options(machine, session, state, beside))
-    reached = {option.move.target for option in own if option.is_open}
-    left_open = tuple(_left_open(machine, session, state, reached))
-    others = tuple(_option_beside(session, state, aside) for aside in beside.values())
-    options = (*own, *left_open, *others)
+    further: tuple[Option, ...] = ()
+    if session.stack:
+        reached = {option.move.target for option in own if option.is_open}
+        further = (
+            *_left_open(machine, session, state, reached),
+            *(_option_beside(session, state, aside) for aside in beside.values()),
+        )
 
-    # The program may move on by itself after the reply, so its words may speak for those states,
-    # too.
-    onward = [option.arrivals for option in own if option.is_open and option.goes_on]
-    arrivals = {state.id: frozenset((state.id,)).union(*onward)}
-    for option in options:
+    names: dict[str, None] = {}
+    arrivals = {state.id: frozenset((state.id,))}
+    for option in (*own, *further):
+        if not option.is_open:
+            continue
         # The option of the highest priority is the one that naming the state takes.
-        if option.is_open:
-            arrivals.setdefault(option.move.target, option.arrivals)
-    names = dict.fromkeys(option.move.target for option in options if option.is_offered)
-    valid = (*names, state.id)
+        arrivals.setdefault(option.move.target, option.arrivals)
+        if option.goes_on:
+            # The program moves on by itself after the reply, so its words may speak for those
+            # states, too.
+            arrivals[state.id] |= option.arrivals
+        else:
+            names[option.move.target] = None
     return AvailableMoves(
-        options=options,
-        valid=valid,
-        open=frozenset(option.move.pointer for option in own if option.is_open),
+        options=(*own, *further),
+        valid=(*names, state.id),
+        open=frozenset([option.move.pointer for option in own if option.is_open]),
         arrivals=arrivals,
-        further=tuple(option.move.target for option in (*left_open, *others)),
-        patterns=tuple(name for name in machine.named_patterns if name not in names),
+        further=tuple([option.move.target for option in further]),
+        patterns=tuple([name for name in machine.named_patterns if name not in names]),
         asides=beside,
     )
 
@@ -184,17 +190,18 @@ def _own_options(
 ) -> Iterator[Option]:
     """Yield the transitions of a state to others."""
     data = session.data()
-    left = next(iter(session.open_places()), None)
-    if left is not None:
-        outer: CompiledState | None = machine.states[left]
-    else:
-        outer = _left_beyond(session, beside)
+    left: str | None = None
+    outer: CompiledState | None = None
+    if session.stack:
+        left = next(iter(session.open_places()), None)
+        outer = _left_beyond(session, beside) if left is None else machine.states[left]
     for move in state.moves:
         if move.target == state.id:
             continue
         target = machine.states[move.target]
         # What needs an answer or a yes is not offered: naming it could only be refused.
-        closed = lacks_answer(session, move) or withheld(machine, session, move) is not None
+        unmet = withheld(machine, session, move) if move.agrees else None
+        closed = unmet is not None or lacks_answer(session, move)
         if closed or not may_hold(move, data, machine.keys.is_free):
             yield Option(kind="own", move=move, target=target, is_open=False)
             continue
@@ -253,10 +260,8 @@ def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> C
     """Return the state that an end comes back to after a digression out of another definition; else
     None.
     """
-    frame = session.stack[-1] if session.stack else None
-    aside = (
-        None if frame is None or frame.kind != "digression" else beside.get(frame.saved["state"])
-    )
+    frame = session.stack[-1]
+    aside = beside.get(frame.saved["state"]) if frame.kind == "digression" else None
     if aside is None or aside.move.place is None:
         return None
     return aside.program.states[aside.move.target]

@@ -81,12 +81,11 @@ def _of_state(state: CompiledState) -> list[Choice]:
     A state whose yes is picked has one for each of its transitions, if it names none.
     """
     choices = []
-    if not state.definition.choices and any(move.agrees == "picked" for move in state.own):
-        for move in state.own:
-            choices.append(Choice(move.description or move.target, move.target))
     for named in state.definition.choices:
         value = named.label if named.value is None else named.value
         choices.append(Choice(named.label, value))
+    if state.picks and not choices and any(move.agrees == "picked" for move in state.own):
+        choices += [Choice(move.description or move.target, move.target) for move in state.own]
     return choices
 
 

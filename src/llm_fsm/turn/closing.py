@@ -90,7 +90,6 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
     moves = None if offer is None else turn.moves_since(offer)
     offered = "" if offer is None else offer.question or ""
     is_older = offer is None or offer.question is None
-    missing = response.missing_keys(turn)
     open_again = written == "no_call" or arrival.back
     # The one text of an older form was written for each state that the model foresaw.
     is_meant = moves == 0 or (written == "here" and not arrival.passed)
@@ -102,7 +101,7 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
     elif (own := response.asks_itself(turn)) and not _has_worked(turn):
         ask(turn, "question", own)
     elif again := response.asked_before(turn, arrival.frame):
-        if missing or open_again:
+        if open_again or response.missing_keys(turn):
             ask(turn, "question", again)
     elif moves == 1 and offered:
         ask(turn, "model", offered)
@@ -110,7 +109,7 @@ def _ask_one_question(turn: TurnState, arrival: Arrival, written: Written) -> Ru
         _ask_for_what_is_missing(turn)
     elif is_older and is_meant:
         pass  # nothing else would come of another call
-    elif moves != 0 or missing or not turn.words:
+    elif moves != 0 or not turn.words or response.missing_keys(turn):
         # Nothing known asks here, so a call for words is the last way.
         yield from _ask_for_words(turn, greeting=False)
 

@@ -198,6 +198,7 @@ def _plan(
         autos=autos,
         onward=moves if kind == "decide" else autos,
         rests=kind == "converse" and not autos,
+        picks=any(move.agrees == "picked" for move in moves),
         collects=collects,
         fixed=fixed,
         reads_back=_reads_back(state, fixed, collects, keys),

@@ -54,6 +54,8 @@ class CompiledState:
     """The moves that are tried on arrival, without anyone being asked."""
     rests: bool
     """True if nothing happens without the user: it converses, and no move is taken by itself."""
+    picks: bool
+    """True if a yes of the user counts only as a choice that is picked."""
     collects: tuple[str, ...]
     fixed: FixedReply | None
     words: StateText

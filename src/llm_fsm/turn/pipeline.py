@@ -108,7 +108,7 @@ class Opening:
         if not isinstance(self.context, Mapping | None):
             kind = type(self.context).__name__
             message = f"the context is an object of keys and values, not a {kind}"
-            raise ValueError(message)  # noqa: TRY004
+            raise ValueError(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +175,8 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
         yield from _record(turn, heard)
         return
     # Looking for choices costs time, so it is done only where a choice can count.
-    picks = any(move.agrees == "picked" for move in turn.state.moves)
-    shown = choices_of(turn.root, turn.session) if heard.picked or picks else ()
+    can_count = heard.picked or turn.state.picks
+    shown = choices_of(turn.root, turn.session) if can_count else ()
     yield from _take_in(turn, heard)
     # A handler may have changed keys, so an automatic transition may be open before the model is
     # asked.
@@ -189,7 +189,7 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
         if turn.state.fixed is not None:
             turn.said = said  # the reply to the message will speak for this state
         # What was shown before the message counts: the handlers may have changed the choices.
-        picked = pick(shown, heard.text)
+        picked = pick(shown, heard.text) if shown else None
         # A choice of another state than the one that showed it would answer the wrong question.
         turn.picked = picked is not None and turn.here == came_from
         stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)

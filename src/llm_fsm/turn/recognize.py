@@ -94,12 +94,12 @@ def _fitting(
     return fitting
 
 
-def _as_it_is(message: str, asked: str) -> Any:  # noqa: ARG001 - a Recogniser
+def _as_it_is(message: str, _asked: str) -> Any:
     return message or None
 
 
 def _of_words(by_words: JsonMap) -> Recogniser:
-    return lambda message, asked: by_words.get(folded(message))  # noqa: ARG005 - a Recogniser
+    return lambda message, _asked: by_words.get(folded(message))
 
 
 def _of_choices(

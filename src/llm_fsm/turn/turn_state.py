@@ -35,7 +35,7 @@ TICK = 0.001
 FormOf = Callable[[str | None], TakenForm]
 
 
-def as_object(model: str | None) -> TakenForm:  # noqa: ARG001
+def as_object(_model: str | None) -> TakenForm:
     """Return the form of a reply for a model of which nothing else is known here."""
     return "object"
 
@@ -278,7 +278,9 @@ class TurnState:
             self.session = after
         else:
             self.reset(after)
-        self._outdate(event, before)
+        # Without keys that are made of others, here or in a caller, nothing can be outdated.
+        if self.keys.made_of or after.stack:
+            self._outdate(event, before)
 
     def _outdate(self, event: ev.Event, before: Session) -> None:
         """Clear the keys that are made of what an event changed. What is made of those follows."""

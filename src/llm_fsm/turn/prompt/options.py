@@ -54,7 +54,7 @@ def _line(option: Option, data: JsonMap) -> str:
 
 
 def _line_of(name: str, when: str, words: str) -> str:
-    told = " ".join(part for part in (ended(when) if when else "", words) if part)
+    told = f"{ended(when) if when else ''} {words}".strip()
     return f"{name}: {told}" if told else name
 
 

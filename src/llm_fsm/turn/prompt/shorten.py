@@ -23,8 +23,9 @@ _KEYS = re.compile(r"(<(?:further_)?context_keys>\n)((?:.*\n)*?)(</(?:further_)?
 
 def size_of(request: LLMRequest) -> int:
     """Return the estimated tokens of a request: its messages and tools."""
-    messages = sum(estimate(message.content) for message in request.messages)
-    return messages + sum(estimate(tool.text) for tool in request.tools)
+    texts = [message.content for message in request.messages]
+    texts += [tool.text for tool in request.tools]
+    return sum(map(estimate, texts))
 
 
 def shortened(request: LLMRequest, most: int) -> tuple[LLMRequest, tuple[str, ...]]:
