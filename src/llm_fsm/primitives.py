@@ -44,7 +44,7 @@ class FSM:
         self.states: dict[str, list[str]] = {}
         for name, following in states.items():
             if isinstance(following, str):
-                raise ValueError(f"the states after {name!r} are a list; write [{following!r}]")  # noqa: TRY004
+                raise ValueError(f"the states after {name!r} are a list; write [{following!r}]")
             self.states[name] = list(following)
         ends = [name for name, following in self.states.items() if not following]
         self.terminal_states = ends if terminal_states is None else list(terminal_states)

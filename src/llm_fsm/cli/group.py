@@ -73,11 +73,11 @@ def _pipe_closed() -> Iterator[None]:
 class Commands(click.Group):
     """A group whose commands are the modules of a table."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """The names of the table."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command."""
         if cmd_name not in COMMANDS:
             return None
@@ -121,7 +121,7 @@ class Commands(click.Group):
         with _pipe_closed():
             return super().invoke(ctx)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table as part of the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

@@ -264,6 +264,6 @@ class JsonLines:
     def _print(self, document: JsonMap) -> None:
         console.json(document, indent=None, to=self._stream)
 
-    def ask(self, pause: Paused, told: Sequence[str]) -> Any:  # noqa: ARG002
+    def ask(self, pause: Paused, _told: Sequence[str]) -> Any:
         """Nobody is there to be asked."""
         raise EOFError(pause.what)

@@ -13,7 +13,7 @@ from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import blotted, shown_values
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, events_of, without_undone
+from llm_fsm.session.turn_record import TurnRecord, events_of, of_kind, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.secrets import secrets_in
 
@@ -37,7 +37,7 @@ def _turn(record: TurnRecord) -> JsonDict:
         if isinstance(event, ev.ContextSet):
             keys += event.values
             places.update(event.quotes)
-    migrated = [event.definition for event in record.events if isinstance(event, ev.Migrated)]
+    migrated = [event.definition for event in of_kind(record.events, ev.Migrated)]
     return {
         "turn": record.turn,
         "kind": record.kind,

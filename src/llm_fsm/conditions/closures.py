@@ -32,7 +32,7 @@ def _matches(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     return joined(guarded(run, operator, place), operator, nodes)
 
 
-def _junction(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:  # noqa: ARG001
+def _junction(nodes: tuple[Node, ...], operator: str, _place: RulePlace) -> Node:
     """Return the first falsy value (`and`) or the first truthy one (`or`); otherwise the last."""
     runs = [node.run for node in nodes]
     stop = operator == "or"
@@ -48,7 +48,7 @@ def _junction(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     return joined(run, operator, nodes)
 
 
-def _if(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:  # noqa: ARG001
+def _if(nodes: tuple[Node, ...], operator: str, _place: RulePlace) -> Node:
     runs = [node.run for node in nodes]
     branches = list(zip(runs[0:-1:2], runs[1::2], strict=True))
     otherwise = runs[-1] if len(runs) % 2 else NULL.run
@@ -184,7 +184,7 @@ def _filter(each: _Each, meter: Meter) -> list[Any]:
     return items
 
 
-def _all(each: _Each, meter: Meter) -> bool:  # noqa: ARG001
+def _all(each: _Each, _meter: Meter) -> bool:
     """Return false for an empty list, too."""
     holds = False
     for _, value in each:
@@ -194,7 +194,7 @@ def _all(each: _Each, meter: Meter) -> bool:  # noqa: ARG001
     return holds
 
 
-def _some(each: _Each, meter: Meter) -> bool:  # noqa: ARG001
+def _some(each: _Each, _meter: Meter) -> bool:
     return any(truthy(value) for _, value in each)
 
 

@@ -76,7 +76,7 @@ class RulePlace(NamedTuple):
 def constant(value: Any) -> Node:
     """Make the node of a literal."""
 
-    def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
+    def run(_data: Any, _meter: Meter) -> Any:
         return value
 
     return Node(run, "", (), value)

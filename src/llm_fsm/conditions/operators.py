@@ -203,7 +203,7 @@ def count(meter: Meter, whole: Any, part: Any) -> int:
     raise OperatorFault(f"it counts in {kind_of(whole)}, which is neither text nor list")
 
 
-def length(meter: Meter, value: Any) -> int:  # noqa: ARG001
+def length(_meter: Meter, value: Any) -> int:
     """Count the characters of a text, the elements of a list or the keys of an object; 0 for null."""
     if value is None:
         return 0

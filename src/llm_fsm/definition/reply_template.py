@@ -392,7 +392,7 @@ class _Environment(Environment):
 
 
 @pass_eval_context
-def _finalized(evaluation: object, value: Any) -> Any:  # noqa: ARG001
+def _finalized(_evaluation: object, value: Any) -> Any:
     """Show None as nothing. It asks for the context, so nothing is computed while compiling."""
     return "" if value is None else value
 

@@ -85,9 +85,7 @@ class Services:
         """
         if not isinstance(handler, Handler):
             made = "create_handler(name).at(point).do(function), or with @machine.on(point)"
-            raise ValueError(  # noqa: TRY004
-                f"a handler is made with {made}; this is a {type(handler).__name__}"
-            )
+            raise ValueError(f"a handler is made with {made}; this is a {type(handler).__name__}")
         check_states(handler, states, definition)
         self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
         self.points = self.points.union(handler.points)

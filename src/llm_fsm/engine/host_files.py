@@ -104,10 +104,10 @@ def _handlers(given: object) -> Iterable[Handler]:
         return ()
     if not isinstance(given, list | tuple):
         kind = type(given).__name__
-        raise ValueError(f"HANDLERS is a list of handlers, not a {kind}")  # noqa: TRY004
+        raise ValueError(f"HANDLERS is a list of handlers, not a {kind}")
     for item in given:
         if not isinstance(item, Handler):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(
                 f"HANDLERS holds {item!r:.60}, which is no handler; "
                 "create_handler(name).at(point).do(function) makes one"
             )
@@ -123,7 +123,7 @@ def _named(given: object) -> Mapping[str, Function]:
         pairs = [(str(getattr(value, "__name__", "")), value) for value in given]
     else:
         kind = type(given).__name__
-        raise ValueError(f"FUNCTIONS is a list or a dict of functions, not a {kind}")  # noqa: TRY004
+        raise ValueError(f"FUNCTIONS is a list or a dict of functions, not a {kind}")
     for key, value in pairs:
         if not callable(value) or not key:
             raise ValueError(f"FUNCTIONS holds {value!r:.60}, which is no function with a name")

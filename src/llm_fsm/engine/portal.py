@@ -167,11 +167,12 @@ class Portal:
         self._restarts = True
         self._inherited += (self._loop, asyncio.all_tasks(self._loop), self._thread)
         if isinstance(self._loop, asyncio.SelectorEventLoop):
-            self._inherited.append(self._loop._default_executor)  # type: ignore[attr-defined]
-            self._loop._selector.close()  # type: ignore[attr-defined]
-            self._loop._selector = selectors.SelectSelector()  # type: ignore[attr-defined]
-            self._loop._default_executor = None  # type: ignore[attr-defined]
-            self._loop._thread_id = None  # type: ignore[attr-defined]
+            loop: Any = self._loop  # its own attributes, which no stub names
+            self._inherited.append(loop._default_executor)
+            loop._selector.close()
+            loop._selector = selectors.SelectSelector()
+            loop._default_executor = None
+            loop._thread_id = None
         else:
             self._loop = asyncio.SelectorEventLoop()
         self._loop.close()

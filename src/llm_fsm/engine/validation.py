@@ -53,7 +53,7 @@ def checked_list(given: Iterable[T], what: str) -> Iterable[T]:
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
         # ValueError, because every bad argument raises it.
-        raise ValueError(f"{what}= is a list, not {type(given).__name__}")  # noqa: TRY004
+        raise ValueError(f"{what}= is a list, not {type(given).__name__}")
     return given
 
 
@@ -65,7 +65,7 @@ def checked_message(text: object) -> str:
     """
     if not isinstance(text, str):
         # ValueError, because the documentation says so.
-        raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004
+        raise ValueError(f"a message is text, not {type(text).__name__}")
     if not text.strip():
         raise ValueError("the message is empty")
     if len(text) > MAX_MESSAGE_CHARS:
@@ -122,7 +122,7 @@ def checked_speaker(name: object) -> str:
         ValueError: It is no text of at most 100 characters in one line.
     """
     if not isinstance(name, str):
-        raise ValueError(f"by= is the name of a person, not {type(name).__name__}")  # noqa: TRY004
+        raise ValueError(f"by= is the name of a person, not {type(name).__name__}")
     if len(name) > MAX_SPEAKER_CHARS or not name.isprintable():
         raise ValueError(
             f"by= is a name of at most {MAX_SPEAKER_CHARS} characters in one line, not {name!r:.40}"
@@ -137,7 +137,7 @@ def checked_values(values: object) -> JsonDict:
         ValueError: They are not.
     """
     if not isinstance(values, Mapping | None):
-        raise ValueError(  # noqa: TRY004
+        raise ValueError(
             f"the context is an object of keys and values, not a {type(values).__name__}"
         )
     try:

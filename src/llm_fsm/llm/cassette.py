@@ -125,7 +125,7 @@ class ReplayLLM:
         """Play the cassette in this file. Raises ConfigurationError if it is none."""
         return cls(read_cassette(path), match=match, name=str(path))
 
-    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+    def reply_form(self, _model: str | None) -> ReplyForm:
         """Return the recorded form."""
         return self._form
 

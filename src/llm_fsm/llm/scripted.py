@@ -103,7 +103,7 @@ class ScriptedLLM:
         """
         self._skipped += number
 
-    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+    def reply_form(self, _model: str | None) -> ReplyForm:
         """Return the form of its replies.
 
         Args:

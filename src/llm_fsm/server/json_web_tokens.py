@@ -215,7 +215,7 @@ def _key_set(content: bytes) -> Sequence[_Key]:
     document = json.loads(content)
     entries = member(document, "keys")
     if not isinstance(entries, list):
-        raise ValueError('a JWK Set is {"keys": […]}')  # noqa: TRY004
+        raise ValueError('a JWK Set is {"keys": […]}')
     found = []
     for entry in entries:
         key = _key_of(entry)

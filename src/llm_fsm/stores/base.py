@@ -106,7 +106,7 @@ def checked_metadata(metadata: object) -> dict[str, str]:
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping):
-        raise ValueError(f"metadata is an object of texts by key, not a {type(metadata).__name__}")  # noqa: TRY004
+        raise ValueError(f"metadata is an object of texts by key, not a {type(metadata).__name__}")
     if len(metadata) > MAX_LABELS:
         raise ValueError(f"metadata has at most {MAX_LABELS} keys, not {len(metadata)}")
     for key, value in metadata.items():

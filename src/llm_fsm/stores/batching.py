@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.errors import Unreachable
 
+T = TypeVar("T")
 _MOST = 1024
 """The most requests that are served together."""
 
@@ -44,7 +45,9 @@ class BatchQueue:
         self._waiting: deque[_QueuedRequest] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
+    def ask(
+        self, serve: Callable[[Sequence[Any]], Awaitable[Sequence[T]]], value: Any
+    ) -> asyncio.Future[T]:
         """Queue a request. The future is done when it was served, even if nobody waits for it any
         more.
         """

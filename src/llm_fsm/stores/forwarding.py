@@ -71,7 +71,7 @@ class ForwardingStore(ABC):
         query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
         return await self._list(lambda kept: kept.unfinished(query, self._is_held))
 
-    def _is_held(self, conversation_id: str) -> bool:  # noqa: ARG002
+    def _is_held(self, _conversation_id: str) -> bool:
         """Return true if this process holds the lock of a conversation, as far as that is known at
         once.
         """

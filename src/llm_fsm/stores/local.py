@@ -56,7 +56,7 @@ class WorkerThread:
         self.is_stopped = False
         self._last: Callable[[], object] | None = None
 
-    def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
+    def ask(self, serve: Callable[[Sequence[Any]], Sequence[T]], value: Any) -> asyncio.Future[T]:
         """Serve a value in the thread, together with others that wait for the same function.
 
         Raises:

@@ -107,14 +107,14 @@ def make_tool(
         ValueError: The name or a setting is wrong, or a parameter has no JSON Schema.
     """
     if not callable(function):
-        raise ValueError(f"a tool is a function, not a {type(function).__name__}")  # noqa: TRY004
+        raise ValueError(f"a tool is a function, not a {type(function).__name__}")
     known = name_of(function) if name is None else name
     if not NAME.fullmatch(known):
         raise ValueError(
             f"{known!r} is no name for a tool: give name=, of 1 to 64 letters, digits, _ and -"
         )
     if isinstance(scope, str):
-        raise ValueError(f"tool {known!r}: scope is a list of states; write [{scope!r}]")  # noqa: TRY004
+        raise ValueError(f"tool {known!r}: scope is a list of states; write [{scope!r}]")
     if timeout is not None and not timeout > 0:
         raise ValueError(f"tool {known!r}: timeout is a number of seconds above 0, not {timeout!r}")
     check_returns(function, f"tool {known!r}")

@@ -52,7 +52,7 @@ def check_returns(function: Function, who: str) -> None:
     kind = typing.get_origin(given) or given
     if isinstance(kind, type) and issubclass(kind, _WITHOUT_FORM):
         shown = kind.__qualname__ if kind is given else str(given)
-        raise ValueError(  # noqa: TRY004 - a setting of a wrong kind, as other errors of registering
+        raise ValueError(
             f"{who} returns {shown}, which has no JSON form; return text, a number, a list or an object"
         )
 
@@ -69,7 +69,7 @@ def check_ran(value: object, who: str) -> None:
             reads it.
     """
     if isinstance(value, Iterator | AsyncIterator) and not isinstance(value, IOBase):
-        raise ValueError(  # noqa: TRY004 - as above
+        raise ValueError(
             f"{who} gave a {type(value).__name__}, whose work is done only when it is read, so nothing is done; "
             "return a list"
         )

@@ -320,7 +320,7 @@ def _obeyed(talk: Talk, outcome: slash.Outcome) -> None:
     if outcome.again and (words := talk.last_words()):
         reply(words)
     for value in outcome.value:
-        _turn(talk, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
+        _turn(talk, partial(talk.answer, value))
 
 
 def _take(talk: Talk, message: str, answer: TypedAnswer | None) -> TypedAnswer | None:

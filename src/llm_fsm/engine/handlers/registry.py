@@ -403,7 +403,7 @@ class HandlerBuilder:
             ValueError: It is no function, a generator function, or no point was named.
         """
         if not callable(function):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(
                 f"handler {self.name!r} is a function, not a {type(function).__name__}"
             )
         check_runs(function, f"handler {self.name!r}")

@@ -25,7 +25,7 @@ _NOT_IN_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def text(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
+def text(findings: Sequence[Finding], _files: Sequence[str]) -> str:
     """Write one finding a line, with the path of states that shows it below."""
     return "\n".join(_lines(found) for found in findings)
 
@@ -41,7 +41,7 @@ def as_json(document: object) -> str:
     return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
-def findings_json(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
+def findings_json(findings: Sequence[Finding], _files: Sequence[str]) -> str:
     """`{"findings": [Finding, …]}`."""
     return as_json({"findings": [found.to_dict() for found in findings]})
 
@@ -51,7 +51,7 @@ def sarif_json(findings: Sequence[Finding], files: Sequence[str]) -> str:
     return as_json(sarif(findings, files))
 
 
-def github(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
+def github(findings: Sequence[Finding], _files: Sequence[str]) -> str:
     """Write workflow commands, which GitHub shows beside the lines of a change."""
     return "\n".join(_command(found) for found in findings)
 

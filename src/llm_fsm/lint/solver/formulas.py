@@ -70,7 +70,7 @@ class Test(NamedTuple):
     no: ValueSet = EVERYTHING
     breaks: bool = False
 
-    def cases(self, effort: Effort, *, holds: bool) -> Cases:  # noqa: ARG002
+    def cases(self, _effort: Effort, *, holds: bool) -> Cases:
         values = self.yes if holds else self.no
         signs = {} if self.text is None else {self.text: holds}
         if self.name is None:

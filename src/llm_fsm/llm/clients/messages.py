@@ -106,7 +106,7 @@ def to_openai(message: AnyMessage) -> JsonDict:
         return message.to_dict()
     given = message if isinstance(message, Mapping) else vars(message)
     if not isinstance(given.get("role"), str):
-        raise ValueError('messages are a list of Message(role="user", content="…")')  # noqa: TRY004
+        raise ValueError('messages are a list of Message(role="user", content="…")')
     made = {"role": given["role"], "content": given.get("content") or ""}
     if given.get("tool_calls"):
         made["tool_calls"] = [
@@ -182,7 +182,7 @@ def read_tools(schemas: Iterable[JsonMap] | None) -> tuple[ToolSpec, ...]:
     for schema in schemas or ():
         function = schema.get("function", schema)
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise ValueError('tools are a list of {"type": "function", "function": {"name": "…"}}')  # noqa: TRY004
+            raise ValueError('tools are a list of {"type": "function", "function": {"name": "…"}}')
         parameters = function.get("parameters") or {"type": "object", "properties": {}}
         specs.append(
             ToolSpec(

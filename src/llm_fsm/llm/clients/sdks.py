@@ -168,7 +168,7 @@ class SmolAgentsClient(BaseLLMClient):
             raise needs("smolagents", "smolagents") from error
         model = getattr(agent_or_model, "model", agent_or_model)
         if not isinstance(model, self._sdk.Model):
-            raise ValueError(  # noqa: TRY004
+            raise ValueError(
                 "agent_or_model= is a model of smolagents, such as InferenceClientModel(), or an agent; "
                 f"it is {type(agent_or_model).__name__}"
             )

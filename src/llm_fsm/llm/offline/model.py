@@ -55,7 +55,7 @@ class OfflineLLM:
     notice = NOTICE
     """A line that the terminal shows to the user."""
 
-    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+    def reply_form(self, _model: str | None) -> ReplyForm:
         """Return the form that takes values as an object."""
         return "object"
 

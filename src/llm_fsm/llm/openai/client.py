@@ -111,7 +111,7 @@ class CompatLLM:
         self._modes = ReplyModes(self._habits.first_mode, both=both)
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
 
-    def reply_form(self, model: str | None) -> TakenForm:  # noqa: ARG002
+    def reply_form(self, _model: str | None) -> TakenForm:
         """Return the form that the provider's strict schemas take."""
         return self._habits.reply_form
 

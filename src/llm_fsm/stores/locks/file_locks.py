@@ -56,7 +56,7 @@ class FileLocks(Protocol):
 class NoLocks:
     """No locks: for systems without `fcntl`, and for stores that no other process can see."""
 
-    def take(self, name: str) -> bool:  # noqa: ARG002
+    def take(self, _name: str) -> bool:
         """Return true."""
         return True
 

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from pymongo import MongoClient
@@ -106,7 +107,7 @@ class MongoDBStore(ForwardingStore):
                 await asyncio.sleep(self._lease / 3)
                 names = [*parts.locked]
                 with suppress(StoreError):
-                    await self._read(lambda kept: kept.renew(parts.holder, names, self._lease))  # noqa: B023
+                    await self._read(methodcaller("renew", parts.holder, names, self._lease))
         finally:
             parts.renewing = None
 

@@ -47,6 +47,7 @@ _PROBE_SECONDS = 30.0
 
 A dead network ends no connection that only waits.
 """
+_Serve = Callable[[Connection, Sequence[Any], bool], Awaitable[Sequence[Any]]]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -82,7 +83,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         parts = self._own()
-        return await parts.reads.ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
+        return await parts.reads.ask(parts.load, (conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
@@ -102,7 +103,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         parts = self._own()
-        return await parts.reads.ask(parts.journalled, conversation_id)  # type: ignore[no-any-return]
+        return await parts.reads.ask(parts.journalled, conversation_id)
 
     async def forget_journal(self, conversation_id: str) -> None:
         holder = self._held.get(conversation_id)
@@ -187,10 +188,10 @@ class _LoopParts:
         finally:
             line.drop()
 
-    async def load(self, asked: Sequence[Any]) -> Sequence[Any]:
+    async def load(self, asked: Sequence[Any]) -> Sequence[Loaded | None]:
         return await self.reading.call(lambda db: rows.load(db, asked))
 
-    async def journalled(self, asked: Sequence[Any]) -> Sequence[Any]:
+    async def journalled(self, asked: Sequence[Any]) -> Sequence[Sequence[str]]:
         return await self.reading.call(lambda db: rows.journalled(db, asked))
 
     async def read(self, asked: Sequence[Any]) -> Sequence[Any]:
@@ -206,7 +207,7 @@ class _LoopParts:
         return await self._rounds(rows.journal, asked, lambda item: item.value[:2])
 
     async def _rounds(
-        self, serve: Any, asked: Sequence[Any], key: Callable[[Any], Any]
+        self, serve: _Serve, asked: Sequence[Any], key: Callable[[Any], Any]
     ) -> Sequence[Any]:
         """Serve each key once in a statement, in order, so that two statements do not wait for each
         other.
@@ -220,7 +221,9 @@ class _LoopParts:
                 outcomes[place] = outcome
         return outcomes
 
-    async def _together(self, serve: Any, asked: Sequence[Any], attempts: int = 0) -> Sequence[Any]:
+    async def _together(
+        self, serve: _Serve, asked: Sequence[Any], attempts: int = 0
+    ) -> Sequence[Any]:
         """Serve all requests in one transaction. If that fails, serve each alone, so that one
         affects no other.
         """
@@ -228,7 +231,7 @@ class _LoopParts:
         async def work(db: Connection, items: Sequence[Any]) -> Sequence[Any]:
             nonlocal attempts
             attempts += 1
-            return await serve(db, items, attempts > 1)  # type: ignore[no-any-return]
+            return await serve(db, items, attempts > 1)
 
         try:
             return await self.writing.call(lambda db: work(db, asked))
@@ -241,15 +244,15 @@ class _LoopParts:
         return [(await self._together(serve, [item], attempts))[0] for item in asked]
 
     async def take(self, name: str) -> int | None:
-        return await self.locks.ask(self.lock, (name, None))  # type: ignore[no-any-return]
+        return await self.locks.ask(self.lock, (name, None))
 
     async def give(self, name: str, holder: int) -> None:
         await self.locks.ask(self.lock, (name, holder))
 
-    async def lock(self, asked: Sequence[Any]) -> Sequence[Any]:
+    async def lock(self, asked: Sequence[Any]) -> Sequence[int | None]:
         """Serve pairs of id and holder: release the lock of a holder, or take a lock without one."""
 
-        async def work(db: Connection) -> Sequence[Any]:
+        async def work(db: Connection) -> Sequence[int | None]:
             if time.monotonic() - self._said_alive > BEAT_SECONDS:  # the event loop may have rested
                 await self._say_alive(db)
             # Released before anything is taken: the next holder may be in the same batch.
@@ -305,7 +308,7 @@ async def _each(
     found = []
     for work in works:
         try:
-            found.append(await line.call(lambda db: rows.perform(db, work)))  # noqa: B023
+            found.append(await line.call(partial(rows.perform, work=work)))
         except Unreachable:
             raise
         except Exception as error:

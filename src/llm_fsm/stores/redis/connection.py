@@ -9,6 +9,7 @@ import itertools
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from redis import exceptions as faults
@@ -186,7 +187,7 @@ class RedisLink:
                 with suppress(StoreError):
                     for holder in (*self._locked,):
                         key = f"{self.prefix}h:{holder}"
-                        await self.call(lambda client: client.set(key, 1, px=milliseconds))  # noqa: B023
+                        await self.call(methodcaller("set", key, 1, px=milliseconds))
                     for name, holder in (*self._doubtful,):
                         await self._unlock(name, holder)
                         self._doubtful.discard((name, holder))

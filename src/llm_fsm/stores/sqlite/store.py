@@ -42,7 +42,7 @@ class SQLiteStore(LocalStore[Database]):
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         turns = self._own().turns
-        return await turns.thread.ask(turns.files.load, (conversation_id, request_id))  # type: ignore[no-any-return]
+        return await turns.thread.ask(turns.files.load, (conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
         turns = self._own().turns

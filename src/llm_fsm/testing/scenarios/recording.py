@@ -56,7 +56,7 @@ class _OfCase(Model):
         """A case begins."""
         self._play = play
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+    def step(self, number: int, _replies: Sequence[CaseReply]) -> None:
         """A step begins."""
         self._step = number
 
@@ -170,7 +170,7 @@ class CassettePlayer(_OfCase):
         super().step(number, replies)
         self._fault = None
 
-    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
+    def done(self, _secrets: Collection[str]) -> str | None:
         """Return the reason why the recording does not fit, or the part of it that was not used."""
         left = [entry for entry in self._entries if entry.step <= self._step]
         self._entries = [entry for entry in self._entries if entry.step > self._step]
@@ -183,7 +183,7 @@ class CassettePlayer(_OfCase):
             return f"{count} never asked for{self._since()}"
         return None
 
-    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+    def reply_form(self, _model: str | None) -> ReplyForm:
         """Return the recorded form."""
         if any(entry.form == "list" for entry in self._entries):
             return "list"

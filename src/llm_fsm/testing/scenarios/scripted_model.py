@@ -45,8 +45,8 @@ class Model:
     def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """A step begins; 0 is the start."""
 
-    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """End a step, and return a fault of the model itself. `secrets`: values that must not be
+    def done(self, _secrets: Collection[str]) -> str | None:
+        """End a step, and return a fault of the model itself. Its argument: values that must not be
         recorded.
         """
         return None
@@ -67,11 +67,11 @@ class Scripted(Model):
         self._used = 0
         self._calls = 0
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+    def step(self, _number: int, replies: Sequence[CaseReply]) -> None:
         """Prepare the replies of this step."""
         self._replies, self._used, self.lacking = replies, 0, None
 
-    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
+    def done(self, _secrets: Collection[str]) -> str | None:
         """Report too few replies, or too many."""
         if self.lacking is not None:
             return self.lacking
@@ -80,7 +80,7 @@ class Scripted(Model):
             return None
         return f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for"
 
-    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+    def reply_form(self, _model: str | None) -> ReplyForm:
         """Return the form that takes values as an object."""
         return "object"
 

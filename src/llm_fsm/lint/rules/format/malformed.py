@@ -153,7 +153,7 @@ def _is_count(value: object) -> bool:
     return is_whole(value) and value >= 0
 
 
-def _is_anything(value: object) -> bool:  # noqa: ARG001
+def _is_anything(_value: object) -> bool:
     return True
 
 
