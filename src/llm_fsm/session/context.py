@@ -136,6 +136,7 @@ class Keys:
         for key, names in self.made_of.items():
             if key in given:
                 continue
+            # By value, not by mention: a key that is set to what it was outdates nothing.
             if any(look_up(old, name) != look_up(new, name) for name in names):
                 found.append(key)
         return tuple(found)
@@ -143,6 +144,8 @@ class Keys:
     def changed(self, context: JsonMap, values: JsonMap) -> JsonDict:
         """Return the values that the context does not hold, and those that were given anew beside
         what they are of."""
+        # A value that is the same counts as given if what it is made of changes beside it. Else the
+        # key would be cleared, although the reply has just said it.
         anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
         found = {}
         for key, value in values.items():
@@ -188,6 +191,7 @@ class Keys:
             if not self.secrets:
                 return dict(context)
             return {key: value for key, value in context.items() if key not in self.secrets}
+        # A scope may name parts of objects, so it is looked up and not filtered.
         found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -211,6 +215,7 @@ class Keys:
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
     """Compile the keys of a definition. `mentioned` names keys that its states use, for machines
     without a schema."""
+    # Without a schema, what a reply may write is known from the states alone.
     has_schema = definition.context_schema is not None
     defs = (definition.context_schema or {}).get("$defs")
     schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
@@ -222,6 +227,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         shapes={
             key: compile_shape(schema, defs if isinstance(defs, dict) else None)
             for key, schema in schemas.items()
+            # Words of ours restrict no value, so such a schema needs no validator.
             if any(not part.startswith("x-") for part in schema)
         },
         sources=sources,
@@ -273,6 +279,7 @@ def uphold(
     values, removed = dict(change.values), list(change.removed)
     refused: dict[tuple[str, str], Event] = {}
     passed: set[int] = set()  # rules of which this change is not the fault
+    # Each round takes away a value, adds a cleared key, or passes a rule, so the loop ends.
     while True:
         kept = {key: value for key, value in context.items() if key not in removed}
         after = {**kept, **values}
@@ -292,9 +299,11 @@ def uphold(
         rule = keys.rules[number]
         given = [key for key in values if key != rule.key and rule.reads(key)]
         gone = [key for key in removed if rule.reads(key)]
+        # The new value loses against its own rule before an old one does.
         if rule.key in values:
             del values[rule.key]
             at_fault = [rule.key]
+        # The old value can be asked for again, so the new ones stay.
         elif keys.writable(rule.key):
             removed.append(rule.key)
             at_fault = [rule.key]
@@ -302,8 +311,10 @@ def uphold(
             at_fault = [*given, *gone]
             values = {key: value for key, value in values.items() if key not in given}
             removed = [key for key in removed if key not in gone]
+            # The rule was broken before, and nothing of this change is to blame.
             if not at_fault:
                 passed.add(number)
+        # A program's own fault is no news for the user, unless an answer is gone by it.
         told = change.source in ("model", "user") or rule.key in removed
         for key in at_fault:
             refused[key, rule.description] = ContextRefused(
@@ -337,6 +348,7 @@ class _Update:
         key, _, path = name.partition(".")
         whole = self.values.get(key, self.context.get(key, self.begun.get(key)))
         rest = without_part(whole, path) if self.keys.writable(key) else None
+        # Facts have no schema, and so they are dropped without more ado.
         if name in (self.context.get(EXTRA) or {}):
             self.dropped.add(name)
         elif rest is None:
@@ -344,12 +356,14 @@ class _Update:
                 self.refuse(name, "a reply cannot clear this key")
         elif (reason := self.keys.fault(key, rest)) is None:
             self.values[key] = rest
+        # The object is only begun: what is left of it stays begun.
         elif key not in self.values and key not in self.context:
             self.refuse(key, reason, begun=rest)
         else:
             self.refuse(name, reason, told=True)
 
     def refuse(self, key: str, reason: str, **more: Any) -> None:
+        # A reason of the validator quotes the value.
         if self.keys.is_secret(key) and not reason.startswith(NOT_SAID):
             reason = "its schema refuses the value"
         self.refused.append(ContextRefused(key=key[:200], reason=reason, source="model", **more))
@@ -370,9 +384,11 @@ class _Update:
         """
         shape = self.keys.shapes.get(key)
         old = self.context.get(key, self.begun.get(key))
+        # A key without a schema takes what is sent, apart from parts that are null.
         found = [WrittenForm(value, from_strict({}, value), None)]
         if shape is not None:
             found = [*forms(shape, value, old, said=True)]
+        # The last form is the one that fits, if any does.
         written, plain, reason = found[-1]
         if reason is not None:
             # The second form is what the value means; of a text, it may be an object that begins.
@@ -384,6 +400,7 @@ class _Update:
             self.begin(key, plain, old, reason)
         elif reason is not None:
             self.refuse(key, reason, told=True)
+        # Checked on the form that is kept: parts may hide in a text.
         elif (taken := reserved_fault(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
@@ -399,6 +416,7 @@ class _Update:
             ValueFault: The object exceeds the limits together with the parts kept before.
         """
         schema = self.keys.schema(key)
+        # The parts of several replies may fit together, so they are judged as one.
         whole = to_context_value(next(normalised(schema, joined(value, old), None)))
         reason = self.keys.fault(key, whole) or reason
         shape = self.keys.shapes.get(key)
@@ -411,6 +429,7 @@ class _Update:
             begun, why = shape.begun(whole)
             is_refused = why is not None
             reason = why or reason
+            # One part that is not the model's to write makes all of them doubtful.
             if reserved_fault(self.keys.reserved, key, begun) is not None:
                 begun = {}
         # A part that is only missing is no refusal: <information_to_collect> names it.
@@ -420,12 +439,15 @@ class _Update:
         """Add the object's known parts if a part is missing that the definition names, or that was
         null."""
         wanted = (*self.keys.parts.get(key, ()), *unmentioned)
+        # Most objects name all their parts, and are kept as they are.
         if not wanted or (whole := completed(value, self.context.get(key), wanted)) is value:
             return value
+        # Known parts may contradict new ones, for example in `oneOf`. The user's words count.
         return whole if self.keys.fault(key, whole) is None else value
 
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`. `named`: the reply itself put it there."""
+        # Facts are shown to every later prompt, so no secret may get among them.
         if key.startswith("_") or self.keys.is_secret(key):
             self.refuse(
                 key, "names that begin with _ belong to the system, and secrets have their own key"
@@ -478,10 +500,12 @@ def accept_reply(
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
+    # First what is taken back: lists among it begin anew with the items of this update.
     cleared = _taken_back(sorted_, update, words)
     refuse = partial(sorted_.refuse, told=True)
     update = with_items(update, context, sorted_.list_schema, refuse, cleared)
     if any("." in key for key in update):
+        # After the items: a dotted name may be that of a list inside an object.
         update = _put_together(keys, context, update)
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR, QUOTES):
@@ -499,7 +523,9 @@ def accept_reply(
             sorted_.take(key, value)
         else:
             sorted_.keep_aside(key, value, named=False)
+    # After the keys: a fact that belongs to a key gives way to the key itself.
     _set_aside(sorted_, update)
+    # Last: a key that is taken back and given anew is given.
     removed = _cleared(sorted_, cleared)
     events: list[Event] = []
     values = sorted_.values
@@ -512,7 +538,9 @@ def accept_reply(
         values, removed = (
             ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
         )
+    # What changes nothing needs no proof and no event.
     changed = keys.changed(context, values)
+    # A tool of this turn may have said what the message only asks for.
     if words is not None and words.messages and not words.answered:
         _drop_own_answers(sorted_, changed, words.messages[-1][1])
     if words is not None:
@@ -533,8 +561,10 @@ def _proved(
     """Return the places of the user's words, and drop the values that the user did not say."""
     places: dict[str, Place] = {}
     keys = sorted_.keys
+    # A copy, because what was not said is taken out of `changed`.
     for key in [key for key in changed if key != EXTRA]:
         value, old = changed[key], sorted_.context.get(key)
+        # "0170 12" for "017012" is no new value, so nobody has to have said it.
         same_digits = digits_of(str(old)) == digits_of(str(value)) != ""
         if keys.said.get(key) == "digits" and old is not None and same_digits:
             del changed[key]  # only its form is another
@@ -561,6 +591,7 @@ def _proved_parts(
     keys: Keys, event: ContextRefused, begun: JsonMap, quotes: Sequence[str], words: UserWords
 ) -> ContextRefused:
     """Keep of an incomplete object only the parts that the user said."""
+    # Parts of earlier replies were proved when they came.
     before = begun.get(event.key) or {}
     parts = dict(before)
     for name, part in (event.begun or {}).items():
@@ -587,6 +618,7 @@ def _put_together(keys: Keys, context: JsonMap, update: JsonMap) -> JsonMap:
             or not keys.writable(key)
         ):
             continue
+        # The same update may set the object and a part of it.
         whole = context.get(key) if found.get(key) is None else found[key]
         if (put := with_part(keys.schema(key), whole, path, value)) is not None:
             found[key] = put
@@ -598,6 +630,7 @@ def _set_aside(sorted_: _Update, update: JsonMap) -> None:
     """Accept the facts that a reply put under `_extra`."""
     keys, extra = sorted_.keys, update.get(EXTRA) or {}
     if not isinstance(extra, dict):
+        # The form for strict modes is a list of pairs.
         extra = pairs(extra) or {}
         if not extra:
             sorted_.refuse(EXTRA, "it must be an object")
@@ -722,7 +755,7 @@ def initial_context(
         accepted[key] = plain
     for event in uphold(keys, {}, ContextSet(source="host", values=accepted), names):
         if isinstance(event, ContextRefused):
-            raise ValueError(f"context key {event.key!r}: {event.reason}")  # noqa: TRY004 - a value, not a type
+            raise ValueError(f"context key {event.key!r}: {event.reason}")
     return accepted
 
 

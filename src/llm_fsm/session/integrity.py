@@ -110,6 +110,7 @@ def session_fault(session: Session) -> str | None:
     """Return a sentence that says what is wrong with a session; None if nothing is."""
     for number, frame in enumerate(session.stack):
         for name in OF_FLOW if frame.kind == "subflow" else OF_PLACE:
+            # Fields that came later are missing in old sessions, and have a default.
             if name in _OF_ALL_VERSIONS and name not in frame.saved:
                 return f"session.stack[{number}].kept.{name} is missing"
     work, pause = session.work, session.pause
@@ -165,6 +166,7 @@ def _undone_fault(event: ev.TurnUndone, where: str) -> str | None:
 
 def _differing(one: Session, other: Session) -> Sequence[str]:
     """Return the names of fields that differ in the JSON forms of two sessions."""
+    # A fork has the records of its original, and an id of its own.
     other = structs.replace(other, conversation_id=one.conversation_id)
     left, right = (json.loads(dump_session(session)) for session in (one, other))
     frames = zip(left.get("stack", ()), right.get("stack", ()), strict=False)

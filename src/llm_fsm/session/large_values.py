@@ -64,11 +64,13 @@ def without_large(
 
     def small(place: str, context: JsonMap) -> JsonMap:
         found = {key: referred(value) for key, value in context.items()}
+        # Null stands for them, so that a reader sees which keys have a value.
         large = {key: reference for key, reference in found.items() if reference is not None}
         places.update((place + step(key), reference) for key, reference in large.items())
         return {**context, **dict.fromkeys(large)} if large else context
 
     lean = _with_contexts(session, small)
+    # What no place refers to any more need not be remembered.
     return lean, places, tuple(one for one in known if one.reference in places.values())
 
 

@@ -65,14 +65,17 @@ def with_items(
     for name in sorted(update, key=lambda name: not name.startswith(REMOVE)):
         key, value = key_of(name), update[name]
         before = look_up(context, key)
+        # A whole list over a known one is merged, too: models send only what is new.
         by_item = key != name and value is not None
         if not by_item and not (isinstance(before, list) and isinstance(value, list)):
             continue
         whole.pop(name, None)
         schema = schema_of(key)
+        # A list that is there already shows that the key takes one, whatever the schema says.
         if schema and not is_list(schema) and not isinstance(before, list):
             refuse(name, f"{key} is no list")
             continue
+        # `-guests` and `+guests` of one update work on the same list, one after the other.
         known = lists.get(key, [] if key in cleared else before)
         if not isinstance(known, list):
             known = []
@@ -84,6 +87,7 @@ def with_items(
         else:
             repeats = name.startswith(ADD) and not schema.get("uniqueItems")
             items.merge(named, repeats=repeats)
+        # A whole list counts as given, even if it changes nothing.
         if items.all != before or name == key:
             lists[key] = items.all
     return {**whole, **lists}
@@ -108,6 +112,7 @@ class _Items:
         changed: set[int] = set()
         for item in items:
             plain = not isinstance(item, Mapping)
+            # "Two coffees" sent as two items are two, also if one was there before.
             place = None if plain and repeats else self._place(item, changed)
             if place is None:
                 place = len(self.all)
@@ -125,6 +130,7 @@ class _Items:
         """
         for name in names:
             place = self._place(name, ())
+            # Words that fit several items name none of them: a wrong one would be lost.
             fitting = [place] if place is not None else self._fitting(name)
             if len(fitting) == 1:
                 del self.all[fitting[0]]
@@ -140,6 +146,7 @@ class _Items:
             if place in taken or self._name(known) != name:
                 continue
             common = _in_common(known, item)
+            # Of equal ones the first, as a reader of the list would take it.
             if best is None or common > best[0]:
                 best = common, place
         return None if best is None else best[1]

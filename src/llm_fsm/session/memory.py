@@ -63,6 +63,7 @@ class Memory(Struct, frozen=True):
         Raises:
             MemoryFault: The number, the type or the length is wrong.
         """
+        # Asked first, so that a wrong number is told before a wrong content.
         old = self.get(index)
         if not isinstance(content, str):
             raise MemoryFault(f"the content is text, not {type(content).__name__}")

@@ -212,6 +212,7 @@ def normalised(schema: JsonMap, value: object, old: object) -> Iterator[Any]:
     Yields:
         Candidates. The schema decides whether one fits.
     """
+    # The order is that of certainty: what the schema says, then the words, then the known parts.
     meant = _meant(schema, value)
     yield meant
     if isinstance(value, str):
@@ -248,10 +249,12 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
+    # Null beside one other type is only "or nothing", and no choice between forms.
     branches = [branch for branch in branches_of(schema) if types_of(branch) != {"null"}]
     if len(branches) > 1:
         return next(_of_branches(branches, value, depth + 1), value)
     schema = branches[0] if branches else schema
+    # Not `isinstance`: true and false are whole numbers in Python.
     if type(value) is int and _takes_texts(schema):
         return _as_text(schema, value)
     items = object_at(schema, "items")
@@ -267,6 +270,7 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
             case list():
                 return [_meant(items, item, depth + 1) for item in value]
         return value
+    # Only a text can mean something else than it is.
     found = _said(schema, value) if isinstance(value, str) else value
     if isinstance(found, dict) and found is not value and _has_form(schema, found):
         return _meant(schema, found, depth + 1)  # the parts of an object in a text
@@ -275,6 +279,7 @@ def _meant(schema: JsonMap, value: object, depth: int = 0) -> Any:
     if isinstance(found, str) and "enum" in items:
         one = _meant(items, found, depth + 1)
         return [one] if _has_form(items, one) else _choices(items, found, depth + 1)
+    # Who lists several things means a list, and where it parts is not certain.
     if isinstance(found, str) and _SEVERAL.search(found):
         return found
     return _meant(schema, [found], depth + 1)
@@ -342,6 +347,8 @@ def _said(schema: JsonMap, text: str) -> Any:
     text, enum = text.strip(UNSEEN), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
     same: list[str] = []
+    # From strict to loose: the first form in which a word is found decides, so accents count
+    # where two words differ by them.
     for form in (
         (letters, _bare, _joined)
         if words and len(text) <= _LONGEST_WORD * max(map(len, words))
@@ -355,6 +362,7 @@ def _said(schema: JsonMap, text: str) -> Any:
         return _YES_NO[text.casefold()]
     if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
         return number
+    # JSON would read 2.300 as 2.3, and a thousand times more may be meant.
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
@@ -415,12 +423,14 @@ def _in_format(schema: JsonMap, text: str) -> str:
         return time if any(_fitting(schema, [time])) else re.sub(r"(?<=:..):00$", "", time)
     if not patterned:
         return text
+    # From here on, the question is whether groups are one number or several.
     groups = _PARTS.findall(plain)
     joined = "".join(groups)
     if _GROUPS.fullmatch(plain) and _is_one(schema, groups, sign := "+" * (plain[0] == "+")):
         return sign + joined
     if not _CODE.fullmatch(plain) or any(_fitting(schema, groups)):
         return text
+    # A pattern that takes letters and digits anywhere proves nothing about the groups.
     is_loose = all(_fitting(schema, [letter * len(joined) for letter in "A0"]))
     return text if is_loose and any(map(str.isalpha, groups)) else joined
 
@@ -430,6 +440,7 @@ def _is_one(schema: JsonMap, groups: list[str], sign: str) -> bool:
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
         ends = []
+        # Each end that fits by itself may be a number of its own.
         for cut in range(1, len(groups)):
             ends += [sign + "".join(groups[:cut]), "".join(groups[cut:])]
         return not any(_fitting(schema, ends))

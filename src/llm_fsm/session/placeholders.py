@@ -70,6 +70,7 @@ def placeholder_in(value: Any, schema: JsonMap, messages: Sequence[tuple[int, st
     if isinstance(listed, list) and value in listed:
         return None
     for text in _texts(value):
+        # Dots say nothing even if the user wrote them. A name of a form may be somebody's own.
         if is_dots(text) or (_is_placeholder(text) and find_quote(text, messages) is None):
             return text
     return None
@@ -79,6 +80,7 @@ def _is_placeholder(text: str) -> bool:
     plain = " ".join(text.casefold().split())
     if plain in _NAMES or _ADDRESS.fullmatch(plain) or _BRACKETS.fullmatch(plain):
         return True
+    # In words, the digits of an example may stand by chance.
     is_number = not any(one.isalpha() for one in plain)
     return is_number and digits_of(plain) in _DIGITS
 

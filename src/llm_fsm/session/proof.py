@@ -105,6 +105,7 @@ def unproved(kind: str) -> str:
 def changes(claim: Claim) -> Iterator[Claim]:
     """Yield the texts, numbers and truth values of a value that the value so far does not have."""
     value, old = claim.value, claim.old
+    # The types, too: true equals 1 in Python, and says something else.
     if value is None or (value == old and type(value) is type(old)):
         return
     match value:
@@ -115,6 +116,7 @@ def changes(claim: Claim) -> Iterator[Claim]:
                 schema = object_at(properties, name)
                 yield from changes(replace(claim, value=part, schema=schema, old=before))
         case list() | tuple():
+            # A copy: each known item answers for one item of the new list only.
             known = [*old] if isinstance(old, list | tuple) else []
             first = first_property(claim.schema)
             schema = object_at(claim.schema, "items")
@@ -139,6 +141,7 @@ def is_untimely(claim: Claim, words: UserWords) -> bool:
         claim: The value, whose key has no `x-said`.
         words: The words of the user.
     """
+    # Cheap first: most keys hold no time, and reading words costs more.
     if not any(leaf.schema.get("format") in TIMES for leaf in changes(claim)):
         return False
     return not any(speaks_of_time(text, claim.tag) for _, text in words.since(claim.key))
@@ -167,9 +170,12 @@ def _place(claim: Claim, words: UserWords, most: int) -> Place | None:
         place = _digits(claim, words) if any(map(str.isdigit, text)) else None
         if place is not None or not any(map(str.isalpha, text)):
             return place
+        # Letters beside the digits have to be said as well, so the whole text is the quote.
         quotes = (text,)
+    # The latest message first: it is the likeliest answer to the question.
     for message in reversed(words.since(claim.key)):
         found = pieces(message[1], claim.tag)
+        # Without a quote, the value itself is looked for, then the whole message is taken.
         own = (str(claim.value), message[1])
         for quote in own if quotes is None else quotes:
             place = find_quote(quote, [message])
@@ -193,6 +199,7 @@ def _proves(claim: Claim, place: Place, found: list[Piece], words: UserWords, mo
     if "enum" in schema or "const" in schema:
         return _is_named(claim, quoted)
     text = str(value)
+    # A date is said in words of its language, which hold no text like 2026-05-01.
     form = _ISO.fullmatch(text)
     if form is not None and schema.get("format") in (None, *TIMES):
         moments = [*dates(found, words.today), *times(found)]

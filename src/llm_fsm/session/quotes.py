@@ -59,6 +59,7 @@ class UserWords:
 
 def _folded(text: str) -> list[tuple[str, int]]:
     """Return the characters that are compared, each with its place in the text."""
+    # A letter may fold to several, so each keeps the place that it came from.
     pairs = zip(*letters(text), strict=True)
     return [pair for pair in pairs if unicodedata.category(pair[0])[0] not in "ZPC"]
 
@@ -66,8 +67,10 @@ def _folded(text: str) -> list[tuple[str, int]]:
 def find_quote(quote: str, messages: Sequence[tuple[int, str]]) -> Place | None:
     """Return the place of a quote in the latest message that has it; None if there is none."""
     wanted = "".join(part for part, _ in _folded(quote[:_MOST]))
+    # A quote without a letter would be found everywhere.
     if not wanted or len(quote) > _MOST:
         return None
+    # The latest first: what the user said last is what counts.
     for number, text in reversed(messages):
         written = _folded(text)
         start = "".join(part for part, _ in written).find(wanted)
@@ -96,6 +99,7 @@ def only_asks(message: str) -> bool:
         written = sentence.strip()
         if not written:
             continue
+        # One sentence that tells something may be where the value comes from.
         if written[-1] not in QUESTION_MARKS:
             return False
         asks = True

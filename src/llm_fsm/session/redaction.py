@@ -90,6 +90,7 @@ def without(secrets: Iterable[str], text: str) -> str | None:
     for secret in secrets:
         for form in written(secret):
             redacted = redacted.replace(form, DOTS)
+        # From the end, because dots move what follows them.
         for start, end in reversed(spelled(secret, redacted)):
             redacted = redacted[:start] + DOTS + redacted[end:]
     return None if redacted == text else redacted
@@ -102,10 +103,12 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
     What is short is found as a whole word, and digits also one by one. The time grows linearly with
     both lengths.
     """
+    # Twice: with all signs that are shown, and with letters and digits alone.
     letters = _folded(secret, str.isalnum)
     found = [*_places(_folded(secret, _is_shown), text, _is_shown)]
     if len(letters) >= _MIN_SPELLED:
         found += _places(letters, text, str.isalnum)
+    # A short number is common in dates and prices, so its place must look like one number.
     elif letters.isdigit() and len(letters) >= MIN_SECRET_CHARS:
         for start, end in _places(letters, text, str.isalnum, parted=True):
             place = text[start:end]
@@ -119,6 +122,7 @@ def _places(
     wanted: str, text: str, kept: Callable[[str], bool], *, parted: bool = False
 ) -> Iterator[tuple[int, int]]:
     """Yield where folded signs stand in a text. `parted`: a few are no whole word, but stand apart."""
+    # The quick look: most texts hold no secret, and need no places of signs.
     if len(wanted) < MIN_SECRET_CHARS or wanted not in _folded(text, kept):
         return
     is_short = len(wanted) < _MIN_SPELLED and not parted
@@ -127,6 +131,7 @@ def _places(
     while at >= 0:
         end = at + len(wanted)
         start, stop = places[at], places[end - 1] + 1
+        # An accent behind the last letter belongs to it, and would be left over.
         while stop < len(text) and _is_silent(text[stop]):
             stop += 1
         if not is_short or _is_word(text, start, stop):
@@ -148,6 +153,7 @@ def _line(text: str, kept: Callable[[str], bool], *, strict: bool) -> tuple[str,
         if folded:
             is_part = strict and _PART.search(gap) is not None
             if is_part or len(gap) > _GAP:
+                # A sign that no secret has, so that nothing is found across it.
                 signs.append(_END)
                 places.append(place)
             gap = ""
@@ -303,6 +309,7 @@ def blotted(secrets: Iterable[str], document: Any) -> Any:
     Returns:
         The document with dots in place of each value.
     """
+    # An iterator would be empty after the first text.
     values = tuple(secrets)
     return _blotted(values, document, within=False) if values else document
 
@@ -321,6 +328,7 @@ def _blotted(secrets: tuple[str, ...], value: Any, *, within: bool) -> Any:
 
 
 def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
+    # An object under such a name is data again, for example `source` of a document.
     if name in _NAMES and not isinstance(value, Mapping):
         return value
     return _blotted(secrets, value, within=name in _VALUES)

@@ -113,6 +113,7 @@ def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
     """Count the message as one that brought nothing until something comes of it."""
     if event.asked_for != "turn" or session.user_input is None:
         return session
+    # No turn has the number -1, so the first message is counted.
     count, turn = session.fruitless or (0, -1)
     # A turn may ask the model several times, and its message counts once.
     counted = session.fruitless if turn == session.turn else (count + 1, session.turn)
@@ -140,6 +141,7 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         after = replace(
             after, made={**session.made, **dict.fromkeys(event.values, (event.source, event.by))}
         )
+    # What the program sets says nothing about whether the user's message helped.
     return _fruitful(after) if event.source in ("model", "user", "tool") else after
 
 
@@ -183,6 +185,7 @@ def _reply_failed(session: Session, event: ev.ReplyFailed) -> Session:
 
 def _step(session: Session, event: ev.StateEntered) -> Session:
     """Lengthen the path by one step, and cut the cycle that it closes."""
+    # A move without a transition, such as a return, has nothing that could be walked again.
     path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
     # A round begins and ends in the same state; what lies between is walked anew.
     again = next(
@@ -201,9 +204,11 @@ def _step(session: Session, event: ev.StateEntered) -> Session:
 
 
 def _corrected(session: Session, event: ev.Corrected) -> Session:
+    # A correction that cuts no step leaves the way as it is.
     if not event.cut:
         return session
     steps = {(flow, state): pointer for flow, state, pointer in session.taken}
+    # The last way out of a state counts, so a later cut replaces an earlier one.
     steps |= {(session.flow, state): pointer for state, pointer in event.cut}
     return replace(
         session, taken=tuple((*place, pointer) for place, pointer in steps.items())[-MAX_PATH:]
@@ -220,6 +225,7 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
         asked = {**asked, **dict.fromkeys(event.asked, session.turn)}
     # A turn without a failure has said the fixed reply again.
     unsaid = session.unsaid if session.unsaid == session.turn else None
+    # The machine may speak in between, and the person is still there.
     operator = event.by or session.operator
     window = (*session.window, exchange)
     session = _unheard(session)  # what was read back before is not said last any more
@@ -252,6 +258,7 @@ def _agreed(session: Session, event: ev.Agreed) -> Session:
     keys = set(event.keys)
     # A later yes to all of its keys stands for the earlier one.
     earlier = tuple(one for one in session.agreed if not keys.issuperset(one.keys))
+    # The number is part of the id: a second yes to the same values is another voucher.
     number = session.yeses + 1
     place = [session.origin or session.conversation_id, number, session.flow]
     named = json.dumps([*place, event.values], sort_keys=True)
@@ -264,6 +271,7 @@ def _agreed(session: Session, event: ev.Agreed) -> Session:
         words=event.words,
         id=hashlib.sha256(named.encode()).hexdigest(),
     )
+    # Bounded, because a run without an end would make the session grow.
     agreed = (*earlier, agreement)[-_KEPT_AGREEMENTS:]
     return replace(session, agreed=agreed, yeses=number)
 
@@ -295,6 +303,7 @@ def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
         return session
     text = in_unicode(event.result)
     result = event.result if len(text) <= _KEPT_CHARS else cut(text, _KEPT_CHARS)
+    # By age and by number: a prompt has room for the latest results only.
     kept = [one for one in session.tool_results if one[0] > session.turn - KEPT_TURNS]
     return replace(
         session, tool_results=(*kept, (session.turn, event.name, result))[-_KEPT_RESULTS:]
@@ -340,6 +349,7 @@ _CHECKED = ("context", "origins", "memory", "shared")
 
 
 def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
+    # A first attempt is a new visit of the state, so faults of the last visit are not its own.
     feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
     work = Work(
         state=event.state,
@@ -379,6 +389,7 @@ def _paused(session: Session, event: ev.Paused) -> Session:
     )
     work = session.work
     if event.loop is not None:
+        # A state that talks has no work, but its loop of tools waits as well.
         work = replace(work or Work(state=event.state), loop=event.loop)
     return replace(
         session, pause=pause, reminders=event.reminders, work=work, spent=event.spent, operator=""
@@ -396,10 +407,12 @@ def _answered(session: Session, event: ev.Answered) -> Session:
     waited = session.pause is not None and session.pause.kind == "wait"
     after = _over(session, event.id, "answered", event.time)
     if waited:
+        # What a wait state gets is the output of that state.
         return replace(after, input=event.value)
     work = session.work
     if work is None:
         return after
+    # Work without an attempt was only there for the loop of tools.
     return replace(after, work=replace(work, loop=None) if work.attempt else None)
 
 
@@ -417,6 +430,7 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
 def _renamed(values: JsonMap, event: ev.Migrated) -> JsonDict:
     kept = {name: value for name, value in values.items() if name not in event.keys}
     known = {old: new for old, new in event.keys.items() if old in values}
+    # The renamed ones come last and win, because a new name may be known already.
     moved = {new: values[old] for old, new in known.items() if new is not None}
     return {name: value for name, value in {**kept, **moved}.items() if name not in event.removed}
 
@@ -474,6 +488,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         question="",
         context=dict(event.context),
         origins={key: (session.turn, source) for key, source in event.sources.items()},
+        # A flow that does not share the history begins with none, and gives none back.
         window=session.window if event.history else (),
         summary="",
         begun={},
@@ -485,6 +500,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
 
 
 def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
+    # A digression into another definition saves all of this one, else only the place.
     across, main = event.caller is not None, not session.in_digression()
     session = _fruitful(replace(session, asides=session.asides + 1))
     frame = Frame(
@@ -497,6 +513,7 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
         entered=event.entered,
         caller=event.caller,
     )
+    # The digression works on the values of the definition that offers it.
     there = {} if event.caller is None else session.stack[event.caller].saved
     begun = replace(session, stack=(*session.stack, frame), **there)
     return _taken_up(replace(begun, window=session.window) if event.history else begun, frame)
@@ -518,8 +535,10 @@ def _taken_up(session: Session, begun: Frame) -> Session:
 
 
 def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
+    # Only a frame with a number can have others above it.
     lowered = session.lowered(event.frame) if event.frame >= 0 else session
     frames = list(lowered.stack)
+    # After lowering, the frame lies on top, whatever its number was.
     frame = frames.pop(-1 if lowered is not session else event.frame)
     if (
         frame.caller is not None
@@ -550,6 +569,7 @@ def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
 def _repaired(session: Session, event: ev.Repaired) -> Session:
     """Count a digression that is answered aside; a message that is not understood brings
     nothing."""
+    # The message did not belong to the state, so it counts no turn there.
     if event.pattern == "digress":
         session = replace(session, asides=session.asides + 1)
     if event.how == "asked":
@@ -567,7 +587,9 @@ def _missed(session: Session, event: ev.Missed) -> Session:
 
 
 def _restarted(session: Session, event: ev.Restarted) -> Session:
+    # The purpose of the work outlives a new beginning, and the buckets do not.
     kept = session.memory.get("background")
+    # A new beginning is always one of the started definition.
     root = session.root_frame()
     origins = session.origins if root is None else dict(root.saved["origins"])
     return Session(
@@ -589,6 +611,7 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
 
 
 def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
+    # A person who has taken over is waited for by the pause itself.
     if session.pause is not None:
         return replace(session, pause=replace(session.pause, expires=event.closes))
     return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))

@@ -58,6 +58,7 @@ def value_schema(
         depth: Levels above it.
     """
     kind = schema.get("type")
+    # Null is said by leaving a key out, so it is no kind of its own.
     kinds: list[Any] = (
         [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
     )
@@ -69,6 +70,7 @@ def value_schema(
     ):
         types = {type_of(item) for item in enum}
         return _listed(enum, types.pop(), null=null) if len(types) == 1 else _any(null=null)
+    # Providers bound the depth of a schema.
     if len(kinds) != 1 or depth >= MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
         return (
@@ -109,6 +111,7 @@ def _object(schema: JsonMap, form: ReplyForm, *, null: bool, depth: int) -> Json
         return (
             {**_FACTS, **_types(("object",), null=null)} if form == "object" else _pairs(null=null)
         )
+    # Strict modes want every property, so each of them may be null.
     every = form == "list"
     parts = {
         name: value_schema(
@@ -171,6 +174,7 @@ def reply_schema(
         "required": list(properties),
         "additionalProperties": False,
     }
+    # What providers take as a name.
     own = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{name}" if name else "reply")[:64]
     return ReplySchema(name=own, schema=schema, text=in_unicode(schema), form=form)
 
@@ -326,6 +330,7 @@ def _narrowed(
     properties = whole["properties"]
     if len(targets) > 1:
         properties["target_state"]["enum"] = list(targets)
+    # One target is no choice, and a grammar would only cost tokens for it.
     elif targets:
         del properties["target_state"]
         whole["required"].remove("target_state")
@@ -398,6 +403,7 @@ def updates(value: object) -> JsonDict | None:
 
     Facts under `_extra` and keys under `_clear` may stand there several times.
     """
+    # An ordinary object of keys is none of ours, and stays as it is.
     if not isinstance(value, list) or pairs(value) is None:
         return None
     found: JsonDict = {}
@@ -430,6 +436,7 @@ def from_strict(schema: JsonMap, value: object) -> Any:
             plain = {}
             for name, item in value.items():
                 schema_of_part = object_at(parts, name)
+                # Strict modes send null for every part that was not mentioned.
                 may_be_null = name in required and "null" in types_of(schema_of_part)
                 if item is not None or may_be_null:
                     plain[name] = from_strict(schema_of_part, item)

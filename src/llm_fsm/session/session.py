@@ -336,6 +336,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def root_frame(self) -> Frame | None:
         """Return the frame of the definition that was started; None if that definition is at
         work."""
+        # Digressions keep the flow, so no frame has to be looked at.
         if not self.flow:
             return None
         return next(
@@ -350,6 +351,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
             frame = self.stack[number]
             if frame.kind == "subflow":
                 found.append(number)
+            # What lies between a digression and the caller that offers it waits for others.
             number = (number if frame.caller is None else frame.caller) - 1
         return tuple(found)
 
@@ -359,6 +361,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def open_frames(self) -> tuple[int, ...]:
         """Places on the stack that the current definition left open, topmost first."""
+        # Up to the first call: what lies below belongs to another definition.
         numbers = range(len(self.stack) - 1, -1, -1)
         return tuple(takewhile(lambda number: self.stack[number].in_place, numbers))
 
@@ -369,6 +372,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not self.stack:
             return found
         for number in self.open_frames():
+            # Of several frames with one state, the topmost is the one that is left open now.
             found.setdefault(self.stack[number].saved["state"], number)
         return found
 
@@ -383,6 +387,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
             frame = self.stack[number]
             if frame.kind == "digression":
                 found.setdefault(frame.saved["state"], number)
+            # On the main path nothing further down waits for the user.
             elif not self.of_caller(number).in_digression():
                 break
         return found
@@ -402,6 +407,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         caller = self.stack[number].caller
         if caller is None or not above:
             return self
+        # Numbers of callers point into the stack, so they move with it.
         below = moved_callers(self.stack[caller : number + 1], caller, len(above))
         return replace(self, stack=(*self.stack[:caller], *above, *below))
 

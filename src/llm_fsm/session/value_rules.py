@@ -51,6 +51,7 @@ class ValueRule:
             data: The context and the system names.
             is_free: Returns true for a name that a reply may still write.
         """
+        # Most rules hold, so the look at open names comes after.
         if test(self.rule, data).holds:
             return True
         open_names = {
@@ -97,6 +98,7 @@ def _rules_of(key: str, items: object) -> Iterator[ValueRule]:
                 error.reason, f"{place}/{number}/logic{error.pointer}", error.hint
             ) from error
         description = str(item.get("description") or "").strip() or in_words(logic)
+        # A rule that tests for a key itself says what is to happen while it is missing.
         tested = _names_under(logic, _PRESENCE)
         waits_for = frozenset(_names_under(logic, _ORDER)) - tested - {key}
         yield ValueRule(key=key, rule=rule, description=description, waits_for=waits_for)

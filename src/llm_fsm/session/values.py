@@ -71,6 +71,7 @@ def to_context_value(value: object) -> Any:
         ValueFault: The value has no JSON form, is not finite, too deep or too long.
     """
     plain = to_json_value(value)
+    # A text is measured as it is: its JSON form is longer in some scripts than in others.
     size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
     if size > MAX_VALUE_CHARS:
         raise ValueFault(f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept")
@@ -92,8 +93,10 @@ def to_json_key(key: object) -> str:
     Raises:
         ValueFault: The key has none.
     """
+    # An Enum of texts is a text as well, but its value is what names it.
     if isinstance(key, str) and not isinstance(key, Enum):
         return mended(key)
+    # One level is left, so a tuple or a set as a key is found out and refused.
     plain = to_json_value(key, MAX_DEPTH - 1)
     if isinstance(plain, dict | list):
         raise ValueFault(f"a {type(key).__name__} cannot be the key of an object; keys are text")
@@ -114,12 +117,15 @@ def _to_json_structure(value: object, depth: int) -> Any:
             return str(value)
         case Struct():
             return to_json_value(structs.asdict(value), depth)
+    # `is_dataclass` is true for the class itself, too.
     if is_dataclass(value) and not isinstance(value, type):
         return to_json_value(asdict(value), depth)
+    # Asked by name: the package works without pydantic.
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return to_json_value(dump(mode="json"), depth)
     to_path = getattr(value, "__fspath__", None)
+    # A path of bytes has no evident text.
     path = to_path() if callable(to_path) else None
     if isinstance(path, str):
         return mended(path)
@@ -155,12 +161,14 @@ def content_of(value: object) -> object:
         return value
     for name, arguments in _CONTENT.items():
         method = getattr(value, name, None)
+        # Many classes have a `to_dict`. Only that of tables takes "records".
         if not callable(method) or (name == "to_dict" and not hasattr(value, "columns")):
             continue
         try:
             content: object = method(*arguments)
         except Exception:  # a method of this name may be anything
             continue
+        # A method that gives the same kind again would be asked for ever.
         return value if type(content) is type(value) else content
     return value
 
@@ -209,6 +217,7 @@ def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, source in sources.items():
         key, dot, _ = name.partition(".")
+        # A key that no reply may write needs no guard for its parts.
         if dot and source != "model" and sources.get(key) == "model":
             found.setdefault(key, []).append(name)
     return found
@@ -231,6 +240,7 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     for name, *rest in wanted:
         deeper.setdefault(name, set()).update([tuple(rest)] if rest else ())
     said = _mentioned(value, old)
+    # One wanted part that is missing shows that the reply sent only what changes.
     whole = {**old, **said} if deeper.keys() & old.keys() - said.keys() else value
     changed = {}
     for name, inner in deeper.items():
@@ -279,6 +289,7 @@ def with_part(schema: JsonMap, whole: object, path: str, part: Any) -> Any:
     if not (whole is None or _is_object(whole)) or not _is_object(properties):
         return None
     known: JsonMap = whole or {}
+    # The whole rest first: a property may have a dot in its name.
     if path in properties:
         return {**known, path: part}
     name, dot, rest = path.partition(".")
@@ -293,6 +304,7 @@ def without_part(whole: object, path: str) -> JsonDict | None:
     """Remove a part of an object by its dotted name; None if there is no such part."""
     if not path or not _is_object(whole):
         return None
+    # As in `with_part`, a name with a dot takes precedence.
     if path in whole:
         return {name: item for name, item in whole.items() if name != path}
     name, _, rest = path.partition(".")
