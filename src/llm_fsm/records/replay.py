@@ -21,7 +21,7 @@ from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, events_of, of_kind
+from llm_fsm.session.turn_record import TurnRecord, events_of, first_of, of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
@@ -136,10 +136,8 @@ async def replay_turns(
             now = fold(now, record.events)
             continue
         if record.kind == "undo":
-            undone = next(
-                event.record for event in record.events if isinstance(event, ev.TurnUndone)
-            )
-            recorded, now = before[undone]
+            [undone] = of_kind(record.events, ev.TurnUndone)
+            recorded, now = before[undone.record]
             continue
         try:
             step = _begin(program, now, record, capabilities)
@@ -263,7 +261,7 @@ async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[St
     source = _Source(record)
     words = []
     while True:
-        words += [event.text for event in step.events if isinstance(event, ev.BotSaid)]
+        words += [said.text for said in of_kind(step.events, ev.BotSaid)]
         effect = step.effect
         if effect is None:
             return step, "\n\n".join(words)
@@ -334,11 +332,10 @@ class _Source:
         """Return the function's recorded result for an attempt: the output that passed, or the
         failure."""
         here = [event for event in self._events if getattr(event, "state", None) == state]
-        for event in here:
-            if isinstance(event, ev.TaskPassed):
-                return Executed(output=event.output)
+        if (passed := first_of(here, ev.TaskPassed)) is not None:
+            return Executed(output=passed.output)
         raised = tuple(self._failures("function"))
-        failed = (event.failures for event in here if isinstance(event, ev.AttemptFailed))
+        failed = (event.failures for event in of_kind(here, ev.AttemptFailed))
         failures = list(chain.from_iterable(failed))
         fault = next((item["reason"] for item in failures[::-1] if item["name"] == "output"), None)
         for event in here:
@@ -459,9 +456,8 @@ def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableT
 def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     """Return the refused calls, without those about which a person was asked."""
     events = list(events_of(records))
-    calls = (event.call for event in events if isinstance(event, ev.Paused))
-    asked = [call for call in calls if call is not None]
-    refused = [one for one in events if isinstance(one, ev.ToolRefused) and not one.sentence]
+    asked = [event.call for event in of_kind(events, ev.Paused) if event.call is not None]
+    refused = [event for event in of_kind(events, ev.ToolRefused) if not event.sentence]
     return [event for event in refused if not any(_is_of(event, call) for call in asked)]
 
 

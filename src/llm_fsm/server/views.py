@@ -21,6 +21,7 @@ from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Begun
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.redaction import shown_event, shown_values
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.stores.base import Listed
 
 
@@ -291,7 +292,7 @@ def turn_of(served: Served, turn: Turn) -> JsonDict:
         "conversation_id": served.id,
         "number": turn.number,
         "text": turn.text,
-        "by": next((event.by for event in turn.events if isinstance(event, ev.BotSaid)), ""),
+        "by": next((said.by for said in of_kind(turn.events, ev.BotSaid)), ""),
         "state": turn.state,
         "previous_state": turn.previous_state,
         "moved": turn.moved,

@@ -24,7 +24,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.session.quotes import QUOTES, YES
-from llm_fsm.session.turn_record import events_of
+from llm_fsm.session.turn_record import events_of, of_kind
 from llm_fsm.testing.coverage import Coverage, coverage_of, touched_by
 from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act
@@ -360,7 +360,7 @@ class _Improviser(Scripted):
         self._wanted, self.told = [*self._wanted, *wanted], []
         super().step(number, replies)
 
-    def done(self, secrets: Any) -> str | None:  # noqa: ARG002
+    def done(self, _secrets: Any) -> str | None:
         """Return the missing replies. A plan that asks for too many replies is given up."""
         return self.lacking
 
@@ -464,12 +464,12 @@ class _WritingRunner(CaseRunner):
         was due.
         """
         seen = self.seen(turn, None)
-        entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
+        entered = [event.state for event in of_kind(seen.events, ev.StateEntered)]
         events = [one for event in seen.events if (one := self.told(event)) is not None]
         absent = []
         if turn is None:
             absent = ["Reminded", "TimedOut"]
-        elif not any(isinstance(event, ev.MoveRefused) for event in seen.events):
+        elif not of_kind(seen.events, ev.MoveRefused):
             absent = ["MoveRefused"]
         paused: Any = False
         if seen.paused is not None:

@@ -15,6 +15,7 @@ from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.testing.scenarios.models import (
     CallExpected,
     EventExpected,
@@ -110,7 +111,7 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     """Yield the single claims of an expectation, without its negations and alternatives."""
     given = expect.model_fields_set
     claim = partial(_claim, pointer)
-    entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
+    entered = [event.state for event in of_kind(seen.events, ev.StateEntered)]
     if "error" in given and expect.error is not None:
         said = "there was none"
         if seen.error is not None:
@@ -138,7 +139,7 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[ExpectedFact]:
     if expect.ended is not None:
         yield claim("ended", expect.ended, seen.ended)
     if expect.outcome is not None:
-        ends = {event.outcome for event in seen.events if isinstance(event, ev.Ended)}
+        ends = {event.outcome for event in of_kind(seen.events, ev.Ended)}
         yield claim(
             "outcome", expect.outcome, seen.outcome, expect.outcome in {seen.outcome, *ends}
         )

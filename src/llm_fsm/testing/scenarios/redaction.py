@@ -10,6 +10,7 @@ from llm_fsm._json import JsonMap
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import texts_in
+from llm_fsm.session.turn_record import of_kind
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.reply.parser import parse
 
@@ -22,8 +23,8 @@ def secret_samples(
     Short refused values are left out: a model's "no" is no secret, and other text contains it.
     """
     events = tuple(events)
-    held = (*contexts, *(event.values for event in events if isinstance(event, ev.ContextSet)))
-    named = (_named(event) for event in events if isinstance(event, ev.ModelReplied))
+    held = (*contexts, *(event.values for event in of_kind(events, ev.ContextSet)))
+    named = map(_named, of_kind(events, ev.ModelReplied))
     secrets: set[str] = set()
     for value in _secret(program, held):
         secrets.update(_texts(value))
