@@ -453,6 +453,45 @@ def test_said_a_button_is_a_picked_yes() -> None:
     assert bank.chat.send(bank.chat.choices[0]).state == "done"
 
 
+@pytest.mark.parametrize(
+    ("language", "labels"),
+    [
+        ("", ["yes", "no"]),
+        ("de", ["ja", "nein"]),
+        ("fr-CA", ["oui", "non"]),
+        ("ja", ["はい", "いいえ"]),
+        ("tlh", []),
+    ],
+)
+def test_said_a_read_back_shows_buttons_for_yes_and_no(language: str, labels: list[str]) -> None:
+    bank = Bank(BY_FUNCTION, TO_ADA, language=language)
+    assert [choice.label for choice in bank.say("50 to Ada").choices] == labels
+
+
+def test_said_the_button_for_yes_needs_no_model() -> None:
+    bank = Bank(BY_FUNCTION, TO_ADA)
+    turn = bank.chat.send(bank.say("50 to Ada").choices[0])
+    assert (turn.state, turn.usage.calls, bank.paid) == ("done", 0, [(50, "Ada")])
+
+
+@pytest.mark.parametrize("agrees", [True, "picked"])
+@pytest.mark.parametrize("label", ["no", "Not now", "Wait", "Ask my boss", "Later"])
+def test_said_a_button_that_is_no_yes_is_none_whatever_a_model_makes_of_it(
+    agrees: object, label: str
+) -> None:
+    ways = [{**WAYS[0], "agrees": agrees}, WAYS[1]]
+    confirm = {"transitions": ways, "choices": [{"label": "Pay", "value": "act"}, label]}
+    bank = Bank(BY_FUNCTION, TO_ADA, reply("act", ""), reply("ask", ""), confirm=confirm)
+    turn = bank.chat.send(bank.say("50 to Ada").choices[1])
+    assert (bank.paid, sentences(turn)) == ([], ["said"])
+
+
+def test_several_ways_of_a_yes_have_no_buttons() -> None:
+    ways = [*WAYS, {"target_state": "failed", "description": "Yes, but later", "agrees": True}]
+    bank = Bank(BY_FUNCTION, TO_ADA, confirm={"transitions": ways})
+    assert bank.say("50 to Ada").choices == ()
+
+
 # -- Spent
 
 PAY = calls(("pay", ALL))

@@ -117,7 +117,7 @@ def said(turn: TurnState, move: Move, quote: object) -> Unmet | None:
     turn.yes = message
     if touched(turn) & {key.partition(".")[0] for key in turn.state.definition.confirms}:
         return Unmet("unchanged", "the message changes what was read back, or tries to")
-    if turn.picked:
+    if turn.picked == move.target:
         return None
     if move.agrees == "picked":
         reason = "only a choice that the user picks is a yes here"

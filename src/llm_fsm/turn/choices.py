@@ -55,7 +55,7 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
         return ()
     own = _of_state(state)
     key = "" if own else asked_key(session, state)
-    offered = own or _of_key(machine, key)
+    offered = own or _of_key(machine, key) or _of_read_back(machine, state)
     if session.at_stake(turns=0) is not None:
         key, offered = LOSS, _yes_or_no(machine, {})
     by_label = {choice.label: choice for choice in offered if choice.label.strip()}
@@ -121,6 +121,17 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
         known = (value for value in values if value is not None)
         return [Choice(label_of(schema, value) or text_of(value), value) for value in known]
     return _yes_or_no(machine, schema) if schema.get("type") == "boolean" else []
+
+
+def _of_read_back(machine: CompiledMachine, state: CompiledState) -> list[Choice]:
+    """Return yes and no to the values that a state reads back, if one move is its yes. A no is read
+    as words.
+    """
+    ways = [move.target for move in state.own if move.agrees]
+    if len(ways) != 1 or not state.definition.confirms:
+        return []
+    known = _yes_or_no(machine, {})
+    return [replace(choice, value=ways[0]) for choice in known[:1]] + known[1:]
 
 
 def _yes_or_no(machine: CompiledMachine, schema: JsonMap) -> list[Choice]:

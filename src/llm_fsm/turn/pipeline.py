@@ -191,8 +191,9 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
         # What was shown before the message counts: the handlers may have changed the choices.
         picked = pick(shown, heard.text) if shown else None
         # A choice of another state than the one that showed it would answer the wrong question.
-        turn.picked = picked is not None and turn.here == came_from
-        stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
+        picked = picked if turn.here == came_from else None
+        turn.picked = None if picked is None else picked.value
+        stop = yield from decide.ask(turn, picked=picked)
     yield from _finish(turn, stop)
 
 

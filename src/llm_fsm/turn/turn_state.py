@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -213,8 +213,8 @@ class TurnState:
     fallback: bool = False
     retried: bool = False
     """True if a reply of this turn was refused, so that the next one is the last."""
-    picked: bool = False
-    """True if the message is a choice that the user picked: a button, its number or its label."""
+    picked: Any = None
+    """The value of the choice that the user picked: by a button, its number or its label."""
     yes: str = ""
     """The user's words of the yes, where the move of the turn is one."""
     offer: Offer | None = None

@@ -377,9 +377,13 @@ def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) 
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, _, err = run(capsys, "--port", str(taken.getsockname()[1]), "--model", "offline")
+        port = taken.getsockname()[1]
+        code, _, err = run(capsys, "--port", str(port), "--model", "offline")
     assert code == 2
-    assert "cannot listen on" in err
+    assert err == (
+        f"llm-fsm: error: cannot listen on 127.0.0.1:{port}: address already in use; "
+        "choose another --port\n"
+    )
 
 
 def test_a_token_is_made_and_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,11 +25,12 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.failures import reporting
 from llm_fsm.cli.fleet import Brought, Fleet, SinkOptions
 from llm_fsm.cli.host_code import channels_in
+from llm_fsm.cli.listening import listening_socket
 from llm_fsm.cli.options import command, option, taken
 from llm_fsm.cli.stores import open_store
 from llm_fsm.cli.temporal import temporal_module, temporal_option
 from llm_fsm.cli.terminal import console
-from llm_fsm.errors import ConfigurationError, os_reason
+from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def _serve(wanted: ServeOptions) -> int:
         asyncio.run(temporal_module().check_namespace(wanted.temporal))
     with ExitStack() as stack:
         stack.enter_context(_logging(wanted))
-        listening = stack.enter_context(_listening(wanted))
+        listening = stack.enter_context(listening_socket(wanted.host, wanted.port))
         if wanted.workers == 1:
             stack.enter_context(_observing(wanted))
             app = _application(wanted)
@@ -318,20 +319,6 @@ def _serve(wanted: ServeOptions) -> int:
 async def _close(app: Any) -> None:
     for machine in app.service.machines.every():
         await machine.close()
-
-
-def _listening(wanted: ServeOptions) -> socket.socket:
-    """The socket to listen on. Raises Failure."""
-    try:
-        place = socket.getaddrinfo(wanted.host.strip("[]"), wanted.port, type=socket.SOCK_STREAM)[0]
-        made = socket.create_server(place[4][:2], family=place[0], backlog=2048)
-        made.set_inheritable(True)
-    except OSError as error:
-        said = os_reason(error)
-        raise Failure(
-            f"cannot listen on {wanted.host}:{wanted.port}: {said}", exits.USAGE
-        ) from error
-    return made
 
 
 def _say(wanted: ServeOptions, listening: socket.socket) -> None:

@@ -16,10 +16,10 @@ import click
 from llm_fsm._json import JsonDict
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.listening import listening_socket
 from llm_fsm.cli.options import base_url_option, command, db_option, tools_option
 from llm_fsm.cli.stores import open_existing, open_store
 from llm_fsm.cli.terminal import console
-from llm_fsm.errors import os_reason
 
 if TYPE_CHECKING:
     from llm_fsm.editor.studio import Studio
@@ -79,7 +79,7 @@ def studio(
             exits.USAGE,
         )
     made = _studio(path, models, db, _equipment(base_url, tools))
-    listening = _listening(port)
+    listening = listening_socket(LOOPBACK, port)
     token = secrets.token_urlsafe(32)
     address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/#token={token}"
     console.text(address)
@@ -138,17 +138,6 @@ def _studio(path: str, models: tuple[str, ...], db: str | None, equipment: JsonD
         new_files=_new_files,
         equipment=equipment,
     )
-
-
-def _listening(port: int) -> socket.socket:
-    """Return the socket to listen on. Raises Failure."""
-    try:
-        return socket.create_server((LOOPBACK, port), backlog=128)
-    except OSError as error:
-        said = os_reason(error)
-        raise Failure(
-            f"cannot listen on {LOOPBACK}:{port}: {said}; choose another --port", exits.USAGE
-        ) from error
 
 
 def _serve(made: Studio, token: str, listening: socket.socket, *, verbose: bool) -> None:
