@@ -54,6 +54,25 @@ def test_a_quote_is_found_without_regard_to_case_spaces_and_punctuation(
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Li", "I don't remember my email. I'm Sofia Li"),
+        ("Ada", "Canada? No, I'm Ada"),
+        ("Bo", "About me: Bo"),
+        ("Ann", "Call Dan, no: Ann"),
+        ("An", "Man, I am An"),
+        ("Øl", "Bøl, Øl"),
+    ],
+)
+def test_a_quote_is_whole_words_before_it_is_letters_of_others(name: str, text: str) -> None:
+    words = [(1, text)]
+    at = text.rindex(name)
+    assert find_quote(name, words) == (1, at, at + len(name))
+    claim = Claim(key="v", kind="quote", value=name, quotes=[name])
+    assert isinstance(prove(claim, UserWords(messages=words)), tuple)
+
+
+@pytest.mark.parametrize(
     ("value", "found"),
     [
         ("030 555", True),

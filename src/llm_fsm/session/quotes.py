@@ -65,7 +65,11 @@ def _folded(text: str) -> list[tuple[str, int]]:
 
 
 def find_quote(quote: str, messages: Sequence[tuple[int, str]]) -> Place | None:
-    """Return the place of a quote in the latest message that has it; None if there is none."""
+    """Return the place of a quote in the latest message that has it; None if there is none.
+
+    Where it stands as whole words is better than where its letters stand first: "Li" is a name
+    in "my email. I'm Sofia Li", and the end of one word with the next before that.
+    """
     wanted = "".join(part for part, _ in _folded(quote[:_MOST]))
     # A quote without a letter would be found everywhere.
     if not wanted or len(quote) > _MOST:
@@ -73,10 +77,25 @@ def find_quote(quote: str, messages: Sequence[tuple[int, str]]) -> Place | None:
     # The latest first: what the user said last is what counts.
     for number, text in reversed(messages):
         written = _folded(text)
-        start = "".join(part for part, _ in written).find(wanted)
-        if start >= 0:
-            return number, written[start][1], written[start + len(wanted) - 1][1] + 1
+        compared = "".join(part for part, _ in written)
+        places = [
+            (number, written[start][1], written[start + len(wanted) - 1][1] + 1)
+            for start in _starts(wanted, compared)
+        ]
+        if places:
+            return next((place for place in places if _is_whole(place, text)), places[0])
     return None
+
+
+def _starts(wanted: str, text: str) -> list[int]:
+    """Return where a part of a text starts, each time it occurs."""
+    return [found.start() for found in re.finditer(f"(?={re.escape(wanted)})", text)]
+
+
+def _is_whole(place: Place, text: str) -> bool:
+    """Return true if neither a letter nor a digit stands beside a place."""
+    _, start, end = place
+    return not (text[:start][-1:].isalnum() or text[end : end + 1].isalnum())
 
 
 def own_quote(value: Any, message: str) -> str:
