@@ -216,10 +216,8 @@ def _time(seconds: float) -> str:
 def name_of(files: BatchFiles, data: bytes, definition: Definition, context: JsonMap | None) -> str:
     """Return `--id`, or a hash of the file, the definition and `--context`. Raises Failure."""
     if files.name is not None:
-        try:
+        with exits.failing(ValueError, place="--id: "):
             checked_id(files.name, "batch id")
-        except ValueError as error:
-            raise exits.Failure(f"--id: {error}") from error
         if len(files.name) > _LONGEST_NAME:
             raise exits.Failure(f"--id: the id of a batch has at most {_LONGEST_NAME} characters")
         return files.name

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 
 import click
 
@@ -25,6 +27,8 @@ OUTPUT = 74
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
+SERVING = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
+"""Modules that a server needs."""
 UNREADABLE = "unreadable-file"
 """The finding that says there is no file to judge, which is not the definition's fault."""
 
@@ -49,6 +53,24 @@ class Failure(click.ClickException):
     def __init__(self, message: str, code: int = USAGE) -> None:
         super().__init__(message)
         self.code = code
+
+
+@contextmanager
+def failing(*kinds: type[Exception], place: str = "", code: int = USAGE) -> Iterator[None]:
+    """Report errors of these kinds as a Failure, with its place before the message."""
+    try:
+        yield
+    except kinds as error:
+        raise Failure(f"{place}{error}", code) from error
+
+
+def need(what: str, modules: Iterable[str], extra: str) -> None:
+    """Raise Failure with a line for pip if one of these modules is not installed."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise Failure(
+            f"{what} needs {', '.join(missing)}: pip install 'llm-fsm-runtime[{extra}]'", USAGE
+        )
 
 
 def need_docstrings() -> None:

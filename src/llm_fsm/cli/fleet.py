@@ -11,7 +11,7 @@ from pathlib import Path
 
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import Failure, failing
 from llm_fsm.cli.machine import machine_of
 from llm_fsm.cli.machine_options import MachineOptions
 from llm_fsm.cli.options import argument, option
@@ -162,10 +162,8 @@ class Fleet:
             yield from ((path, False) for path in shipped.values())
             return
         place = choice.located(given, shipped) if not _is_pattern(given) else Path(given)
-        try:
+        with failing(NoDefinitionError):
             found = [Path(name) for name in definitions(os.fspath(place))]
-        except NoDefinitionError as error:
-            raise Failure(str(error)) from error
         yield from ((path, path == place) for path in found)
 
     def _machine(self, definition: Definition, path: Path) -> AsyncMachine:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from llm_fsm._json import JsonDict, JsonMap
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import Failure, failing
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
@@ -35,17 +35,13 @@ Equipment: TypeAlias = tuple[HostTools, JsonDict]
 
 def host_of(files: Iterable[str]) -> HostTools:
     """Run the host's own Python files, and take what they list. Raises Failure."""
-    try:
+    with failing(host_files.HostFileError):
         return host_files.host_of(files)
-    except host_files.HostFileError as error:
-        raise Failure(str(error)) from error
 
 
 def _imported(path: Path, name: str, option: str) -> ModuleType:
-    try:
+    with failing(host_files.HostFileError):
         return host_files.imported(path, name, option)
-    except host_files.HostFileError as error:
-        raise Failure(str(error)) from error
 
 
 def sinks_in(files: Iterable[str]) -> list[Any]:
@@ -166,11 +162,9 @@ def json_of(text: str, where: str) -> Any:
     """The JSON value of a text. Raises Failure that says where it is none, or where a key stands
     twice.
     """
-    try:
+    with failing(source.SourceError, place=f"{where} is not JSON: "):
         found = source.parse(text, limit=MAX_CONFIG_CHARS)
         twice = source.scan(text).duplicates
-    except source.SourceError as error:
-        raise Failure(f"{where} is not JSON: {error}") from error
     for one in twice:
         line = one.position.line
         raise Failure(

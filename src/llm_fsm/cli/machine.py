@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from llm_fsm._json import JsonMap
 from llm_fsm.cli.options import turn_time
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.host_files import HostTools
 from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.stores.base import Store
+
+Opened = TypeVar("Opened", bound=Store | AsyncMachine)
+
+
+def closed_with(stack: ExitStack, runner: asyncio.Runner, opened: Opened) -> Opened:
+    """Return a store or a machine, and close it at the end of a stack."""
+    stack.callback(lambda: runner.run(opened.close()))
+    return opened
 
 
 def machine_of(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from llm_fsm._json import JsonMap
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import Failure, failing
 from llm_fsm.cli.options import (
     argument,
     base_url_option,
@@ -28,10 +28,8 @@ def _object(_ctx: click.Context, _parameter: click.Parameter, text: str | None) 
     """Return the object of `--context`. Raises Failure that says where it is no JSON."""
     if text is None:
         return None
-    try:
+    with failing(source.SourceError, place="--context is not JSON: "):
         value = source.parse(text, limit=_MAX_CONTEXT)
-    except source.SourceError as error:
-        raise Failure(f"--context is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise Failure('--context is one JSON object such as {"tier": "gold"}')
     return value

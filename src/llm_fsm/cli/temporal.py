@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from typing import Any
 
 import click
 
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import need
 
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+):[0-9]{1,5}(/[\w.-]+)?")
 
@@ -30,9 +29,7 @@ temporal_option = click.option(
 
 def temporal_module() -> Any:
     """Return `llm_fsm.durable.temporal`. Raises Failure if its package is not installed."""
-    if find_spec("temporalio") is None:
-        said = "--temporal needs temporalio: pip install 'llm-fsm-runtime[temporal]'"
-        raise Failure(said)
+    need("--temporal", ["temporalio"], "temporal")
     from llm_fsm.durable import temporal
 
     return temporal

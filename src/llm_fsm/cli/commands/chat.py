@@ -22,7 +22,7 @@ from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
 from llm_fsm.cli.failures import reporting
-from llm_fsm.cli.machine import machine_of
+from llm_fsm.cli.machine import closed_with, machine_of
 from llm_fsm.cli.machine_options import OneMachineOptions, stored_option
 from llm_fsm.cli.options import command, option
 from llm_fsm.cli.output import own_output
@@ -134,8 +134,8 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
     with ExitStack() as stack:
         out = None if wanted.terminal else stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
-        store = open_holding(wanted.db, wanted.resume, last=wanted.last)
-        stack.callback(lambda: runner.run(store.close()))
+        opened = open_holding(wanted.db, wanted.resume, last=wanted.last)
+        store = closed_with(stack, runner, opened)
         wanted = runner.run(_settled(wanted, store))
         path = _path(wanted, store, runner, ctx)
         if path is None:
@@ -158,7 +158,7 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
             store=store,
             reply=wanted.reply,
         )
-        stack.callback(lambda: runner.run(machine.close()))
+        closed_with(stack, runner, machine)
         if machine.program.waits:
             # what fails stays due, and is said when its conversation is resumed
             with suppress(LLMFSMError):

@@ -69,10 +69,8 @@ def convert(
         place = name if error.line is None else f"{name}:{error.line}"
         raise Failure(f"{place}: {error}", exits.AT_FAULT) from error
     written = _written(found, target)
-    try:
+    with exits.failing(ConversionError, place=f"{name}: ", code=exits.INTERNAL):
         faults = check_written(found, target, written)
-    except ConversionError as error:
-        raise Failure(f"{name}: {error}", exits.INTERNAL) from error
     if output is None:
         console.text(written.rstrip("\n"))
     else:

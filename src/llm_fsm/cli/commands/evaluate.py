@@ -225,13 +225,11 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
 
 def _loaded(file: str, definition: str | None) -> LoadedCases:
     """Read a file. `definition` is played in place of the one that it names. Raises Failure."""
-    try:
+    with exits.failing(SuiteError):
         loaded = read_suite(file)
         if definition is None:
             return loaded
         return suite_of(loaded.text.text, file=file, definition_file=os.path.abspath(definition))
-    except SuiteError as error:
-        raise Failure(str(error)) from error
 
 
 # -- playing ---------------------------------------------------------------------------------------
@@ -239,10 +237,8 @@ def _loaded(file: str, definition: str | None) -> LoadedCases:
 
 def _play(way: Way, wish: Wish, suites: Sequence[LoadedCases]) -> Measured:
     """Play all cases and users in one way. Raises Failure if there is nothing to play."""
-    try:
+    with exits.failing(ConfigurationError, code=exits.MODEL):
         llm, human = models_of(way.model, wish.user_model, wish.base_url, os.environ)
-    except ConfigurationError as error:
-        raise Failure(str(error), exits.MODEL) from error
     tally = _Tally(way.name)
 
     async def measured() -> Measured:

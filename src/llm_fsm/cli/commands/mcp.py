@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from importlib.util import find_spec
 
 import click
 
-from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import need
 from llm_fsm.cli.failures import show_failures
 from llm_fsm.cli.fleet import Brought, Fleet
 from llm_fsm.cli.options import command
@@ -26,12 +24,7 @@ def mcp(ctx: click.Context, wanted: Brought) -> None:
     Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model or provider. 4 store. 130
     interrupted.
     """
-    missing = [name for name in ("mcp", "fastapi", "sse_starlette") if find_spec(name) is None]
-    if missing:
-        raise Failure(
-            f"this needs {', '.join(missing)}: pip install 'llm-fsm-runtime[mcp,server]'",
-            exits.USAGE,
-        )
+    need("this", ("mcp", "fastapi", "sse_starlette"), "mcp,server")
     ctx.call_on_close(show_failures(verbose=ctx.obj.verbose > 0))
     asyncio.run(_serve(Fleet(wanted, open_store(wanted.db))))
 

@@ -21,7 +21,7 @@ from llm_fsm.cli import run_report as report
 from llm_fsm.cli.batch import BatchFiles, play_batch, unnamed_place
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.failures import reporting
-from llm_fsm.cli.machine import machine_of
+from llm_fsm.cli.machine import closed_with, machine_of
 from llm_fsm.cli.machine_options import OneMachineOptions, stored_option
 from llm_fsm.cli.options import argument, command, option, taken
 from llm_fsm.cli.output import own_output
@@ -330,10 +330,9 @@ def _run_batch(wanted: RunOptions, files: BatchFiles) -> int:
     with ExitStack() as stack:
         out = stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
-        store = open_store(wanted.db)
-        stack.callback(lambda: runner.run(store.close()))
+        store = closed_with(stack, runner, open_store(wanted.db))
         machine = _machine(wanted, definition, path, equipment, store)
-        stack.callback(lambda: runner.run(machine.close()))
+        closed_with(stack, runner, machine)
         code, counts = play_batch(
             files,
             machine,
@@ -371,14 +370,14 @@ def _perform(wanted: RunOptions, out: TextIO | None) -> int:
     equipment = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner())
-        store = open_holding(wanted.db, wanted.resume, last=wanted.last)
-        stack.callback(lambda: runner.run(store.close()))
+        opened = open_holding(wanted.db, wanted.resume, last=wanted.last)
+        store = closed_with(stack, runner, opened)
         if wanted.resume is not None:
             wanted = replace(wanted, resume=runner.run(identified(store, wanted.resume)))
         elif wanted.last:
             wanted = replace(wanted, resume=runner.run(latest(store, definition.name)))
         machine = _machine(wanted, definition, path, equipment, store)
-        stack.callback(lambda: runner.run(machine.close()))
+        closed_with(stack, runner, machine)
         if wanted.resume is not None:
             runner.run(check_follows(store, wanted.resume, definition.name, wanted.file))
             runner.run(keep_place(machine.llm, store, wanted.resume))

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _SETTINGS = "LLM_FSM_SERVE"
 """The variable in which workers find their settings."""
 _JWT_OPTIONS = ("jwks", "secret_file", "audience", "issuer", "claim")
-_NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +179,7 @@ def serve(ctx: click.Context, wanted: ServeOptions) -> int:
     Exit codes: 0 ended. 1 a definition is at fault. 2 usage. 3 model, provider or Temporal. 4
     store. 130 interrupted.
     """
-    _check_installed()
+    exits.need("serving", exits.SERVING, "server")
     if wanted.add_token is not None:
         return _add_token(ctx, wanted.add_token, wanted)
     if wanted.rights is not None or wanted.expires is not None or wanted.all_conversations:
@@ -199,22 +198,13 @@ def serve(ctx: click.Context, wanted: ServeOptions) -> int:
     return _serve(replace(wanted, jwt=jwt, verbose=ctx.obj.verbose))
 
 
-def _check_installed() -> None:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise Failure(
-            f"serving needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'",
-            exits.USAGE,
-        )
-
-
 def _add_token(ctx: click.Context, name: str, wanted: ServeOptions) -> int:
     file = wanted.token_file
     if file is None:
         ctx.fail("--add-token NAME needs --token-file FILE")
     from llm_fsm.server import tokens
 
-    try:
+    with exits.failing(ConfigurationError):
         made = tokens.add_token(
             file,
             name,
@@ -222,8 +212,6 @@ def _add_token(ctx: click.Context, name: str, wanted: ServeOptions) -> int:
             own=not wanted.all_conversations,
             expires=_moment(ctx, wanted.expires),
         )
-    except ConfigurationError as error:
-        raise Failure(str(error), exits.USAGE) from error
     console.out(made)
     console.note(f"{file}: the token {name!r} was added; it is shown this once")
     return exits.OK
@@ -399,10 +387,8 @@ def _application(wanted: ServeOptions) -> Any:
     """The application. Raises Failure, DefinitionError, ConfigurationError."""
     from llm_fsm import server
 
-    try:
+    with exits.failing(ConfigurationError):
         tokens = _tokens(wanted)
-    except ConfigurationError as error:
-        raise Failure(str(error), exits.USAGE) from error
     store = open_store(wanted.db)
     if wanted.workers > 1 and isinstance(store, MemoryStore):
         raise Failure("several --workers need a store that they share", exits.USAGE)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NoReturn
 
@@ -18,7 +18,7 @@ import click
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import command
+from llm_fsm.cli.options import argument, command, option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
@@ -58,141 +58,126 @@ _WITH_IDS = ("text", "outline")
 _PAUSE = 0.3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowRequest:
-    """The drawing that is asked for, and its form."""
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """The drawing that the command line asks for."""
 
-    file: str
-    form: str
-    details: Details
-    states: tuple[str, ...]
-    path: tuple[str, ...]
-    findings: bool
-    coverage: str | None
-    called: bool
-    output: str | None
+    file: str = argument("file", required=False)
+    fsm: str | None = option("--fsm", metavar="FILE", help="The same as FILE.")
+    form: str = option(
+        "--format",
+        "form",
+        type=click.Choice([*TEXTS, *IMAGES, "boxes", "procedure"]),
+        help="What to draw. By default what the name of -o says, else text. svg and png need Graphviz. "
+        "procedure: in plain words, what is asked and who agrees.",
+    )
+    conditions: bool = option(
+        "--conditions/--no-conditions", default=False, help="Show the conditions of moves."
+    )
+    keys: bool = option("--keys", is_flag=True, help="Show the context keys that states collect.")
+    tools: bool = option("--tools", is_flag=True, help="Show the tools of states.")
+    states: tuple[str, ...] = option(
+        "--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated."
+    )
+    path: str | None = option(
+        "--path", metavar="A,B,C", help="Highlight states and the moves between them."
+    )
+    findings: bool = option(
+        "--findings",
+        is_flag=True,
+        help="Mark what the checker found, each place by its worst level.",
+    )
+    coverage: str | None = option(
+        "--coverage",
+        metavar="FILE",
+        help="Mark what tests touched; the file is that of `test --coverage`.",
+    )
+    called: bool = option(
+        "--called",
+        is_flag=True,
+        help="Draw the definitions that are called, too: text, outline and boxes.",
+    )
+    output: str | None = option("-o", "--output", metavar="FILE", help="Write to a file.")
+    watch: bool = option(
+        "--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C."
+    )
+
+    @property
+    def details(self) -> Details:
+        """The parts of states and moves to show."""
+        return Details(conditions=self.conditions, keys=self.keys, tools=self.tools)
+
+    @property
+    def way(self) -> tuple[str, ...]:
+        """The states of `--path`."""
+        return tuple(step.strip() for step in self.path.split(",")) if self.path else ()
 
 
-@command("llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg")
-@click.argument("file", required=False)
-@click.option("--fsm", metavar="FILE", help="The same as FILE.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice([*TEXTS, *IMAGES, "boxes", "procedure"]),
-    help="What to draw. By default what the name of -o says, else text. svg and png need Graphviz. procedure: in plain "
-    "words, what is asked and who agrees.",
+@command(
+    "llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg", options=ShowOptions
 )
-@click.option("--conditions/--no-conditions", default=False, help="Show the conditions of moves.")
-@click.option("--keys", is_flag=True, help="Show the context keys that states collect.")
-@click.option("--tools", is_flag=True, help="Show the tools of states.")
-@click.option(
-    "--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated."
-)
-@click.option("--path", metavar="A,B,C", help="Highlight states and the moves between them.")
-@click.option(
-    "--findings", is_flag=True, help="Mark what the checker found, each place by its worst level."
-)
-@click.option(
-    "--coverage",
-    metavar="FILE",
-    help="Mark what tests touched; the file is that of `test --coverage`.",
-)
-@click.option(
-    "--called",
-    is_flag=True,
-    help="Draw the definitions that are called, too: text, outline and boxes.",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write to a file.")
-@click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
-@click.pass_context
-def show(
-    context: click.Context,
-    *,
-    file: str | None,
-    fsm: str | None,
-    form: str | None,
-    conditions: bool,
-    keys: bool,
-    tools: bool,
-    states: tuple[str, ...],
-    path: str | None,
-    findings: bool,
-    coverage: str | None,
-    called: bool,
-    output: str | None,
-    watch: bool,
-) -> int:
+def show(ctx: click.Context, wanted: ShowOptions) -> int:
     """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG. Or tell its procedure in plain
     words.
 
     FILE is a definition, the name of a shipped one, or - for standard input. One with errors is
     drawn as far as it goes, the errors are told, and the exit code is 1.
     """
-    if coverage is not None and findings:
-        context.fail("--coverage and --findings mark the same places: give one of them")
-    if (file is None) == (fsm is None):
-        context.fail("one FILE is needed" if file is None else "FILE is given twice")
+    file, output = wanted.file or wanted.fsm, wanted.output
+    if wanted.coverage is not None and wanted.findings:
+        ctx.fail("--coverage and --findings mark the same places: give one of them")
+    if file is None or (wanted.file and wanted.fsm):
+        ctx.fail("one FILE is needed" if file is None else "FILE is given twice")
     suffix = os.path.splitext(output)[1].lower() if output else ""
-    request = ShowRequest(
-        file=file_of(file or fsm or ""),
-        form=form or SUFFIXES.get(suffix, "text"),
-        details=Details(conditions=conditions, keys=keys, tools=tools),
-        states=states,
-        path=tuple(step.strip() for step in path.split(",")) if path else (),
-        findings=findings,
-        coverage=coverage,
-        called=called,
-        output=output,
-    )
-    if called and request.form not in _WITH_CALLED:
-        context.fail(f"--called draws {', '.join(_WITH_CALLED)}, not {request.form}")
-    if request.form == "png" and output is None and sys.stdout.isatty():
-        context.fail("a PNG does not go to a terminal; name a file with -o")
-    if watch and request.file == "-":
-        context.fail("--watch needs a file, not standard input")
-    return _watch(request) if watch else draw(request)
+    wanted = replace(wanted, file=file_of(file), form=wanted.form or SUFFIXES.get(suffix, "text"))
+    if wanted.called and wanted.form not in _WITH_CALLED:
+        ctx.fail(f"--called draws {', '.join(_WITH_CALLED)}, not {wanted.form}")
+    if wanted.form == "png" and output is None and sys.stdout.isatty():
+        ctx.fail("a PNG does not go to a terminal; name a file with -o")
+    if wanted.watch and wanted.file == "-":
+        ctx.fail("--watch needs a file, not standard input")
+    return _watch(wanted) if wanted.watch else draw(wanted)
 
 
-def draw(request: ShowRequest) -> int:
+def draw(wanted: ShowOptions) -> int:
     """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and
     Failure.
     """
-    document = documents.read_document(request.file)
-    if request.form == "procedure":
-        _give(procedure(load_dict(document.value).definition), request.output)
+    document = documents.read_document(wanted.file)
+    if wanted.form == "procedure":
+        _give(procedure(load_dict(document.value).definition), wanted.output)
         return exits.OK
-    picture = extract(document.value, request.details)
+    picture = extract(document.value, wanted.details)
     if not picture.nodes:
         raise DefinitionError(document.findings)
-    faults = [*faults_of_path(picture, request.path)]
-    for state in request.states:
+    faults = [*faults_of_path(picture, wanted.way)]
+    for state in wanted.states:
         faults += faults_of_path(picture, (state,))
     if faults:
         raise Failure(f"{document.name}: {'; '.join(dict.fromkeys(faults))}")
-    picture = light(picture, request.states, request.path)
-    if request.findings:
+    picture = light(picture, wanted.states, wanted.way)
+    if wanted.findings:
         picture = mark(picture, document.findings, document.origin)
-    if request.coverage is not None:
-        picture = cover(picture, _touched(request.coverage, picture.name))
-    drawing = rendered(picture, request.form)
+    if wanted.coverage is not None:
+        picture = cover(picture, _touched(wanted.coverage, picture.name))
+    drawing = rendered(picture, wanted.form)
     others = (
-        list(called(document, request.file, request.details))
-        if request.called and not document.faulty
+        list(called(document, wanted.file, wanted.details))
+        if wanted.called and not document.faulty
         else []
     )
     if isinstance(drawing, str) and others:
-        drawings = (drawing, *(str(rendered(other, request.form)) for other in others))
+        drawings = (drawing, *(str(rendered(other, wanted.form)) for other in others))
         drawing = "\n\n\n".join(one.strip("\n") for one in drawings) + "\n"
-    if isinstance(drawing, str) and request.output is None and request.form in _WITH_IDS:
+    if isinstance(drawing, str) and wanted.output is None and wanted.form in _WITH_IDS:
         nodes = chain.from_iterable(one.nodes for one in (picture, *others))
         names = {node.id for node in nodes}
         console.out(*with_bold_ids(drawing.rstrip("\n"), names), wrapped=True)
     else:
-        _give(drawing, request.output)
+        _give(drawing, wanted.output)
     _tell(
         document.findings
-        if request.findings
+        if wanted.findings
         else [found for found in document.findings if found.level == "error"]
     )
     return exits.AT_FAULT if document.faulty else exits.OK
@@ -261,17 +246,17 @@ def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
     console.err(*map(str, findings), wrapped=True)
 
 
-def _watch(request: ShowRequest) -> NoReturn:
+def _watch(wanted: ShowOptions) -> NoReturn:
     """Draw now and at each change of the file's time or size; print a fault and go on."""
     seen = None
     while True:
-        now = _stamp(request.file)
+        now = _stamp(wanted.file)
         if now != seen:
             seen = now
-            if request.output is None and sys.stdout.isatty():
+            if wanted.output is None and sys.stdout.isatty():
                 click.clear()
             try:
-                draw(request)
+                draw(wanted)
             except (DefinitionError, Failure) as error:
                 exits.end(error, verbose=False)
         time.sleep(_PAUSE)

@@ -8,7 +8,6 @@ import socket
 import sys
 import webbrowser
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +23,6 @@ from llm_fsm.cli.terminal import console
 if TYPE_CHECKING:
     from llm_fsm.editor.studio import Studio
 
-_NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
 LOOPBACK = "127.0.0.1"
 
 
@@ -72,12 +70,7 @@ def studio(
 
     Exit codes: 0 ended. 2 usage. 4 store. 130 interrupted.
     """
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise Failure(
-            f"the studio needs {', '.join(missing)}: pip install 'llm-fsm-runtime[server]'",
-            exits.USAGE,
-        )
+    exits.need("the studio", exits.SERVING, "server")
     made = _studio(path, models, db, _equipment(base_url, tools))
     listening = listening_socket(LOOPBACK, port)
     token = secrets.token_urlsafe(32)

@@ -189,11 +189,9 @@ def settings(start: str) -> tuple[LintConfig, str]:
     path = settings_file(start)
     if path is None:
         return LintConfig(), os.path.abspath(start)
-    try:
-        with open(path, encoding="utf-8") as stream:
-            found = parse(stream.read())
-    except (ConfigError, UnicodeDecodeError) as error:
-        raise exits.Failure(f"{path}: {error}") from error
+    kinds = (ConfigError, UnicodeDecodeError)
+    with exits.failing(*kinds, place=f"{path}: "), open(path, encoding="utf-8") as stream:
+        found = parse(stream.read())
     return found or LintConfig(), os.path.dirname(path)
 
 

@@ -15,7 +15,7 @@ import click
 from llm_fsm._json import JsonDict, plain
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import Failure, failing
 from llm_fsm.cli.filters import filter_of, filters
 from llm_fsm.cli.options import VERBOSE, command, db_option, example, json_option
 from llm_fsm.cli.stores import (
@@ -259,11 +259,9 @@ def _show_stuck(stuck: Sequence[StuckTurn], limit: int, *, as_json: bool) -> Non
 
 
 async def _retry(store: Store, conversation_id: str) -> None:
-    try:
+    with failing(ConversationConflict):
         async with store.lock(conversation_id, 5.0):
             await reopen(store, conversation_id, time.time())
-    except ConversationConflict as error:
-        raise Failure(str(error)) from error
 
 
 def _confirmed(what: str) -> bool:

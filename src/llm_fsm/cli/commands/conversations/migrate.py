@@ -13,7 +13,6 @@ from llm_fsm._json import JsonDict
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
-from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
@@ -70,7 +69,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     went: Sequence[MigrationResult] = ()
     left: Sequence[str] = ()
     if store is not None:
-        try:
+        with exits.failing(ConfigurationError, place=f"{map_file}: "):
             machine = AsyncMachine(
                 definition,
                 model="offline",
@@ -79,8 +78,6 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
                 file=path,
                 allow_unsafe=True,
             )
-        except ConfigurationError as error:
-            raise Failure(f"{map_file}: {error}") from error
         went, left = asyncio.run(_migrated(machine, store, applies=applies))
     if as_json:
         console.json({"applied": applies, "conversations": [_document(item) for item in went]})

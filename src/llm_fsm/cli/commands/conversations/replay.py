@@ -13,7 +13,7 @@ import click
 
 from llm_fsm._json import JsonDict
 from llm_fsm.cli import pick as choice
-from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.exit_codes import Failure, failing
 from llm_fsm.cli.options import command, db_option, json_option
 from llm_fsm.cli.stores import known_id, meant, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
@@ -88,14 +88,11 @@ async def _replayed(
                 records = [parse(text) for text in await store.records(name)]
                 if not records:
                     raise Failure(f"there is no conversation {name!r} in this store")
-                try:
-                    found.append(
-                        await replay_turns(
-                            program, kit, name, records, None if llm is None else asks
-                        )
+                with failing(ModelError, place=f"{name}: ", code=3):
+                    played = await replay_turns(
+                        program, kit, name, records, None if llm is None else asks
                     )
-                except ModelError as error:
-                    raise Failure(f"{name}: {error}", 3) from error
+                found.append(played)
         return found, () if ids else await unlisted(store)
     finally:
         await let_go(llm)

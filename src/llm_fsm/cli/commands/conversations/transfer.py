@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from llm_fsm.cli.exit_codes import STORE, Failure
+from llm_fsm.cli.exit_codes import STORE, Failure, failing
 from llm_fsm.cli.filters import filter_of, filters
 from llm_fsm.cli.options import command, db_option
 from llm_fsm.cli.stores import (
@@ -161,10 +161,8 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
     kept = 0
     try:
         for number, text in enumerate(texts, 1):
-            try:
+            with failing(ValueError, place=f"line {number}: "):
                 name = await import_conversation(store, text, new_id)
-            except ValueError as error:
-                raise Failure(f"line {number}: {error}") from error
             kept = number
             console.out(name)
     except BaseException:  # an interrupt, too, leaves what came before it
@@ -174,9 +172,7 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
 
 
 async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | None) -> None:
-    try:
+    with failing(ValueError):
         name = await identified(store, conversation_id)
         await fork(store, name, new_id, turn)
         console.note(f"{new_id} is a copy of {name}")
-    except ValueError as error:
-        raise Failure(str(error)) from error

@@ -12,7 +12,7 @@ from itertools import chain
 from llm_fsm._json import JsonMap
 from llm_fsm.cli import documents
 from llm_fsm.cli.commands.test import coverage as coverage_report
-from llm_fsm.cli.exit_codes import AT_FAULT, USAGE, Failure
+from llm_fsm.cli.exit_codes import AT_FAULT, USAGE, Failure, failing
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import console
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
@@ -35,12 +35,10 @@ def generate(paths: Sequence[str], output: str | None) -> None:
     For a file of tests they are those of what it does not touch.
     """
     suites = [path for path in paths if path.endswith(ENDING) and os.path.isfile(path)]
-    try:
+    with failing(NoDefinitionError):
         given = [path for path in paths if path not in suites]
         every = chain.from_iterable(map(definitions, given))
         files = [file for file in every if not file.endswith(ENDING)]
-    except NoDefinitionError as error:
-        raise Failure(str(error), USAGE) from error
     if output is not None and len(files) + len(suites) != 1:
         raise Failure(
             f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE

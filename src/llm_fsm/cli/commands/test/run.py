@@ -319,10 +319,8 @@ def _check_report(ctx: click.Context, path: str) -> None:
 
 def _check_models(options: PlayOptions, user_model: str | None, *, simulate: bool) -> None:
     """Raise Failure where a live model cannot be used."""
-    try:
+    with exits.failing(ConfigurationError, code=USAGE):
         _, human = models_of(options.model, user_model, options.base_url, os.environ)
-    except ConfigurationError as error:
-        raise Failure(str(error), USAGE) from error
     if simulate and isinstance(human, OfflineLLM):
         said = "the model `offline` plays no users: name another one with --user-model or --model"
         raise Failure(said, USAGE)

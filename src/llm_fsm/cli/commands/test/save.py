@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from llm_fsm.cli.chat_session import Talk
-from llm_fsm.cli.exit_codes import OUTPUT, Failure
+from llm_fsm.cli.exit_codes import OUTPUT, Failure, failing
 from llm_fsm.cli.output import write_new
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
@@ -30,13 +30,10 @@ def write(talk: Talk, name: str) -> str:
     fault = refusal(name)
     if fault is not None:
         raise Failure(fault, OUTPUT)
-    from llm_fsm.testing.scenarios.save import document_of
+    from llm_fsm.testing.scenarios.save import document_of as make
 
-    make = document_of
-    try:
+    with failing(ValueError, place=f"{name}: cannot be written: ", code=OUTPUT):
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
-    except ValueError as error:
-        raise Failure(f"{name}: cannot be written: {error}", OUTPUT) from error
     write_new(name, escape.as_json(document) + "\n")
     return f"saved to {name}; to play it: {console.program()} test {name}"
 
