@@ -169,20 +169,22 @@ class Document:
         return None
 
     @cached_property
-    def keys(self) -> Mapping[str, JsonMap] | None:
-        """Declared context keys with their schemas; None without a `context_schema`.
+    def keys(self) -> Mapping[str, JsonMap]:
+        """Declared context keys with their schemas.
 
         If "properties" is missing or misspelt, which is reported, these are the intended keys.
         """
-        schema = self.root.get("context_schema")
-        if not isinstance(schema, dict):
-            return None
-        found = declared_in(schema)
+        found = declared_in(object_at(self.root.value, "context_schema"))
         return {key: object_at(found, key) for key in found}
+
+    @property
+    def has_schema(self) -> bool:
+        """True if it declares its keys. Without a `context_schema`, any key may be set."""
+        return isinstance(self.root.get("context_schema"), dict)
 
     def source_of(self, key: str) -> str:
         """Return the writer of a declared key: model, host, tool or answer."""
-        value = (self.keys or {}).get(key, {}).get("x-source", "model")
+        value = self.keys.get(key, {}).get("x-source", "model")
         return value if isinstance(value, str) else "model"
 
 

@@ -210,11 +210,9 @@ def _is_writable(document: Document, key: str) -> bool:
     """Return true if a reply may write a key, and no rule of `x-valid` holds for its value."""
     if not key or key.startswith("_"):
         return False
-    if document.keys is None:
+    if not document.has_schema:
         return True
-    schema = document.keys.get(key)
-    if not isinstance(schema, dict):
-        return False
+    schema = document.keys.get(key, {"x-source": "host"})
     return schema.get("x-source", "model") == "model" and not schema.get("x-valid")
 
 

@@ -76,12 +76,12 @@ class DataFlow:
         """Return the declared key that a name means or looks into; None if there is none, or no
         schema.
         """
-        return declared_key(name, self.document.keys or ())
+        return declared_key(name, self.document.keys)
 
     def is_secret(self, name: str) -> bool:
         """Return true if the value must not be shown."""
         key = self.declared(name)
-        return key is not None and (self.document.keys or {})[key].get("x-secret") is True
+        return key is not None and self.document.keys[key].get("x-secret") is True
 
     # -- writers of a key
 
@@ -124,7 +124,7 @@ class DataFlow:
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:
         """Declared key to the states whose texts name it, because the user may give it there."""
-        found: dict[str, set[str]] = {key: set() for key in self.document.keys or {}}
+        found: dict[str, set[str]] = {key: set() for key in self.document.keys}
         for name, state in self.document.states.items():
             words = set(_words(state))
             for transition in state.items("transitions"):
@@ -400,7 +400,7 @@ class DataFlow:
         for given in assignments_of(self.document):
             rule = compiled_rules(self.document).get(given.pointer)
             found.update(rule.reads - {given.key} if rule is not None else ())
-        for key, schema in (self.document.keys or {}).items():
+        for key, schema in self.document.keys.items():
             found.update(_strings(schema.get("x-from")))
             found.update(name for name in _strings(schema.get("x-valid")) if name != key)
         found.update(

@@ -29,7 +29,7 @@ def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
     """Return (fault, hint) for a name that looks into a declared key; None if it may find
     something.
     """
-    keys = flow.document.keys or {}
+    keys = flow.document.keys
     head, *inner = name.split(".")
     if not inner or name in keys or head not in keys:
         return None
@@ -131,7 +131,7 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
 def _bodies(document: Document) -> Iterator[tuple[str, JsonMap, Any, str]]:
     """Yield (list, schema of its elements, the rule for each, its pointer)."""
     known = reasoning(document)
-    for inner in parts(document).values() if document.keys is not None else ():
+    for inner in parts(document).values():
         for pointer, _, operator, arguments, _ in inner:
             key = None
             if operator in _LOOPS and len(arguments) == 2:

@@ -403,7 +403,7 @@ class Routes:
             key = self.flow.declared(name)
             source = "model" if key is None else document.source_of(key)
             outside = source == "host" or root_of(name) in assigned_keys(document)
-            if not (name.startswith("_") or outside or (key is None and document.keys is not None)):
+            if not (name.startswith("_") or outside or (key is None and document.has_schema)):
                 steady |= bit
                 told |= bit if source == "model" else 0
             for part in {name, root_of(name)}:

@@ -50,7 +50,7 @@ def shared_tokens(document: Document) -> int:
     """Return the tokens of the common beginning of all prompts."""
     root = document.root
     words = sum(estimate(root.text(key)) for key in ("name", "description", "persona"))
-    keys = sorted(_key_tokens(key, schema) for key, schema in (document.keys or {}).items())
+    keys = sorted(_key_tokens(key, schema) for key, schema in document.keys.items())
     return FRAME + words + sum(keys[-_MOST_KEYS:])
 
 

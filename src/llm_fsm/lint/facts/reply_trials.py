@@ -76,9 +76,7 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     names = list(dict.fromkeys(root_of(mention.name) for mention in flow.replies.get(state, ())))
     literals = _literals(code)
     offered = {name: _values(flow, name, literals) for name in names}
-    typed = all(
-        is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names
-    )
+    typed = all(is_system(name) or _is_closed(flow.document.keys.get(name), 0) for name in names)
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
     failed = [
@@ -154,7 +152,7 @@ def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[JsonDict]:
 def _values(flow: DataFlow, name: str, literals: list[Any]) -> tuple[Any, ...]:
     if name in _SYSTEM:
         return (_SYSTEM[name],)
-    keys = flow.document.keys or {}
+    keys = flow.document.keys
     definitions = flow.known.keys.definitions
     if name not in keys:
         return (*_ANYTHING, *literals)

@@ -101,4 +101,5 @@ def _read_from(read: FlowReader, home: str, path: str, file: str | None) -> Call
 def side(document: Document) -> Side:
     """Return one side of a call, for mappings."""
     name = document.root.get("name")
-    return Side(name if isinstance(name, str) else "", document.keys)
+    keys = document.keys if document.has_schema else None
+    return Side(name if isinstance(name, str) else "", keys)

@@ -109,7 +109,7 @@ def known_names(document: Document) -> Mapping[str, str]:
     tools.
     """
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
-    for key, schema in (document.keys or {}).items():
+    for key, schema in document.keys.items():
         names.update((value, "value") for value in texts_at(schema, "enum"))
         names.update((field, "field") for field in object_at(schema, "properties"))
         names[key] = "key"

@@ -86,7 +86,7 @@ def _finding(message: str, pointer: str, word: str, hint: str | None) -> Fault:
 def _keys(flow: DataFlow) -> set[str]:
     """Return the keys that the machine declares or, without a schema, uses outside of texts."""
     document = flow.document
-    if document.keys is not None:
+    if document.has_schema:
         return set(document.keys)
     found = {*flow.collected, *flow.outputs, *(use.key for use in inputs(flow.document))}
     for _, transition in transitions_of(document):

@@ -61,7 +61,7 @@ class KeyValues:
         """Return the schema of a key, or of the member that a dotted name means; None if there is
         none.
         """
-        keys = self.document.keys or {}
+        keys = self.document.keys
         if name in keys:
             return keys[name]
         head, *inner = name.split(".")

@@ -120,12 +120,11 @@ class MachinePaths:
     def sorted_out(self, values: JsonMap) -> tuple[JsonDict, JsonDict]:
         """Divide values into those of the start and those that the model writes."""
         document = self.known.document
-        keys = document.keys
         given = without_none(values)
         wrote = {
             key: value
             for key, value in given.items()
-            if keys is None or (key in keys and self._is_told(key))
+            if not document.has_schema or (key in document.keys and self._is_told(key))
         }
         return without(given, wrote), wrote
 

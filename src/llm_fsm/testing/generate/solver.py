@@ -60,7 +60,7 @@ class Solver:
 
     def everything(self) -> JsonDict:
         """Return a value for each key."""
-        found = {key: first(self.values(key)) for key in self.known.document.keys or {}}
+        found = {key: first(self.values(key)) for key in self.known.document.keys}
         return without_none(found)
 
     def solution(self, arc: Arc) -> JsonDict | None:
@@ -183,7 +183,7 @@ class Solver:
     def valid(self) -> Mapping[str, list[Any]]:
         """Map each key to the rules of `x-valid` for its values."""
         found = {}
-        for name in self.known.document.keys or {}:
+        for name in self.known.document.keys:
             rules = [logic for _, logic in value_rules(self.known.keys.schema(name))]
             if rules:
                 found[name] = rules

@@ -110,13 +110,12 @@ def _key(document: Document, name: str, pointer: str) -> Faults:
     from llm_fsm.lint.facts.data_flow import data_flow, is_system  # noqa: PLC0415
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
 
-    keys = document.keys
     flow = data_flow(document)
-    if keys is None or is_system(name):
+    if not document.has_schema or is_system(name):
         return
     fault = member_fault(flow, name)
     if flow.declared(name) is None:
-        hint = document.speller.hint(root_of(name), keys, "declared keys")
+        hint = document.speller.hint(root_of(name), document.keys, "declared keys")
         fault = (f'{quoted(name)} is not declared by "context_schema"', hint)
     if fault is not None:
         message = f"this check reads a key that is never set: {fault[0]}"

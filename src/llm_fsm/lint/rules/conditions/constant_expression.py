@@ -102,6 +102,6 @@ def _forgotten(document: Document, rule: Any) -> str | None:
     """Return a text of the rule that is the name of a key."""
     found = operation(rule)
     keys = {key for _, _, key in texts_of_states(document, "required_context_keys")}
-    keys |= set(document.keys or ()) | SYSTEM_NAMES
+    keys.update(document.keys, SYSTEM_NAMES)
     texts = [rule] if found is None else found[1]
     return next((text for text in texts if isinstance(text, str) and text in keys), None)

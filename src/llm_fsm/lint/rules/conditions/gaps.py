@@ -76,7 +76,7 @@ def decide_gap(document: Document) -> Faults:
 def _is_open(document: Document, state: str) -> bool:
     """Return true if nothing limits the answer."""
     waits = kind_of(document, state) == "wait"
-    return waits and document.keys is None and "answer_schema" not in document.states[state].value
+    return waits and not document.has_schema and "answer_schema" not in document.states[state].value
 
 
 def _finding(flow: DataFlow, state: str, context: Context, guards: list[GuardCases]) -> Fault:

@@ -107,12 +107,11 @@ def _may_miss(flow: DataFlow, state: str, arc: Arc, key: str) -> bool:
 
 
 def _finding(flow: DataFlow, state: str, comparison: Comparison) -> Fault:
-    declared = flow.document.keys is not None
     return Fault(
         f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
         f'this "{comparison.operator}" then {"holds" if comparison.positive else "fails"}',
         pointer=comparison.pointer,
         hint=f'add "requires_context_keys": [{quoted(comparison.key)}]',
-        level="warning" if declared else "info",
+        level="warning" if flow.document.has_schema else "info",
         path=flow.path_without(state, comparison.key),
     )

@@ -102,7 +102,7 @@ def _in_lists(document: Document) -> Faults:
     allow.
     """
     known = reasoning(document)
-    for inner in parts(document).values() if document.keys is not None else ():
+    for inner in parts(document).values():
         for place, _, operator, arguments, _ in inner:
             if operator not in ("in", "contains", "count") or len(arguments) != 2:
                 continue
@@ -122,7 +122,7 @@ def _in_lists(document: Document) -> Faults:
 def _in_replies(document: Document) -> Faults:
     """Find texts with which a fixed reply compares a key that has listed values."""
     known = reasoning(document)
-    for state in document.states.values() if document.keys is not None else ():
+    for state in document.states.values():
         for name, text in _compared(state.text("reply")):
             schema = known.keys.schema(name) or {}
             listed = schema.get("enum")

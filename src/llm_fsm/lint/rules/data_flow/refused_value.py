@@ -38,7 +38,7 @@ def mapping_never_fits(document: Document) -> Faults:
     Fix:
     Give both sides the same type, and give the key the `x-source` of its writer.
     """
-    if document.keys is None:
+    if not document.has_schema:
         return
     known = reasoning(document)
     for _, state in states_of_kind(document, "wait"):
@@ -47,7 +47,7 @@ def mapping_never_fits(document: Document) -> Faults:
     for tool in document.root.members("tools"):
         yield from _sources(document, tool, "tool")
     for name, inner in called(document).items():
-        if inner.keys is not None:
+        if inner.has_schema:
             yield from _calls(known, reasoning(inner), document.states[name])
             yield from _owned(document, inner, document.states[name])
 
@@ -55,7 +55,7 @@ def mapping_never_fits(document: Document) -> Faults:
 def _sources(document: Document, placed: Placed, source: str) -> Faults:
     for key, pointer in mapped(placed):
         owner = document.source_of(key)
-        if key in (document.keys or {}) and owner not in ("model", source):
+        if key in document.keys and owner not in ("model", source):
             yield Fault(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this'
                 " comes from "
@@ -67,7 +67,7 @@ def _sources(document: Document, placed: Placed, source: str) -> Faults:
 
 def _answers(known: Reasoning, state: Placed) -> Faults:
     for key, brought in answers(state).items():
-        if key in (known.document.keys or {}):
+        if key in known.document.keys:
             yield from _compared(
                 brought, known.keys.domain(key), key, f"{state.pointer}/output{step(key)}"
             )
@@ -89,10 +89,8 @@ def _owned(document: Document, inner: Document, state: Placed) -> Faults:
     """
     for key, pointer in mapped(state):
         source_key = str(state.value["output"][key])
-        owner = "model"
-        if key in (document.keys or {}):
-            owner = document.source_of(key)
-        theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
+        owner = document.source_of(key)
+        theirs = source_key in inner.keys and inner.source_of(source_key) == "model"
         if owner != "model" and theirs and source_key not in state.at("input").value:
             yield Fault(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there'

@@ -33,7 +33,7 @@ def secret_in_prompt(document: Document) -> Faults:
     Say it without the secret, and let the program or a condition compare the value.
     """
     flow = data_flow(document)
-    if not any(flow.is_secret(key) for key in document.keys or ()):
+    if not any(flow.is_secret(key) for key in document.keys):
         return
     for pointer, text in _texts(document):
         for name in dict.fromkeys(placeholders(text)):
@@ -87,7 +87,7 @@ def secret_in_reply(document: Document) -> Faults:
     Take the key out of the reply, or take `x-secret` from the key if it is none.
     """
     flow = data_flow(document)
-    if not any(flow.is_secret(key) for key in document.keys or ()):
+    if not any(flow.is_secret(key) for key in document.keys):
         return
     for state, mentioned in flow.replies.items():
         shown = {

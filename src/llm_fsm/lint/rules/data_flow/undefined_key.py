@@ -63,13 +63,13 @@ def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Faults:
 
 def _unknown(flow: DataFlow, name: str, reader: str, pointer: str) -> Faults:
     """Find the fault of a name that something reads; none if it may find something."""
-    root, keys, speller = root_of(name), flow.document.keys, flow.document.speller
+    root = root_of(name)
     if root.startswith("_"):
         if root not in _OWN_NAMES:
             message = f"{reader} reads {quoted(root)}, which is none of the system's names"
-            hint = speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
+            hint = flow.document.speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
             yield Fault(message, pointer, hint)
-    elif keys is None:
+    elif not flow.document.has_schema:
         yield from _near_miss(flow, name, reader, pointer)
     elif flow.declared(name) is None:
         message = f'{reader} reads {quoted(name)}, which "context_schema" does not declare'
@@ -85,7 +85,7 @@ def _hint(flow: DataFlow, name: str) -> str | None:
     inner = name.partition(".")[2]
     if root_of(name) in ("context", "ctx", "data", "state") and flow.declared(inner) is not None:
         return f"write {quoted(inner)}: the names of conditions are those of keys"
-    return flow.document.speller.hint(root_of(name), flow.document.keys or {}, "declared keys")
+    return flow.document.speller.hint(root_of(name), flow.document.keys, "declared keys")
 
 
 def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
@@ -110,7 +110,7 @@ def _refused(flow: DataFlow, name: str, pointer: str) -> Faults:
     """Find a key in `_refusals` that no reply can write, so that nothing is ever refused."""
     root, _, key = name.partition(".")
     keys = flow.document.keys
-    if root == "_refusals" and key and keys is not None and key not in keys:
+    if root == "_refusals" and key and flow.document.has_schema and key not in keys:
         message = (
             f'nothing is ever refused for {quoted(key)}, which "context_schema" does not declare'
         )
@@ -155,7 +155,7 @@ def undeclared_key(document: Document) -> Faults:
     Fix:
     Declare the key, or correct its name.
     """
-    if document.keys is None:
+    if not document.has_schema:
         return
     flow = data_flow(document)
     for _, pointer, name in texts_of_states(document, "required_context_keys"):
@@ -213,7 +213,7 @@ def unknown_key_in_mapping(document: Document) -> Faults:
     """
     yield from _paths(document)
     yield from _answers(document)
-    if document.keys is None:
+    if not document.has_schema:
         return
     flow = data_flow(document)
     for pointer, name in _mapped_names(flow):

@@ -33,7 +33,7 @@ def unwritable_key(document: Document) -> Faults:
     Fix:
     Take the key out of `required_context_keys`, or let the model write it.
     """
-    keys = document.keys or {}
+    keys = document.keys
     for _, pointer, name in texts_of_states(document, "required_context_keys"):
         source = document.source_of(name if name in keys else root_of(name))
         if source in _OTHERS:
@@ -63,8 +63,6 @@ def unobtainable_key(document: Document) -> Faults:
     Fix:
     Set the key by the `output` of a `wait` state or a tool on the way there. Or correct its `x-source`.
     """
-    if document.keys is None:
-        return
     flow = data_flow(document)
     seen = set()
     produced = {
@@ -130,8 +128,6 @@ def never_asked_for(document: Document) -> Faults:
     Fix:
     Add the key to `required_context_keys` of this state or of one before.
     """
-    if document.keys is None:
-        return
     flow = data_flow(document)
     late = asked_late(document)
     for arc in own_arcs(document):
@@ -209,7 +205,7 @@ def asked_late(document: Document) -> Late:
             if state in reached_states(document)
             else ()
         ):
-            key = root_of(name) if document.keys is None else flow.declared(name)
+            key = flow.declared(name) if document.has_schema else root_of(name)
             if (
                 key is None
                 or document.source_of(key) != "model"

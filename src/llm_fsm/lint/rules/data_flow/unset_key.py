@@ -30,8 +30,6 @@ def reply_key_may_be_missing(document: Document) -> Faults:
     Demand the key in the transitions that lead there. Or write `{% if city %}…{% endif %}` or `{{ city|default("…")
     }}`.
     """
-    if document.keys is None:
-        return
     flow = data_flow(document)
     for state, mentioned in flow.replies.items():
         if state not in reached_states(document):
@@ -72,8 +70,6 @@ def used_before_set(document: Document) -> Faults:
     Fix:
     Collect the key in an earlier state, or test for it with `{% if … %}`. Or declare its writer by `x-source`.
     """
-    if document.keys is None:
-        return
     flow = data_flow(document)
     for use in _uses(flow):
         key = flow.declared(use.key)
@@ -103,7 +99,7 @@ def used_before_set(document: Document) -> Faults:
 
 def _hint(document: Document, key: str) -> str:
     hint = f'add {quoted(key)} to the "required_context_keys" of a state before'
-    if "default" in (document.keys or {})[key]:
+    if "default" in document.keys[key]:
         return f'{hint}; its "default" is not filled in'
     return hint
 
@@ -195,7 +191,7 @@ def stale_reply(document: Document) -> Faults:
     Declare the keys that it is computed from. `"x-from": ["room"]` clears it when the room changes, and it is computed
     again. If it depends on no other key, write `"x-from": []`.
     """
-    keys = document.keys or {}
+    keys = document.keys
     flow = data_flow(document)
     for state, mentioned in flow.replies.items():
         if state not in reached_states(document) or kind_of(document, state) != "converse":

@@ -29,8 +29,6 @@ def collected_never_read(document: Document) -> Faults:
     Fix:
     Demand the key in the transition that it is collected for, or do not ask for it.
     """
-    if document.keys is None:
-        return
     flow = data_flow(document)
     for key, places in flow.collected.items():
         if key in document.keys and key not in flow.read:
@@ -63,7 +61,7 @@ def set_never_used(document: Document) -> Faults:
         written += mapped(placed)
     written += [(assigned.key, assigned.pointer) for assigned in assignments_of(document)]
     for key, pointer in written:
-        if (document.keys is None or key in document.keys) and key not in flow.read:
+        if (not document.has_schema or key in document.keys) and key not in flow.read:
             yield Fault(
                 f"{quoted(key)} is set here, but no condition, reply, mapping or instruction"
                 " reads it",

@@ -22,7 +22,7 @@ _ALLOWED = (
 
 def _names(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (pointer, name) for every key that is collected or declared."""
-    declared = document.keys or {}
+    declared = document.keys
     for _, pointer, name in texts_of_states(document, "required_context_keys"):
         if name.startswith("_") or declared_key(name, declared) is None:
             yield pointer, name
@@ -55,7 +55,7 @@ def bad_key(document: Document) -> Faults:
                 hint=f"write {quoted(name.lstrip('_') or 'key')}",
             )
         elif re.fullmatch(KEY_PATTERN, name) is None:
-            if name in (document.keys or {}):
+            if name in document.keys:
                 message = f"some models cannot be asked for context key {quoted(name)}"
                 yield Fault(message, pointer=pointer, hint=_ALLOWED, level="warning")
             else:
@@ -89,7 +89,7 @@ def reserved_name(document: Document) -> Faults:
             pointer=document.states[name].pointer,
             hint="choose a word for what the state is there for",
         )
-    if _TARGET in (document.keys or ()):
+    if _TARGET in document.keys:
         yield Fault(
             f"a context key called {quoted(_TARGET)} is mixed up with the target of a reply",
             pointer="/context_schema/properties" + step(_TARGET),
@@ -117,7 +117,7 @@ def bad_key_setting(document: Document) -> Faults:
     itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
     `x-said` is `quote`, `digits` or false, at a key that a reply may write.
     """
-    for key, schema in (document.keys or {}).items():
+    for key, schema in document.keys.items():
         place = "/context_schema/properties" + step(key)
         source = schema.get("x-source")
         if source is not None and source not in SOURCES:
@@ -135,8 +135,8 @@ def bad_key_setting(document: Document) -> Faults:
                 yield Fault(message, pointer=f"{place}/{name}")
         yield from _said(schema, place + "/x-said")
         yield from _labels(schema, place + "/x-labels")
-        yield from _made_of(document.keys or {}, key, place + "/x-from")
-        yield from _value_rules(document.keys or {}, schema.get(VALID), f"{place}/{VALID}")
+        yield from _made_of(document.keys, key, place + "/x-from")
+        yield from _value_rules(document.keys, schema.get(VALID), f"{place}/{VALID}")
 
 
 def _made_of(keys: Mapping[str, JsonMap], key: str, place: str) -> Faults:

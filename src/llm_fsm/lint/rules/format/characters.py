@@ -36,7 +36,7 @@ def _keys(document: Document) -> list[tuple[str, str]]:
     """Return declared keys, then those that states collect and transitions require, each with its
     first place.
     """
-    places = {key: "/context_schema/properties" + step(key) for key in document.keys or ()}
+    places = {key: "/context_schema/properties" + step(key) for key in document.keys}
     for _, pointer, key in texts_of_states(document, "required_context_keys"):
         places.setdefault(key, pointer)
     for condition in conditions_of(document):

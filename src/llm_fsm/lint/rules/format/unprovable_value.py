@@ -33,7 +33,7 @@ def unprovable_value(document: Document) -> Faults:
     """
     known = language_of(str(document.root.get("language") or ""))
     chosen = [choice.get("value") for choice in _choices(document)]
-    for key, schema in (document.keys or {}).items():
+    for key, schema in document.keys.items():
         labels = schema.get("x-labels")
         values = schema.get("enum")
         hint = 'write "x-labels" with words for its values'

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import permutations
 
 from llm_fsm._text import listed
-from llm_fsm.definition.names import root_of
+from llm_fsm.definition.names import declared_key, root_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.acts import (
     ActGuard,
@@ -217,8 +217,8 @@ def yes_without_effect(document: Document) -> Faults:
                 level="warning",
             )
         keys = document.keys
-        for pointer, key in confirms:
-            if keys is not None and key not in keys and root_of(key) not in keys:
+        for pointer, key in confirms if document.has_schema else ():
+            if declared_key(key, keys) is None:
                 yield Fault(
                     f'{quoted(key)} cannot be confirmed: "context_schema" does not declare it',
                     pointer=pointer,
@@ -325,7 +325,7 @@ def confirmed_not_demanded(document: Document) -> Faults:
 
 def _is_asked_for(document: Document, key: str) -> bool:
     """Return true for a key that replies write, and that nothing else gives."""
-    schema = (document.keys or {}).get(key, {})
+    schema = document.keys.get(key, {})
     return schema.get("x-source", "model") == "model" and "default" not in schema
 
 

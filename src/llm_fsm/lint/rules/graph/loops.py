@@ -51,7 +51,7 @@ def auto_loop(document: Document) -> Faults:
     """
     always = list(_always(document))
     yield from always
-    if not always and document.keys is not None:
+    if not always and document.has_schema:
         yield from _for_some(reasoning(document))
 
 

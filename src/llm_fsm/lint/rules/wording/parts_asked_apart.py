@@ -32,7 +32,7 @@ def parts_asked_apart(document: Document) -> Faults:
     Take `required` out of the object's schema, and let transitions demand the parts by `requires_context_keys`. Or
     declare each part as its own key, or ask for all of them in one state.
     """
-    keys = document.keys or {}
+    keys = document.keys
     objects = {
         key: schema
         for key, schema in keys.items()

@@ -87,7 +87,7 @@ def unfilled_placeholder(document: Document) -> Faults:
 
 def _names(document: Document) -> set[str]:
     flow = data_flow(document)
-    return {*(document.keys or ()), *flow.collected, *flow.outputs, *SYSTEM_NAMES}
+    return {*document.keys, *flow.collected, *flow.outputs, *SYSTEM_NAMES}
 
 
 def _around_key(text: str, names: set[str]) -> re.Match[str] | None:

@@ -57,11 +57,7 @@ def unknown_name_in_words(document: Document) -> Faults:
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
                 )
-            elif (
-                document.keys is not None
-                and match[1]
-                and _SETTING.search(text[: match.start()][-60:])
-            ):
+            elif document.has_schema and match[1] and _SETTING.search(text[: match.start()][-60:]):
                 yield Fault(
                     f"the text tells the model to set {quoted(name)}, which is no key;"
                     ' the value would land in "_extra"',
