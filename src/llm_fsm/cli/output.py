@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
+from llm_fsm.documents.files import write
 
 _NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 """Errors after which a file is written in its place: another user's folder, or a file mounted by
@@ -80,27 +80,13 @@ def _is_replaced(path: str, content: bytes) -> bool:
     """Write a temporary file and rename it. Return False if that is not wanted or not permitted."""
     if not path or is_special(path):
         return False
-    target = os.path.realpath(path)
-    fresh = os.path.join(os.path.dirname(target), f".llm-fsm.{os.urandom(8).hex()}")
     try:
-        with open(fresh, "xb") as stream:
-            stream.write(content)
-        if os.path.exists(target):
-            _alike(fresh, os.stat(target))
-        os.replace(fresh, target)
+        write(os.path.realpath(path), content)
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(fresh)
         if error.errno in _NOT_BESIDE:
             return False
         raise
     return True
-
-
-def _alike(fresh: str, old: os.stat_result) -> None:
-    with suppress(OSError):  # who may write to a file of somebody else cannot give one away
-        os.chown(fresh, old.st_uid, old.st_gid)
-    os.chmod(fresh, stat.S_IMODE(old.st_mode))
 
 
 @contextmanager

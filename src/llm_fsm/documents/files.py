@@ -1,4 +1,4 @@
-"""Read files as text. No other module of documents opens a file."""
+"""Read files as text, and replace them. No other module of documents opens a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import errno
 import os
 import stat
+from contextlib import suppress
 from dataclasses import replace
 
 from llm_fsm.definition.codes import finding
@@ -43,6 +44,33 @@ def read(path: FilePath) -> str:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise _refused(name, "unreadable-file", f"the file cannot be read: {reason}") from error
     return decoded(data, name)
+
+
+def write(path: FilePath, data: bytes) -> None:
+    """Replace a file at once, so that a crash leaves the old file or the new one.
+
+    It keeps its owner and rights. Raises OSError.
+    """
+    name = os.fspath(path)
+    fresh = os.path.join(os.path.dirname(name), f".llm-fsm.{os.urandom(8).hex()}")
+    try:
+        with open(fresh, "xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if os.path.exists(name):
+            _alike(fresh, os.stat(name))
+        os.replace(fresh, name)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise
+
+
+def _alike(fresh: str, old: os.stat_result) -> None:
+    with suppress(OSError):  # who may write to a file of somebody else cannot give one away
+        os.chown(fresh, old.st_uid, old.st_gid)
+    os.chmod(fresh, stat.S_IMODE(old.st_mode))
 
 
 def read_replies(path: FilePath) -> bytes:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_fsm.documents.files import MAX_BYTES, decoded
+from llm_fsm.documents.files import MAX_BYTES, decoded, write
 from llm_fsm.editor.models import FileConflict
 from llm_fsm.errors import DefinitionError, os_reason
 from llm_fsm.server.problems import Problem
@@ -157,7 +157,8 @@ class Folder:
                 "too-large", f"{path}: a definition has at most {MAX_BYTES // 1_000_000} MB"
             )
         try:
-            _replace(place, data)
+            Path(place).parent.mkdir(parents=True, exist_ok=True)
+            write(place, data)
         except OSError as error:
             reason = os_reason(error)
             raise Problem(
@@ -252,21 +253,3 @@ def _read_only(path: str) -> Problem:
     return Problem(
         "forbidden", f"{path} is read-only: allow writing it, or save under another name"
     )
-
-
-def _replace(place: str, data: bytes) -> None:
-    """Write a temporary file and rename it, so that a crash leaves the old file or the new one."""
-    Path(place).parent.mkdir(parents=True, exist_ok=True)
-    fresh = os.path.join(os.path.dirname(place), f".llm-fsm.{os.urandom(8).hex()}")
-    try:
-        with open(fresh, "xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if os.path.exists(place):
-            os.chmod(fresh, stat.S_IMODE(os.stat(place).st_mode))
-        os.replace(fresh, place)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise

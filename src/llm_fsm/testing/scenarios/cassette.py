@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
 from llm_fsm._json import JsonDict, JsonMap
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.files import read_replies
+from llm_fsm.documents.files import read_replies, write
 from llm_fsm.errors import os_reason
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing.scenarios.loader import ENDING
@@ -179,10 +178,7 @@ def write_cassette(path: str, cassette: Cassette) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    fresh = f"{path}.{os.getpid()}.new"
-    with open(fresh, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(cassette.text())
-    os.replace(fresh, path)
+    write(path, cassette.text().encode(errors="backslashreplace"))
 
 
 def without(secrets: Collection[str], said: Sequence[str], entry: CassetteEntry) -> CassetteEntry:
