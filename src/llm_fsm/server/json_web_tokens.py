@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import jwt
 
 from llm_fsm._json import JsonMap, member
+from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right, caller_with
-from llm_fsm.server.watched_file import WatchedFile
 
 _LOG = logging.getLogger(__name__)
 AUDIENCE = "llm-fsm"

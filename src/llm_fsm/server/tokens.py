@@ -21,8 +21,8 @@ from typing import Literal, Protocol, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from llm_fsm.documents.watched_file import WatchedFile
 from llm_fsm.errors import ConfigurationError, os_reason
-from llm_fsm.server.watched_file import WatchedFile
 
 _LOG = logging.getLogger(__name__)
 MARK = "~"
