@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from llm_fsm._json import JsonDict, JsonMap
+from llm_fsm._json import JsonDict, JsonMap, without
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.models import Definition, _Model
 from llm_fsm.definition.names import ALIASES
@@ -191,7 +191,7 @@ def definition_schema() -> JsonDict:
         "$schema": DRAFT,
         "$id": ID,
         "title": "LLM-FSM definition",
-        "description": _first_line(Definition.__doc__),
+        "description": first_line(Definition.__doc__),
         **schema,
     }
 
@@ -202,7 +202,20 @@ def _models() -> Iterator[type[_Model]]:
             yield value
 
 
-def _first_line(text: str | None) -> str:
+def add_descriptions(shape: JsonDict, model: type[BaseModel]) -> None:
+    """Describe an object and its members in place, by the docstrings of its model."""
+    texts = docstrings(model)
+    properties = {}
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        inner = without(shape["properties"][key], {"title", "default"})
+        properties[key] = {"description": texts[name], **inner}
+    shape["description"] = first_line(model.__doc__)
+    shape["properties"] = properties
+
+
+def first_line(text: str | None) -> str:
+    """Return a docstring in one line."""
     return " ".join(inspect.cleandoc(text or "").split())
 
 
@@ -213,7 +226,7 @@ def _dress(shape: JsonDict, model: type[_Model]) -> None:
     properties: JsonDict = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
-        inner = {k: v for k, v in shape["properties"][key].items() if k not in ("title", "default")}
+        inner = without(shape["properties"][key], {"title", "default"})
         shown = inner if key in required else _nullable(inner)
         properties[key] = {"description": texts[name], **shown}
         if isinstance(field.default, str | int) and field.default != "":
@@ -222,7 +235,7 @@ def _dress(shape: JsonDict, model: type[_Model]) -> None:
             properties[key]["examples"] = _EXAMPLES[model.__name__][name]
     for alias, key in ALIASES.get(model.__name__, {}).items():
         properties[alias] = {**properties[key], "description": f"Another name of `{key}`."}
-    shape["description"] = _first_line(model.__doc__)
+    shape["description"] = first_line(model.__doc__)
     shape["properties"] = properties
     shape["patternProperties"] = {"^x-": {}}
 
@@ -250,5 +263,5 @@ def docstrings(model: type[BaseModel]) -> dict[str, str]:
             and isinstance(below.value, ast.Constant)
             and isinstance(below.value.value, str)
         ):
-            texts[field.target.id] = _first_line(below.value.value)
+            texts[field.target.id] = first_line(below.value.value)
     return texts

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from llm_fsm._json import JsonDict, without
-from llm_fsm.definition.schema import DRAFT, docstrings
+from llm_fsm.definition.schema import DRAFT, add_descriptions, first_line
 from llm_fsm.testing.scenarios.models import Suite, Written
 
 ID = "urn:llm-fsm:tests"
@@ -23,7 +23,8 @@ def suite_schema() -> JsonDict:
     shapes = {"Suite": schema, **schema.pop("$defs")}
     for model in Written.__subclasses__():
         if model.__name__ in shapes:
-            _dress(shapes[model.__name__], model)
+            add_descriptions(shapes[model.__name__], model)
+            shapes[model.__name__]["patternProperties"] = {"^x-": {}}
     whole = shapes.pop("Suite")
     whole["properties"] = {**shapes["Case"]["properties"], **whole["properties"]}
     described = without(whole, {"title", "description"})
@@ -31,22 +32,10 @@ def suite_schema() -> JsonDict:
         "$schema": DRAFT,
         "$id": ID,
         "title": "LLM-FSM conversation tests",
-        "description": _line(Suite.__doc__),
+        "description": first_line(Suite.__doc__),
         **described,
         "$defs": {name: _short(name, shape) for name, shape in shapes.items()},
     }
-
-
-def _dress(shape: JsonDict, model: type[Written]) -> None:
-    texts = docstrings(model)
-    properties = {}
-    for name, field in model.model_fields.items():
-        key = field.alias or name
-        inner = without(shape["properties"][key], {"title", "default"})
-        properties[key] = {"description": texts[name], **inner}
-    shape["description"] = _line(model.__doc__)
-    shape["properties"] = properties
-    shape["patternProperties"] = {"^x-": {}}
 
 
 def _short(name: str, shape: JsonDict) -> JsonDict:
@@ -68,7 +57,3 @@ def _short(name: str, shape: JsonDict) -> JsonDict:
         return shape
     other = without(shape["properties"][model.short], {"description"})
     return {"description": shape["description"], "anyOf": [other, shape]}
-
-
-def _line(text: str | None) -> str:
-    return " ".join((text or "").split())
