@@ -39,6 +39,7 @@ ROOMS = {
     "lint": Room(46_640, 6.79),
     "llm": Room(20_502, 6.22),
     "records": Room(5_629, 6.84),
+    "releases": Room(0, 5.90),
     "server": Room(27_477, 5.70),
     "session": Room(18_092, 6.75),
     "statechart": Room(3_576, 6.06),

@@ -19,6 +19,7 @@ PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 SCHEMAS = {
     *("llm_fsm/definition/definition.schema.json", "llm_fsm/testing/scenarios/case.schema.json"),
     "llm_fsm/llm/prices.json",
+    "llm_fsm/releases/release.schema.json",
 }
 
 READ_SHIPPED = """

@@ -47,6 +47,28 @@ class Started(Event, frozen=True, kw_only=True):
     acts: JsonMap = {}
 
 
+class ReleaseChosen(Event, frozen=True, kw_only=True):
+    """The release `release` chose the definition of a new conversation.
+
+    `arm` is stable or candidate, `sha` the SHA-256 of the definition, and `salt` that of the
+    release.
+    """
+
+    release: str
+    arm: str
+    sha: str
+    salt: str = ""
+
+
+class ReleaseStopped(Event, frozen=True, kw_only=True):
+    """A guard of the release `release` is broken, as `reason` says. No new conversation begins on
+    its candidate. Sinks and observers receive this event; no turn record has it.
+    """
+
+    release: str
+    reason: str
+
+
 class RunResumed(Event, frozen=True, kw_only=True):
     """A run without a user began or resumed at `time` (seconds since the epoch).
 

@@ -8,6 +8,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import command
 from llm_fsm.cli.terminal import console
 from llm_fsm.definition.schema import definition_schema
+from llm_fsm.releases.schema import release_schema
 from llm_fsm.testing.scenarios.schema import suite_schema
 
 
@@ -15,10 +16,14 @@ from llm_fsm.testing.scenarios.schema import suite_schema
 @click.option(
     "--tests", is_flag=True, help="The schema of conversation tests (*.test.json) instead."
 )
-def schema(*, tests: bool) -> None:
+@click.option("--release", is_flag=True, help="The schema of releases (*.release.json) instead.")
+def schema(*, tests: bool, release: bool) -> None:
     """Print the JSON Schema of definition files.
 
     It is JSON Schema 2020-12, for editors and other tools: llm-fsm schema > llm-fsm.schema.json
     """
     exits.need_docstrings()
-    console.json(suite_schema() if tests else definition_schema())
+    if release:
+        console.json(release_schema())
+    else:
+        console.json(suite_schema() if tests else definition_schema())
