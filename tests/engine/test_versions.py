@@ -441,8 +441,8 @@ async def test_older_definitions_stay_compiled_and_only_so_many_of_them() -> Non
     versions = last._engine.versions
     for number in range(40):
         await (await last.resume(f"c{number}")).send("hm")
-    kept = await versions.find(await last._engine.load("c39"))
-    assert kept is await versions.find(await last._engine.load("c39"))
+    kept = await versions.find((await last._engine.load("c39")).definition)
+    assert kept is await versions.find((await last._engine.load("c39")).definition)
     assert len(versions._older) == 32
 
 

@@ -127,8 +127,10 @@ def test_every_setting_of_a_machine_is_told_of_with_what_stands_for_it() -> None
 def test_every_method_is_told_of_with_its_parameters() -> None:
     machine = called("| of a machine | gives |")
     sync = {name for name, value in members(Machine).items() if value is not None}
-    assert machine == members(AsyncMachine) | {"definition": None}
-    assert sync == set(members(AsyncMachine))
+    inside = {"program", "release"}  # for doors of this package
+    ours = {name: value for name, value in members(AsyncMachine).items() if name not in inside}
+    assert machine == ours
+    assert sync | {"definition"} == set(ours)
     told = called("| of a conversation | is |")
     ours = members(AsyncConversation)
     assert set(told) == {*ours, *members(Conversation)}

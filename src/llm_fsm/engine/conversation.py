@@ -402,7 +402,7 @@ class AsyncConversation:
 
         engine = self._engine
         session = await engine.load(self.id)
-        deployment = await engine.versions.find(session)
+        deployment = await engine.versions.find(session.definition)
         program = engine.program if deployment is None else deployment.program
         found = explain_turn(program, self.id, await engine.records(self.id), number)
         if found is None:

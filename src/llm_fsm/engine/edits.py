@@ -31,7 +31,7 @@ async def _edit(
     turn = TurnRunner(engine.versions.current, checked_id(conversation_id, "conversation id"))
     async with turn.lock():
         loaded, _ = await engine.read_for(conversation_id)
-        deployment = await engine.versions.find(loaded.session)
+        deployment = await engine.versions.find(loaded.session.definition)
         if deployment is not None:
             turn.host = deployment
             if deployment.journals or loaded.has_journal:
@@ -67,7 +67,7 @@ async def undo(engine: Engine, conversation_id: str) -> TurnResult:
             raise ConversationConflict("there is no turn to take back; send a message first")
         number, _ = kept[-1]
         session = replay(conversation_id, [record for _, record in kept[:-1]])
-        found = await engine.versions.find(session)
+        found = await engine.versions.find(session.definition)
         if found is None and session.definition != loaded.session.definition:
             raise ConversationConflict(
                 "the turn cannot be undone: its definition is not known any more. Open the "

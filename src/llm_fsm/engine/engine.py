@@ -120,6 +120,12 @@ class Engine:
             ):  # the failed handler counts as run, and does not concern this caller
                 await run_forgotten_end_handlers(await self.prepare())
 
+    async def watch_release(self) -> None:
+        """Look at the guards of the release, if there is one and it is time."""
+        release = self.versions.release
+        if release is not None:
+            await release.watch(self.store, self.services.dispatcher.sinks, self.now())
+
     # -- requests of callers
 
     async def start(self, opening: Opening, sink: Observer | None = None) -> TurnResult:
@@ -129,10 +135,11 @@ class Engine:
             ConversationConflict: The id exists.
             ValueError: The id, the state or the context is wrong.
         """
-        deployment = await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
-        if opening.state is not None and opening.state not in self.program.states:
-            known = ", ".join(self.program.states)
+        deployment, opening = await self.versions.begun(opening)
+        states = deployment.program.states
+        if opening.state is not None and opening.state not in states:
+            known = ", ".join(states)
             raise ValueError(
                 f"there is no state {opening.state!r} to start in; the states are {known}"
             )
@@ -409,7 +416,7 @@ class Engine:
     ) -> TurnResult:
         """Answer a message with the definition's apology. Nothing is recorded, because a commit
         would empty the journal of the parked turn."""
-        deployment = await self.versions.find(session) or self.versions.current
+        deployment = await self.versions.find(session.definition) or self.versions.current
         words = apology(deployment.program, session)
         turn.take((trigger.event(), ev.BotSaid(text=words, fallback=True)))
         record = TurnRecord(
@@ -461,7 +468,7 @@ class Engine:
 
     async def choices(self, session: Session) -> tuple[Choice, ...]:
         """Return the choices that the user has in a conversation."""
-        deployment = await self.versions.find(session)
+        deployment = await self.versions.find(session.definition)
         return () if deployment is None else choices_of(deployment.program, session)
 
     async def _last(self, conversation_id: str) -> TurnRecord:

@@ -24,9 +24,12 @@ _LEVELS: Mapping[type[ev.Event], str] = {
     ev.Started: "INFO",
     ev.Ended: "INFO",
     TurnAborted: "WARNING",
+    ev.ReleaseStopped: "ERROR",
 }
 _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.Started: ("state",),
+    ev.ReleaseChosen: ("release", "arm"),
+    ev.ReleaseStopped: ("release", "reason"),
     ev.UserSaid: (),
     ev.ModelReplied: (
         "asked_for",

@@ -30,6 +30,7 @@ from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import sinks_of
 from llm_fsm.engine.pauses import OpenPause, open_pauses, paused_query
+from llm_fsm.engine.releases import LiveRelease
 from llm_fsm.engine.settings import MachineSettings, check_names, complete
 from llm_fsm.engine.unattended import take_up
 from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
@@ -38,6 +39,7 @@ from llm_fsm.errors import ConversationConflict, ConversationNotFound, Definitio
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.records.transfer import export, import_conversation
+from llm_fsm.releases.file import stable_file
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.session import clock_names
@@ -148,8 +150,7 @@ class AsyncMachine:
         chosen = complete(settings)
         if chosen["summarizer"] is not None:
             check_runs(chosen["summarizer"], "the summarizer")
-        self.definition = definition
-        self.program = _compiled(definition, file, chosen)
+        self._compile = partial(_compiled, settings=chosen)
         self.llm = _resolved_model(definition, chosen)
         self.store = resolve_store(chosen["store"])
         self.tools = _registered_tools(chosen["tools"])
@@ -175,7 +176,9 @@ class AsyncMachine:
             dispatcher=OutboxDispatcher(self.store, sinks, storable(definition.name)),
         )
         policy = read_policy(chosen["on_change"])
-        self._engine = Engine(program=self.program, services=services, policy=policy)
+        self._engine = Engine(
+            program=self._compile(definition, file), services=services, policy=policy
+        )
         self.closing = Closing(
             store=self.store,
             servers=self._toolbox.servers,
@@ -191,6 +194,33 @@ class AsyncMachine:
         """As `Machine.from_file`."""
         check_names(settings, "AsyncMachine.from_file")
         return cls(load(path), file=path, **settings)
+
+    @classmethod
+    def from_release(cls, path: str | Path, **settings: Unpack[MachineSettings]) -> Self:
+        """As `Machine.from_release`."""
+        check_names(settings, "AsyncMachine.from_release")
+        machine = cls.from_file(stable_file(path), **settings)
+        machine._follow(path)
+        return machine
+
+    def _follow(self, path: str | Path) -> None:
+        """Begin conversations as the release of this file says."""
+        self._engine.versions.follow(LiveRelease(path, self._compile))
+
+    @property
+    def program(self) -> CompiledMachine:
+        """The definition, compiled with everything that it calls."""
+        return self._engine.program
+
+    @property
+    def definition(self) -> Definition:
+        """The definition that new conversations begin with; of a release, the stable one."""
+        return self.program.definition
+
+    @property
+    def release(self) -> LiveRelease | None:
+        """The release that chooses the definition of new conversations; None if there is none."""
+        return self._engine.versions.release
 
     @classmethod
     def from_dict(
@@ -453,6 +483,7 @@ class AsyncMachine:
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """As `Machine.run_due`, awaited."""
         await self._engine.resume_deliveries(again=True)
+        await self._engine.watch_release()
         done: list[Turn] = []
         failed: LLMFSMError | None = None
         name = self._engine.versions.current.name
@@ -574,7 +605,7 @@ class AsyncMachine:
     async def definition_of(self, conversation_id: str) -> Definition:
         """As `Machine.definition_of`, awaited."""
         engine = self._engine
-        found = await engine.versions.find(await engine.load(conversation_id))
+        found = await engine.versions.find((await engine.load(conversation_id)).definition)
         return self.definition if found is None else found.program.definition
 
     async def migrate(

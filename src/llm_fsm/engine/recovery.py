@@ -233,6 +233,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> JsonDict:
             timezone=opening.timezone,
             metadata=dict(opening.metadata),
             agreed=opening.agreed,
+            release=dict(opening.release),
         ),
     }
 
@@ -251,7 +252,9 @@ def interrupted_start(conversation_id: str, first: JsonMap) -> Opening:
         background=background,
         memory=memory,
         history=tuple((role, text) for role, text in first.get("history", ())),
-        **_given(first, "time context state greet input shared hold timezone metadata agreed"),
+        **_given(
+            first, "time context state greet input shared hold timezone metadata agreed release"
+        ),
     )
 
 

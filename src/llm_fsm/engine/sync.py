@@ -23,6 +23,7 @@ from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.engine.portal import Portal
 from llm_fsm.engine.settings import MachineSettings, check_names
+from llm_fsm.releases.file import stable_file
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.stores.base import Listed, Order
@@ -510,6 +511,26 @@ class Machine:
         """
         check_names(settings, "Machine.from_file")
         return cls(load(path), file=path, **settings)
+
+    @classmethod
+    def from_release(cls, path: str | Path, **settings: Unpack[MachineSettings]) -> Self:
+        """Make a machine that begins a share of its conversations on a newer definition.
+
+        Args:
+            path: The release file, see [releases](how-to/release-a-change.md). It is read again
+                when it changes.
+            settings: As for `from_file`, without `on_change`.
+
+        Returns:
+            The machine of the stable definition.
+
+        Raises:
+            DefinitionError: The stable definition cannot be used.
+            ConfigurationError: The release, the model, the store or the key cannot be used.
+        """
+        machine = cls.from_file(stable_file(path), **settings)
+        machine._machine._follow(path)
+        return machine
 
     @classmethod
     def from_dict(

@@ -570,4 +570,6 @@ class TurnRunner:
             usage=record.usage,
             seconds=time.monotonic() - self._began,
             secrets=secrets_in(record.events, is_secret, contexts, session.secrets),
+            release=session.release,
+            arm=session.arm,
         )

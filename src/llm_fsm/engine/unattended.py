@@ -87,8 +87,8 @@ async def _take_up(engine: Engine, conversation_id: str) -> TurnResult | None:
 
 
 async def _take_up_start(engine: Engine, conversation_id: str, left: LeftTurn) -> TurnResult | None:
-    deployment = engine.versions.current
-    if left.first.get("sha") != deployment.identity or not await _is_able(deployment):
+    deployment = await engine.versions.find(left.first.get("sha", ""))
+    if deployment is None or not await _is_able(deployment):
         return None
     if await _park(engine, conversation_id, left):
         return None
@@ -162,13 +162,15 @@ async def _read_or_begin(
     if stored is not None:
         loaded, _ = await engine.read(message.conversation_id, stored)
         return None if await _able(engine, loaded.session, talks=True) is None else loaded
-    deployment = engine.versions.current
-    is_ours = storable(deployment.name) == message.definition
-    if not is_ours or not await _is_able(deployment, talks=True):
+    if storable(engine.versions.current.name) != message.definition:
+        return None
+    opening = Opening(conversation_id=message.conversation_id, time=engine.now(), greet=False)
+    try:
+        deployment, opening = await engine.versions.begun(opening)
+    except ConfigurationError:
         return None
     if not await claim(store, message):
         return None
-    opening = Opening(conversation_id=message.conversation_id, time=engine.now(), greet=False)
     await _start_unattended(engine, deployment, opening)
     loaded, _ = await engine.read_for(message.conversation_id)
     return loaded

@@ -39,6 +39,8 @@ _BETWEEN_LOOKS = 0.02
 
 Else a stream of messages would make each worker read the store all the time.
 """
+_GUARDS = "\0guards"
+"""What stands for the guards of a release beside ids of conversations. It can be none."""
 _CANCEL_AGAIN = 0.1
 _LISTEN_AGAIN = 1.0
 """Seconds, give or take a fifth, until a listener that failed begins again."""
@@ -175,6 +177,9 @@ class Upkeep:
         for key in dict.fromkeys(found):
             name, conversation_id = key
             self._begin(key, partial(machines[name].take_up, conversation_id))
+        for name, machine in machines.items():
+            if machine.release is not None:
+                self._begin((name, _GUARDS), machine._engine.watch_release)
         if await store.outbox(OutboxQuery(limit=1)):
             for name, machine in machines.items():
                 self._begin((name, ""), partial(machine._engine.resume_deliveries, again=True))

@@ -19,6 +19,7 @@ from llm_fsm._json import JsonMap
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.registry import Handler
+from llm_fsm.engine.releases import LiveRelease
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
@@ -26,6 +27,7 @@ from llm_fsm.stores.base import kept_definition
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.migration import Change, carried, check_change, read_change
+from llm_fsm.turn.pipeline import Opening
 from llm_fsm.turn.repair.patterns import no_pieces
 
 KEPT = 32
@@ -68,6 +70,7 @@ class DefinitionVersions:
         self.policy = policy
         self._services = services
         self._older: OrderedDict[str, Deployment] = OrderedDict()
+        self.release: LiveRelease | None = None
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler. It may name states of the machine's own definition, of those that it
@@ -81,22 +84,66 @@ class DefinitionVersions:
         states = chain(*(one.states for one in machines), self.policy.change.states)
         self._services.add_handler(handler, tuple(dict.fromkeys(states)), self.current.name)
 
-    async def find(self, session: Session) -> Deployment | None:
-        """Find the version that a conversation is pinned to; None if its definition is unknown."""
-        identity = session.definition
+    def follow(self, release: LiveRelease) -> None:
+        """Begin conversations as a release says.
+
+        Raises:
+            ConfigurationError: The policy would move or refuse the candidate's conversations.
+        """
+        if self.policy.name != "pin":
+            raise ConfigurationError(
+                f"{release.path}: a release pins its conversations: leave on_change out"
+            )
+        self.release = release
+        self._take_over(release)
+
+    def _take_over(self, release: LiveRelease) -> None:
+        """Know both definitions of a release. Its stable one is the machine's own."""
+        if release.stable.identity != self.current.identity:
+            self._older[self.current.identity] = self.current
+            self.current = self._deployed(release.stable)
+        if release.candidate is not None:
+            self._deployed(release.candidate)
+
+    async def begun(self, opening: Opening) -> tuple[Deployment, Opening]:
+        """Return the version that a conversation begins on, ready, and its opening with the arm.
+
+        Raises:
+            ConfigurationError: A tool or function of the machine's own version is missing.
+        """
+        release = self.release
+        if release is not None:
+            release.refresh()
+            self._take_over(release)
+            if (chosen := release.arm(opening)) is not None:
+                arm, program = chosen
+                found = self._deployed(program)
+                if await release.is_able(found.prepare):
+                    return found, release.labelled(opening, arm)
+        await self.current.prepare()
+        return self.current, opening
+
+    def _deployed(self, program: CompiledMachine) -> Deployment:
+        identity = program.identity
         if identity == self.current.identity:
             return self.current
-        found = self._older.get(identity)
-        if found is None:
-            text = await kept_definition(self._services.store, identity)
-            if text is None:
-                return None
-            program = _compiled(identity, text, self.current.program)
-            found = self._older[identity] = Deployment(self._services, program)
+        if identity not in self._older:
+            self._older[identity] = Deployment(self._services, program)
             if len(self._older) > KEPT:
                 self._older.popitem(last=False)
         self._older.move_to_end(identity)
-        return found
+        return self._older[identity]
+
+    async def find(self, identity: str) -> Deployment | None:
+        """Find the version of this SHA-256; None if its definition is unknown."""
+        if identity == self.current.identity:
+            return self.current
+        if identity in self._older:
+            return self._deployed(self._older[identity].program)
+        text = await kept_definition(self._services.store, identity)
+        if text is None:
+            return None
+        return self._deployed(_compiled(identity, text, self.current.program))
 
     async def of(self, session: Session) -> Deployment | None:
         """Find the version that plays a conversation; None if its definition is unknown.
@@ -114,7 +161,7 @@ class DefinitionVersions:
                 f"({current.identity[:12]}). This machine was made with "
                 'on_change="reject". Open it with the definition it was started with'
             )
-        found = await self.find(session)
+        found = await self.find(session.definition)
         if found is not None:
             await found.prepare()
         return found
@@ -129,7 +176,7 @@ class DefinitionVersions:
         """
         if session.definition == self.current.identity or session.ended:
             return None
-        found = await self.find(session)
+        found = await self.find(session.definition)
         old = None if found is None else found.program
         return carried(session, old, self.current.program, self.policy.change)
 

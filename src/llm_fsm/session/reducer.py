@@ -66,6 +66,10 @@ def _started(before: Session, event: ev.Started) -> Session:
     )
 
 
+def _release_chosen(session: Session, event: ev.ReleaseChosen) -> Session:
+    return replace(session, release=event.release, arm=event.arm)
+
+
 def _exchanges(event: ev.Started) -> tuple[Exchange, ...]:
     """Pair what was said elsewhere: what the user said, in one, with the answer. Prompts show that
     it is only claimed.
@@ -625,6 +629,7 @@ def _turn_undone(session: Session, event: ev.TurnUndone) -> Session:
 
 CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Started: _started,
+    ev.ReleaseChosen: _release_chosen,
     ev.UserSaid: _user_said,
     ev.Updated: _updated,
     ev.ModelReplied: _model_replied,

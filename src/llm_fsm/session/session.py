@@ -282,6 +282,10 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     metadata: Mapping[str, str] = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
+    release: str = ""
+    """The release that chose its definition; "" if none did."""
+    arm: str = ""
+    """The arm of that release: stable or candidate."""
     operator: str = ""
     """The person who spoke last since the last pause began; "" if nobody did."""
     refusals: Mapping[str, tuple[int, int]] = {}

@@ -83,7 +83,8 @@ class Opening:
     `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run
     goes on in a turn of its own. `history`: what was said elsewhere before, as (role, text). `anew`:
     it may begin again what has ended. `agreed`: the program says yes to an act. `origin` and `acts`:
-    see `Started`. Raises ValueError for a context that is no object.
+    see `Started`. `release`: release, arm and salt, see `ReleaseChosen`. Raises ValueError for a
+    context that is no object.
     """
 
     conversation_id: str
@@ -103,6 +104,7 @@ class Opening:
     agreed: bool = False
     origin: str = ""
     acts: JsonMap = field(default_factory=dict)
+    release: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
@@ -244,6 +246,8 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             acts=opening.acts,
         )
     )
+    if opening.release:
+        turn.emit(ev.ReleaseChosen(sha=turn.machine.identity, **opening.release))
     # An imported history may be longer than this definition keeps.
     if dropped := surplus(turn.session.window, definition.history):
         turn.emit(ev.HistoryTrimmed(dropped=dropped))

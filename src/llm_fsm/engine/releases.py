@@ -1,0 +1,233 @@
+"""A release at work on one machine: it chooses the definition of each new conversation, and its
+guards look.
+
+The file decides, and is read again when it or one of its definitions changes. A file that is at
+fault changes nothing: what is wrong is logged, and the last good one counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from llm_fsm._json import JsonDict, plain
+from llm_fsm._text import suggestion, visible
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.files import FilePath, beside, read, write
+from llm_fsm.documents.loader import load
+from llm_fsm.documents.patch import set_value
+from llm_fsm.documents.watched_file import WatchedFile
+from llm_fsm.engine.advice import LOGGER, advise
+from llm_fsm.engine.observers import publish
+from llm_fsm.engine.outbox.delivery import Delivery
+from llm_fsm.engine.outbox.sinks import Sink
+from llm_fsm.errors import ConfigurationError, LLMFSMError, told
+from llm_fsm.releases.arms import Arm, arm_of
+from llm_fsm.releases.figures import ArmFigures, Tally
+from llm_fsm.releases.file import Release, read_release, release_of
+from llm_fsm.releases.guards import broken, every_share
+from llm_fsm.session.events import ReleaseStopped
+from llm_fsm.stores.base import Store
+from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.migration import check_change, read_change
+from llm_fsm.turn.pipeline import Opening
+
+EVERY = 10.0
+"""Seconds between two looks of the guards."""
+
+Compile = Callable[[Definition, str], CompiledMachine]
+"""Compiles a definition of the file at a path."""
+
+
+class LiveRelease:
+    """A release file, with both definitions compiled. `candidate` is None if there is none, or none
+    that can be used.
+
+    Raises:
+        ConfigurationError: The file is no release, or cannot be read.
+        DefinitionError: The stable definition cannot be used.
+    """
+
+    def __init__(self, path: FilePath, compile: Compile) -> None:
+        self.path = os.fspath(path)
+        self._compile = compile
+        self._tally = Tally()
+        self._looked = -math.inf
+        self._untold: list[tuple[Sink, Delivery]] = []
+        self._read()
+
+    def _read(self) -> None:
+        release = read_release(self.path)
+        names = [release.stable, *filter(None, [release.candidate])]
+        self._files = [WatchedFile(self.path), *(WatchedFile(self._beside(name)) for name in names)]
+        for file in self._files:
+            _is_new(file)
+        self.stable = self._compiled(release.stable)
+        try:
+            self.candidate = self.candidate_of(release)
+        except LLMFSMError as error:
+            self.candidate = None
+            advise(release.release, f"no conversation begins on the candidate: {told(error)}")
+        self.release = release
+
+    def refresh(self) -> None:
+        """Read the files again if one has changed."""
+        if not any(_is_new(file) for file in self._files):
+            return
+        try:
+            self._read()
+        except LLMFSMError as error:
+            advise(self.release.release, f"the release stays as it was: {told(error)}")
+
+    def _beside(self, name: str) -> str:
+        return beside(self.path, name)
+
+    def _compiled(self, name: str) -> CompiledMachine:
+        place = self._beside(name)
+        return self._compile(load(place), place)
+
+    def candidate_of(self, release: Release) -> CompiledMachine | None:
+        """Compile the candidate of a release; None if it has none.
+
+        Raises:
+            DefinitionError: A definition cannot be used.
+            ConfigurationError: The two definitions are no pair, or the release names what they do
+                not have.
+        """
+        if release.candidate is None:
+            return None
+        stable, candidate = self._compiled(release.stable), self._compiled(release.candidate)
+        names = stable.definition.name, candidate.definition.name
+        if names[0] != names[1]:
+            raise ConfigurationError(
+                f"{self.path}: {release.stable} has the name {names[0]!r} and {release.candidate} "
+                f"has {names[1]!r}: give both one name, by which conversations find their machine"
+            )
+        root, _, key = (release.by or "").partition(".")
+        known = stable.definition.key_schemas
+        if root == "context" and key.partition(".")[0] not in known:
+            raise ConfigurationError(
+                f"{self.path}: by: {release.stable} has no key {key!r}; {suggestion(key, known)}"
+            )
+        check_change(read_change(release.map), candidate)
+        check_change(read_change(release.back_map()), stable)
+        return candidate
+
+    def change(self, **changes: Any) -> None:
+        """Change members of the file; None removes one. All else stays as it is written.
+
+        Raises:
+            ConfigurationError: The file would be no release.
+            DefinitionError: A definition cannot be used that conversations would begin on.
+            OSError: The file cannot be written.
+        """
+        text = read(self.path)
+        written = {**source.parse(text), **changes}
+        kept = {name: value for name, value in written.items() if value is not None}
+        text = set_value(text, "", kept)
+        release = release_of(text, self.path)
+        if release.runs:
+            self.candidate_of(release)
+        self._compiled(release.stable)
+        write(self.path, text.encode())
+        self._read()
+
+    # -- conversations
+
+    def arm(self, opening: Opening) -> tuple[Arm, CompiledMachine] | None:
+        """Choose the arm of a new conversation, and its definition; None if it takes no part."""
+        if self.candidate is None:
+            return None
+        arm = arm_of(self.release, opening.conversation_id, opening.metadata, opening.context)
+        if arm is None:
+            return None
+        return arm, self.stable if arm == "stable" else self.candidate
+
+    def labelled(self, opening: Opening, arm: Arm) -> Opening:
+        """Return the opening of a conversation of an arm, with the labels by which it is found."""
+        labels = {"release": self.release.release, "arm": arm}
+        return replace(
+            opening,
+            release={**labels, "salt": self.release.salt},
+            metadata={**opening.metadata, **labels},
+        )
+
+    async def is_able(self, prepare: Callable[[], Awaitable[None]]) -> bool:
+        """Return true if this host has what a definition needs. Else it is logged."""
+        try:
+            await prepare()
+        except ConfigurationError as error:
+            advise(self.release.release, f"no conversation begins on the candidate: {told(error)}")
+            return False
+        return True
+
+    # -- figures
+
+    async def figures(self, store: Store, now: float) -> Mapping[str, ArmFigures]:
+        """Count the conversations of both arms, at `now` in seconds since the epoch."""
+        shas = {"stable": self.stable.identity}
+        if self.candidate is not None:
+            shas["candidate"] = self.candidate.identity
+        return await self._tally.count(store, self.release, shas, now)
+
+    async def status(self, store: Store, now: float) -> JsonDict:
+        """Return the release with its figures, as JSON data."""
+        figures = await self.figures(store, now)
+        arms = {name: arm.to_dict() for name, arm in figures.items()}
+        shares = [one.to_dict() for one in every_share(self.release, figures)]
+        written = self.release.model_dump(exclude_none=True, mode="json")
+        return {**written, "arms": arms, "figures": shares}
+
+    async def watch(self, store: Store, sinks: Sequence[Sink], now: float) -> None:
+        """Look at the guards, if it is time. A broken one sets the share to 0 and tells the sinks.
+
+        A sink that fails is told again by the next call.
+        """
+        self.refresh()
+        if self.release.runs and self.candidate is not None and now - self._looked >= EVERY:
+            self._looked = now
+            reason = broken(self.release, await self.figures(store, now))
+            if reason:
+                self._stop(reason, sinks)
+        while self._untold:
+            sink, delivery = self._untold[-1]
+            await sink.take(delivery)
+            self._untold.pop()
+
+    def _stop(self, reason: str, sinks: Sequence[Sink]) -> None:
+        name = self.release.release
+        # First here, so that a file that cannot be written stops nobody from stopping.
+        self.release = self.release.model_copy(update={"share": 0.0, "stopped": reason})
+        event = ReleaseStopped(release=name, reason=reason)
+        delivery = Delivery(
+            key=f"release/{name}/{self.release.salt}",
+            conversation_id="",
+            record=0,
+            index=0,
+            definition=self.stable.definition.name,
+            kind="release",
+            state="",
+            event=plain(event),
+        )
+        wanting = [sink for sink in sinks if sink.wants(event, "")]
+        self._untold += [(sink, delivery) for sink in wanting]
+        publish(name, event)
+        logging.getLogger(LOGGER).error(
+            "the release %s is stopped: %s", visible(name), visible(reason)
+        )
+        try:
+            self.change(share=0, stopped=reason)
+        except (OSError, LLMFSMError) as error:
+            advise(name, f"{self.path} still has its share: {told(error)}")
+
+
+def _is_new(file: WatchedFile) -> bool:
+    try:
+        return file.news() is not None
+    except OSError:  # it has gone, or has come to be unreadable
+        return True
