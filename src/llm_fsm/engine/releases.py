@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm._json import JsonDict, plain
+from llm_fsm._json import JsonDict, plain, without_none
 from llm_fsm._text import suggestion, visible
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
@@ -128,8 +128,7 @@ class LiveRelease:
         """
         text = read(self.path)
         written = {**source.parse(text), **changes}
-        kept = {name: value for name, value in written.items() if value is not None}
-        text = set_value(text, "", kept)
+        text = set_value(text, "", without_none(written))
         release = release_of(text, self.path)
         if release.runs:
             self.candidate_of(release)
