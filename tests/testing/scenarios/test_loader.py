@@ -171,6 +171,10 @@ def test_rows_of_one_name_are_numbered() -> None:
             ORDER + '{"say": "x", "reply": {"mesage": "x"}}]}]}',
             ['2:24: error: unknown key "mesage"; did you mean "message"?'],
         ),
+        (
+            ORDER + '{"say": "x", "reply": {"mesage": "x", "text": "y"}}]}]}',
+            ['2:24: error: unknown key "mesage"; did you mean "message"?'],
+        ),
         ('{"definition": "order"}', ["1:1: error: there is no case in this file"]),
         ('{"steps": []}', ['1:1: error: the key "definition" is missing']),
         ("[]", ["1:1: error: a file of tests is one JSON object, not an empty list"]),

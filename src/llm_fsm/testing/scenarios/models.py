@@ -143,7 +143,7 @@ class FunctionResultFixture(Written):
     """For a check: true if it passed."""
     reason: str = ""
     """For a check: the reason why it failed."""
-    set: NamedKeys = Field(default_factory=dict)
+    set: NamedKeys = {}
     """For `execute`: context keys that it sets; null deletes."""
     ask: str | None = None
     """For `execute`: it asks a person this question, and the answer is its output."""
@@ -169,7 +169,7 @@ class HandlerFixture(Written):
     """Only in these states; at post_transition: when one of them is entered."""
     when: Rule = None
     """Only when this JsonLogic rule over the context and the system names is truthy."""
-    set: NamedKeys = Field(default_factory=dict)
+    set: NamedKeys = {}
     """Context keys that it sets; null deletes."""
     text: str | None = None
     """At post_processing and error: the text to say instead."""
@@ -192,7 +192,7 @@ class CallScripted(Written):
 
     name: str
     """The tool's name in the definition."""
-    arguments: JsonValue = Field(default_factory=dict)
+    arguments: JsonValue = {}
     """Its arguments: an object, or a text that is sent unchanged."""
 
 
@@ -201,7 +201,7 @@ class WrittenMove(Written):
 
     target_state: NamedState | None = None
     """The target state."""
-    context_update: NamedKeys = Field(default_factory=dict)
+    context_update: NamedKeys = {}
     """Context keys that it sets."""
 
 
@@ -223,9 +223,9 @@ class CaseReply(Written):
 
     to: NamedState | None = None
     """The target state; without it the conversation stays where it is."""
-    set: NamedKeys = Field(default_factory=dict)
+    set: NamedKeys = {}
     """Context keys that it sets."""
-    clear: list[NamedKey] = Field(default_factory=list)
+    clear: list[NamedKey] = []
     """Context keys that it clears."""
     message: str = ""
     """The message to the user."""
@@ -233,7 +233,7 @@ class CaseReply(Written):
     """The question behind it; without the key the reply has an older form, whose message may ask."""
     reasoning: str | None = None
     """The reasoning that it gives."""
-    tool_calls: list[CallScripted] = Field(default_factory=list)
+    tool_calls: list[CallScripted] = []
     """The tools that it calls instead of replying. `calls` is an older name of this key."""
     fault: FaultName | None = None
     """The failure that replaces the reply: the provider fails, or the reply is empty or cut off."""
@@ -266,7 +266,7 @@ class CaseReply(Written):
             "transition" in value
             or "target_state" in value
             or of_openai
-            or (calls is not None and not value.keys().isdisjoint(_OPENAI))
+            or (value.get("tool_calls") is not None and not value.keys().isdisjoint(_OPENAI))
         )
 
     @classmethod
@@ -303,9 +303,9 @@ class WordsExpected(Written):
 
     short: ClassVar[str] = "contains"
 
-    contains: Texts = Field(default_factory=list)
+    contains: Texts = []
     """Texts that the text must contain; letter case counts."""
-    matches: Annotated[Texts, AfterValidator(_patterns)] = Field(default_factory=list)
+    matches: Annotated[Texts, AfterValidator(_patterns)] = []
     """Regular expressions (RE2) that must all be found in the text."""
     equals: str | None = None
     """The whole text."""
@@ -396,11 +396,11 @@ class Expect(Written):
     """True if a transition was made."""
     path: list[NamedState] | None = None
     """The states entered in this step, in order; [] when none was."""
-    context: NamedKeys = Field(default_factory=dict)
+    context: NamedKeys = {}
     """Context keys with the values that they must have, among others; null: it is not set."""
     context_exact: NamedKeys | None = None
     """The whole context."""
-    absent: Annotated[Texts, Naming.KEY] = Field(default_factory=list)
+    absent: Annotated[Texts, Naming.KEY] = []
     """Context keys that must not be set."""
     logic: Rule = None
     """A JsonLogic rule over the context and the system names that must be truthy."""
@@ -414,7 +414,7 @@ class Expect(Written):
     """The text of the turn: a text or texts that it must contain, or an object."""
     tools: list[CallExpected] | None = None
     """The tool calls of this step, all of them in order; [] when there must be none."""
-    events: list[EventExpected] = Field(default_factory=list)
+    events: list[EventExpected] = []
     """Events that must have happened, in this order among others: a type, or an object with `type`
     and fields.
     """
@@ -437,7 +437,7 @@ class Expect(Written):
     """The step must fail: a part of the error's class or message, such as ConversationEnded."""
     none_of: Expect | None = Field(default=None, alias="not")
     """Expectations of which none may be met."""
-    any_of: Annotated[list[Expect], Field(min_length=1)] = Field(default_factory=list)
+    any_of: Annotated[list[Expect], Field(min_length=1)] = []
     """Alternatives: at least one must be met as a whole."""
 
 
@@ -470,7 +470,7 @@ class Start(Written):
 
     reply: CaseReply | None = None
     """The reply of the model: an exact text, or an object."""
-    replies: list[CaseReply] = Field(default_factory=list)
+    replies: list[CaseReply] = []
     """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
     """The expectations: a state, or an object."""
@@ -484,7 +484,7 @@ class CaseStep(Written):
 
     reply: CaseReply | None = None
     """The reply of the model: an exact text, or an object."""
-    replies: list[CaseReply] = Field(default_factory=list)
+    replies: list[CaseReply] = []
     """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
     """The expectations: a state, or an object."""
@@ -523,7 +523,7 @@ class LabelledTurn(Written):
     """The user's message."""
     state: NamedStates | None = None
     """The state after it, or a list of allowed states."""
-    values: NamedKeys = Field(default_factory=dict)
+    values: NamedKeys = {}
     """The keys that must be known from this turn on, with their values. null: the key must not be
     set. {"like": "…"}: a text in which this regular expression (RE2) is found; case is ignored.
     {"maybe": …}: if the key is set, it has this value.
@@ -545,7 +545,7 @@ def script(step: Start | CaseStep) -> tuple[CaseReply, ...]:
 class Case(Written):
     """One conversation and what is expected of it."""
 
-    context: NamedKeys = Field(default_factory=dict)
+    context: NamedKeys = {}
     """The context at the start."""
     state: NamedState | None = None
     """The state to begin in; without it the definition's own."""
@@ -557,15 +557,15 @@ class Case(Written):
     """
     input: JsonValue = None
     """For a machine without a user: the input of the first task."""
-    background: JsonObject = Field(default_factory=dict)
+    background: JsonObject = {}
     """For a machine without a user: the background of the work."""
     model: str | None = None
     """A model without a key that answers instead of scripted replies: offline, or scripted:FILE."""
-    tools: dict[str, ToolFixture] = Field(default_factory=dict)
+    tools: dict[str, ToolFixture] = {}
     """The results of each tool."""
-    functions: dict[str, FunctionFixture] = Field(default_factory=dict)
+    functions: dict[str, FunctionFixture] = {}
     """The results of each registered function."""
-    handlers: list[HandlerFixture] = Field(default_factory=list)
+    handlers: list[HandlerFixture] = []
     """The handlers of the host."""
     name: str = ""
     """The name, unique in the file."""
@@ -573,13 +573,13 @@ class Case(Written):
     """The purpose of the case."""
     start: Start | None = None
     """The greeting, or the run until it first waits."""
-    steps: list[CaseStep] = Field(default_factory=list)
+    steps: list[CaseStep] = []
     """The events from outside, in order."""
-    turns: list[LabelledTurn] = Field(default_factory=list)
+    turns: list[LabelledTurn] = []
     """Messages with labels instead of `steps`: `llm-fsm evaluate` plays them with a real model."""
     expect: Expect | None = None
     """Expectations at the end; `tools`, `events` and `calls` count over the whole conversation."""
-    table: list[JsonObject] = Field(default_factory=list)
+    table: list[JsonObject] = []
     """The case is played once for each row; {{column}} in its texts is the row's value."""
     skip: str | None = None
     """The reason why the case is skipped."""
@@ -626,7 +626,7 @@ class User(Written):
     """A criterion that a model must find fulfilled, instead of `success` or besides."""
     max_turns: Annotated[int, Field(ge=1, le=200)] = 12
     """Messages after which the user gives up."""
-    context: NamedKeys = Field(default_factory=dict)
+    context: NamedKeys = {}
     """The context at the start."""
     state: NamedState | None = None
     """The state to begin in."""
@@ -644,11 +644,11 @@ class Suite(Written):
     """The definition: a path relative to this file, the name of a shipped one, or the definition
     itself.
     """
-    cases: list[Case] = Field(default_factory=list)
+    cases: list[Case] = []
     """The conversations."""
-    users: list[User] = Field(default_factory=list)
+    users: list[User] = []
     """Simulated users, who need live models; see --simulate."""
-    flows: dict[str, JsonObject] = Field(default_factory=dict)
+    flows: dict[str, JsonObject] = {}
     """Definitions by the names that subflows call."""
     schema_: str | None = Field(default=None, alias="$schema")
     """Allowed and ignored."""
