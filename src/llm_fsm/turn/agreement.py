@@ -55,6 +55,7 @@ def withheld(machine: CompiledMachine, session: Session, move: Move) -> Unmet | 
     confirms = machine.states[session.state].definition.confirms
     if not move.agrees or not confirms:
         return None
+    # The order of the table: what is missing is told before what has changed.
     broken = next((name for name, holds in _OF_A_YES.items() if not holds(machine, session)), "")
     if not broken:
         return None
@@ -114,13 +115,16 @@ def said(turn: TurnState, move: Move, quote: object) -> Unmet | None:
         return None
     message = turn.session.user_input or ""
     reason = ""
+    # Kept before it is judged: a choice that is picked is a yes by its label.
     turn.yes = message
+    # Also a picked choice is no yes to values that the same message changes.
     if touched(turn) & {key.partition(".")[0] for key in turn.state.definition.confirms}:
         return Unmet("unchanged", "the message changes what was read back, or tries to")
     if turn.picked == move.target:
         return None
     if move.agrees == "picked":
         reason = "only a choice that the user picks is a yes here"
+    # The user has not heard yet what the tool found.
     elif of_kind(turn.events, ev.ToolReturned):
         reason = "a tool ran in this turn; its result must be read to the user first"
     elif not is_yes(turn.machine.definition.language, message):
@@ -145,6 +149,7 @@ def is_quoted_yes(language: str, message: str, quote: str) -> bool:
     yes, polite = _phrases_of_yes(language)
     begins = re.compile(f"(?:(?:{yes}|{polite}) )*{re.escape(_plain(quote))}")
     sentences = map(_plain, _SENTENCE.split(message))
+    # In the middle of a sentence, "yes" may be told of somebody else.
     if not _plain(quote).strip() or not any(map(begins.match, sentences)):
         return False
     asks = any(mark in message for mark in QUESTION_MARKS)
@@ -174,6 +179,7 @@ def _either(phrases: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """Return the words of a text without case and marks of letters, each with a space behind it."""
+    # The Turkish i without a dot does not decompose.
     letters = unicodedata.normalize("NFKD", text.replace("ı", "i"))
     bare = "".join([letter for letter in letters if not unicodedata.combining(letter)])
     return "".join([f"{word} " for word, _ in words_in(bare)])
@@ -194,6 +200,7 @@ def blanks(machine: CompiledMachine, session: Session) -> tuple[str, ...]:
     named = [key for key in missing if key.partition(".")[0] in fixed.source]
     try:
         in_text = fixed.blanks({key: told[key] for key in told if key not in missing})
+    # A text that fails shows nothing, so all of its missing keys are blanks.
     except WordingError:
         in_text = tuple(named)
     unnamed = [key for key in missing if key not in named and key not in session.skipped]
@@ -206,6 +213,7 @@ def _is_blank(value: Any) -> bool:
 
 def collector(machine: CompiledMachine, session: Session, names: Collection[str]) -> str | None:
     """Return the state that collects one of these names, the last one of the path first."""
+    # Where the user was asked for it is a better place than any other that collects it.
     path = [name for name, _ in reversed(session.path) if name in machine.states]
     for name in (*path, *machine.states):
         collected = set(".".join(machine.states[name].collects).split("."))
@@ -217,6 +225,7 @@ def collector(machine: CompiledMachine, session: Session, names: Collection[str]
 def note_read_back(turn: TurnState, text: str) -> None:
     """Record what the current state reads back, if its words in this text show the values."""
     confirms = tuple(turn.state.definition.confirms)
+    # Words of a model may show the values by chance, and prove nothing.
     if not confirms or not any(part.kind == "fixed" and part.text for part in turn.said):
         return
     if shows_all(turn.machine, turn.session, text):
@@ -236,6 +245,7 @@ def note_yes(turn: TurnState, move: Move) -> None:
 
     The turn is still in the state that confirms. A handler may have changed values since.
     """
+    # What was read back is agreed to, not what the context holds by now.
     found = turn.session.read_back
     if move.agrees and move.caller is None and found is not None:
         _note_agreed(turn, turn.state.definition.confirms, found.values, "user")
@@ -252,6 +262,7 @@ def note_host_yes(turn: TurnState) -> None:
 def _note_agreed(turn: TurnState, keys: Iterable[str], values: JsonMap, by: str) -> None:
     """Record that the user or the program agrees to the values of keys."""
     if keys := tuple(keys):
+        # The words are on record for good, so no secret may be among them.
         words = without(turn.secrets(), turn.yes) or turn.yes
         turn.emit(ev.Agreed(keys=keys, values=values, turn=turn.session.turn, by=by, words=words))
 
@@ -283,18 +294,21 @@ def permit(
         arguments: The arguments of the call, by name.
     """
     session = turn.session
+    # Without any yes there is no voucher to look into.
     if not session.agreed:
         asked = _asks_for_a_yes(turn) and not (policy is not None and policy.approval)
         reason = "nobody has said yes to it; read its values back, and ask for a yes first"
         return Permit("", Unmet("said", reason) if asked else None)
     agreements: dict[str, Agreement] = {}
     for one in session.agreed:
+        # A later yes to the same key takes the place of an earlier one.
         agreements |= dict.fromkeys(one.keys, one)
     voucher, unmet = session.agreed[-1], None
     given: JsonDict = {}
     if policy is not None:
         given |= policy.bound(arguments or {}, agreements)
         named = [one for one in session.agreed if not given.keys().isdisjoint(one.keys)]
+        # The last yes that the arguments touch; a call without them needs the last one at all.
         voucher = named[-1] if named else voucher
         unmet = _unbound(policy, given, agreements)
     bound = {*voucher.keys, *given}
@@ -307,6 +321,7 @@ def permit(
 def _asks_for_a_yes(turn: TurnState) -> bool:
     """Return true if the definition asks users for a yes, and no person answered in their place."""
     settled = turn.session.settled
+    # A person who answered the pause has decided in place of the user.
     if settled is not None and settled[1] == "answered" and turn.session.read_back is None:
         return False
     return asks_for_a_yes([turn.root, turn.machine])
@@ -329,6 +344,7 @@ def _unbound(
     if not policy.approval:  # else a person reads them all
         parameters = policy.spec.parameters.get("properties", {})
         left_out = {policy.binds.get(name, name) for name in parameters} - given.keys()
+        # An argument that is left out would act on less than was agreed to.
         wrong += [key for key in left_out if agreed.get(key) is not None]
         wrong += given.keys() - agreed.keys()
     if not wrong:
@@ -347,6 +363,7 @@ def _unkept(turn: TurnState, agreements: Mapping[str, Agreement]) -> Unmet | Non
     for key, agreement in agreements.items():
         known = values_of(session.context, (key,)).get(key)
         is_known_here = agreement.flow == session.flow or key.partition(".")[0] in declared
+        # A called definition acts on values that only its caller holds.
         if known is None and not is_known_here:
             known = _value_of_caller(session, agreement, key)
         if not same(known, agreement.values.get(key)):
@@ -368,6 +385,7 @@ def _value_of_caller(session: Session, agreement: Agreement, key: str) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Return true for the same JSON value: 50, 50.0 and the text "50" are one, yes and 1 are not."""
+    # As JSON text and back, so that types of Python make no difference.
     return bool(_form(one) == _form(other))
 
 

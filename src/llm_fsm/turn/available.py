@@ -114,6 +114,7 @@ def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigressi
     if not session.stack:
         return offered
     here = root.of(session)
+    # Open places first: naming one means going back there.
     for state, number in session.places_beyond().items():
         if state not in here.states:
             move = Move(pointer="", target=state, place=number)
@@ -123,6 +124,7 @@ def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigressi
     for place in session.callers():
         machine = root.of(session.of_caller(place))
         for move in machine.asides:
+            # The nearest caller comes first, so its name hides that of a farther one.
             if move.target not in here.states and move.target not in offered:
                 offered[move.target] = OfferedDigression(
                     move=replace(move, caller=place), program=machine
@@ -196,6 +198,7 @@ def _own_options(
         left = next(iter(session.open_places()), None)
         outer = _left_beyond(session, beside) if left is None else machine.states[left]
     for move in state.moves:
+        # The current state is always on the menu, as the last name.
         if move.target == state.id:
             continue
         target = machine.states[move.target]
@@ -205,6 +208,7 @@ def _own_options(
         if closed or not may_hold(move, data, machine.keys.is_free):
             yield Option(kind="own", move=move, target=target, is_open=False)
             continue
+        # An end leads to where the innermost digression began.
         back_to = outer
         if move.returns:
             back_to = state
@@ -286,6 +290,7 @@ def _possible_steps(
         **data,
         "_current_state": state.id,
         "_previous_state": left,
+        # On arrival these names begin anew, and conditions must be judged by that.
         "_turns_in_state": 0,
         "_misses": 0,
     }
@@ -299,6 +304,7 @@ def _possible_steps(
 
     for step in next_steps(state, called=called, opens=opens, known=lambda: None):
         yield step
+        # A step that surely comes hides all that would follow it.
         if not isinstance(step, Enter) or surely_holds(step.move, there, is_free):
             return
 

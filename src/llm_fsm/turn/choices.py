@@ -47,17 +47,21 @@ def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
         root: The definition that was started.
         session: The conversation.
     """
+    # A stored conversation may be in a state that this definition no longer has.
     if session.ended or session.pause is not None or not root.knows(session):
         return ()
     machine = root.of(session)
     state = machine.states[session.state]
+    # A question that could not be said has no answers.
     if state.kind != "converse" or session.unsaid is not None:
         return ()
     own = _of_state(state)
     key = "" if own else asked_key(session, state)
     offered = own or _of_key(machine, key) or _of_read_back(machine, state)
+    # The question before a loss stands above that of the state.
     if session.at_stake(turns=0) is not None:
         key, offered = LOSS, _yes_or_no(machine, {})
+    # Two buttons with one label could not be told apart.
     by_label = {choice.label: choice for choice in offered if choice.label.strip()}
     question = f"{session.flow}/{state.id}/{key}"
     return tuple(replace(choice, question=question) for choice in by_label.values())
@@ -113,11 +117,13 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
     """Return the values of an `enum`, or yes and no; none for a secret key, or where nothing has
     words for yes.
     """
+    # A button would show what must not be shown.
     if not key or machine.keys.is_secret(key):
         return []
     schema = part_schema(machine.keys.offered, key)
     values = schema.get("enum")
     if isinstance(values, list):
+        # Null means that nothing is chosen, which is no button.
         known = (value for value in values if value is not None)
         return [Choice(label_of(schema, value) or text_of(value), value) for value in known]
     return _yes_or_no(machine, schema) if schema.get("type") == "boolean" else []

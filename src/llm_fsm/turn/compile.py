@@ -137,6 +137,7 @@ def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
         names |= dict.fromkeys(state.required_context_keys)
     for state in definition.states.values():
         names |= dict.fromkeys(_demanded(state.transitions))
+    # Global ones last, because prompts list keys in this order.
     names |= dict.fromkeys(_demanded(definition.global_transitions))
     return tuple(name for name in names if not name.startswith("_"))
 
@@ -146,6 +147,7 @@ def merged_model(*settings: ModelSettings) -> ModelSettings:
     values: JsonDict = {}
     for item in settings:
         for name, value in item:
+            # Only None is left away; false and 0 are settings.
             if value is not None:
                 values[name] = value
     return ModelSettings(**values)
@@ -164,8 +166,10 @@ def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tupl
     offered: list[Move] = []
     for move in shared:
         is_pattern = move.pointer.startswith("/patterns/")
+        # A way from a state to itself would be offered as staying.
         if move.target != state_id and not (is_pattern and move.target in known):
             offered.append(move)
+    # Sorting is stable, so own moves come before shared ones of the same priority.
     return tuple(sorted([*own, *offered], key=lambda move: move.priority))
 
 
@@ -217,7 +221,9 @@ def _reads_back(
     """Return the keys that a state reads back: those that it confirms, or whose values its question
     shows. A question for a further value reads nothing back.
     """
+    # By the root: a change of any part of an object makes its read-back untrue.
     shown = frozenset(key.partition(".")[0] for key in state.confirms)
+    # A yes or no may be the answer to the read-back itself.
     asks_more = any(keys.schema(key).get("type") != "boolean" for key in collects)
     asks = fixed is not None and any(mark in fixed.source for mark in QUESTION_MARKS)
     if fixed is not None and asks and not asks_more:
@@ -235,6 +241,7 @@ def _keys_of(
     """
     if len(keys.offered) <= MOST:
         return tuple(keys.offered)
+    # A user may correct what is read back, so those keys are offered, too.
     names = [*state.required_context_keys, *state.confirms]
     for move in moves:
         for guard in move.guards:
@@ -285,6 +292,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         DefinitionError: The definition has a fault that the loader let pass.
     """
     root = flows.root.definition
+    # Called definitions choose their own model and reasoning; the rest is inherited.
     settings = root.model.model_copy(update={"reasoning": None, "name": None})
     used = set(root.patterns)
     for flow in flows.called.values():
@@ -298,6 +306,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
     answers: dict[str, JsonMap] = {}
     for flow in (*flows.called.values(), flows.root):
+        # The root comes last: its schema counts where definitions share a key.
         answers |= compile_keys(flow.definition, ()).offered
     above = _Caller(
         called=True,
@@ -339,6 +348,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
 
 def _waits(state: CompiledState) -> bool:
     """Return True if something may become due in a state by itself."""
+    # Nobody is waited for elsewhere, so nothing can become due there.
     if state.kind not in ("wait", "converse"):
         return False
     return state.definition.timeout is not None or bool(state.definition.remind)

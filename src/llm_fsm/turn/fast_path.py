@@ -40,6 +40,7 @@ def certain_value(
     program = root.of(session)
     plan = program.states[session.state]
     if (
+        # A model may call tools or note things in the same reply, so such a state always asks it.
         len(lacking) != 1
         or lacking[0] not in program.fast
         or plan.definition.tools
@@ -53,10 +54,12 @@ def certain_value(
         return None
     before, after = session.data(), {**session.data(), key: value}
     told = replace(session, context={**session.context, key: value})
+    # The program's own moves come first, as they do after a reply.
     move = next(open_moves(plan.autos, after), None) or certain_move(program, told, before)
     if move is None:
         return None
     there = rest(root, told, move)
+    # Only a fixed reply can be said without a model.
     speaks = there.kind in ("converse", "final") and there.flow == session.flow
     if not speaks or program.states[there.state].fixed is None:
         return None
@@ -69,9 +72,11 @@ def _asked(program: CompiledMachine, plan: CompiledState, session: Session) -> s
     """
     words = own_words(program, plan, session) if plan.fixed is not None else ""
     said = session.window[-1][1] if session.window else ""
+    # Words that answer no message are a reminder or the program's, and may ask something else.
     reminded = said != words and bool(session.window) and session.window[-1][0] is None
     if session.question or reminded or not said.endswith(words):
         return ""
+    # Of two questions, nobody knows which one a "yes" answers.
     return words if sum(words.count(mark) for mark in QUESTION_MARKS) < 2 else ""
 
 
@@ -111,14 +116,17 @@ def _means_another(
     """
     program, after = root.of(session), {**session.data(), key: value}
     plan = program.states[session.state]
+    # Both: the words of a choice may name one way, and its value another.
     words = {folded(said), folded(value) if isinstance(value, str) else ""} - {""}
     if not words.isdisjoint(map(folded, (*program.patterns, *program.own_patterns))):
         return True
+    # A way that a yes and a no open alike says nothing about which other way is meant.
     either = isinstance(value, bool) and verdict(move, {**after, key: not value}).holds
     beside = [(aside.move, aside.data_in(session)) for aside in asides(root, session).values()]
     for other, data in (*((other, after) for other in plan.moves), *beside):
         if other.target in (plan.id, move.target) or not verdict(other, data).holds:
             continue
+        # Where the value decides nothing, the model has to judge the words.
         if either and other.judged and other.is_own:
             return True
         told = folded(

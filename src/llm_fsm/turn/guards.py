@@ -32,6 +32,7 @@ class Guard:
 
     def settled(self, data: JsonMap) -> bool:
         """Return True if every key that it reads is known, and it holds."""
+        # The rule may read keys that are missing as false, so the keys come first.
         if not all(has(data, key) for key in self.keys):
             return False
         if self.rule is None:
@@ -123,6 +124,7 @@ def lacks_answer(session: Session, move: Move) -> bool:
     Moves with conditions of their own, digressions, and ways back to a state of the path stay
     possible.
     """
+    # In the turn of the failure itself, the message answered the question before.
     if session.unsaid is None or session.unsaid == session.turn or not move.is_own or move.auto:
         return False
     passed = {state for state, _ in session.path}

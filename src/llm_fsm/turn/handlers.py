@@ -67,6 +67,7 @@ def vetoed(turn: TurnState, move: Move) -> RunTo[str | None]:
         if result.veto is not None:
             turn.emit(ev.MoveRefused(target=move.target, reason=result.veto, by="veto"))
             return result.veto
+    # A handler may have changed what was read back, so the yes is judged again.
     unmet = withheld(turn.machine, turn.session, move)
     if unmet is None:
         return None

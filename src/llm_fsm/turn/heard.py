@@ -60,8 +60,11 @@ def heard_event(
                     shown[event.record] = event.kept
     if not spoken:
         raise ValueError(f"there is no turn {number} in this conversation that said something")
+    # A turn may have spoken in several records. The one that fits the words best is meant, of
+    # equals the last.
     place = max(spoken, key=lambda one: (_reached(text, spoken[one].text), one))
     said = spoken[place]
+    # A voice that shares no word with the text was still heard: its own words are kept.
     part = said.text[: _reached(text, said.text)] or text.strip()[: len(said.text)]
     if part == said.text and not instead:
         return ev.WordsHeard(record=place, text=part, said=shown[place], kept=whole[place])
@@ -87,6 +90,7 @@ def _reached(heard: str, text: str) -> int:
     written = words_in(text)
     place = 0
     for word, _ in words_in(heard):
+        # A word that the text lacks moves nothing, so one slip of a transcript does no harm.
         same = (number for number in range(place, len(written)) if written[number][0] == word)
         place = next(same, place - 1) + 1
     if place == len(written):

@@ -57,6 +57,7 @@ def _unfenced(text: str) -> str:
     The closing mark may be missing. Text with several fences is a document of its own.
     """
     fenced = _FENCED.match(text)
+    # Inside of several fences there is text between them, which belongs to the output.
     if fenced is None or _FENCE_LINE.search(fenced["inside"]):
         return text
     return fenced["inside"].strip()
@@ -76,6 +77,7 @@ def by_logic(check: Check, data: JsonMap) -> Verdict:
     result = test(check.rule, data)
     if result.holds:
         return True, ""
+    # An error tells the next attempt more than the author's words for the rule.
     if result.error is not None:
         return False, f"it could not be checked: {result.error}"
     if check.description:
@@ -96,8 +98,10 @@ def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
             continue
         name, reason = item["name"], item.get("reason")
         shown = cut(reason, _REASON_CHARS) if isinstance(reason, str) else ""
+        # A judge that contradicts itself has not passed the output.
         earlier, _ = verdicts.get(name, (True, ""))
         verdicts[name] = (earlier and item.get("passed") is True, shown)
+    # In the order of the checks, without verdicts on what nobody asked.
     known = {check.name: verdicts[check.name] for check in checks if check.name in verdicts}
     if not known:
         raise ReplyError("no-verdicts", "the reply holds no verdict on any of the criteria")

@@ -45,8 +45,10 @@ def has_words(schema: JsonMap, language: str) -> bool:
     """Return true if some value of a key is shown in other words than its own."""
     if isinstance(schema.get(LABELS), Mapping):
         return True
+    # Without a language, nobody knows how a date is written there.
     if language and schema.get("format") in _TIMES:
         return True
+    # Parts count, because a reply may show the whole list or object.
     inner = [schema.get("items")]
     parts = schema.get("properties")
     if isinstance(parts, Mapping):

@@ -35,6 +35,7 @@ def read_change(document: JsonMap) -> Change:
     """Read the map as written. Raises ConfigurationError with the right form."""
     unknown = [name for name in document if name not in ("states", "keys")]
     states, keys = document.get("states", {}), document.get("keys", {})
+    # A misspelt part would be skipped in silence, and values would be lost.
     if unknown or not isinstance(states, Mapping) or not isinstance(keys, Mapping):
         raise _wrong_form(unknown)
     if not all(isinstance(name, str) for name in (*states, *keys, *states.values())):
@@ -87,6 +88,7 @@ def check_change(change: Change, machine: CompiledMachine) -> None:
     for old, key in change.keys.items():
         if key is None or key.partition(".")[0] in declared:
             continue
+        # A definition without a schema still names the keys that it reads.
         if _names(machine.definition.canonical, key):
             continue
         guess = nearest(key, declared)
@@ -131,6 +133,7 @@ def carried(
         one, other = conflict
         return f"the keys {one!r} and {other!r} would be one, and it has another value for each"
     event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
+    # The new schemas judge the values under their new names.
     context = apply(session, event).context
     removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
     if old is not None:
@@ -150,8 +153,10 @@ def _obstacle(
         return f"it belongs to another machine, {old.definition.name!r}"
     if state not in new.states:
         return f"the definition has no state {state!r} any more, and the map names no other"
+    # Frames hold states and values of the old definition, which no map covers.
     if session.stack:
         return "it is within a subflow or a digression"
+    # The loop of calls is about tools of the old definition.
     if session.work is not None:
         return "it is in the middle of a task or of a call of a tool"
     if session.pause is None:
@@ -171,6 +176,7 @@ def _conflict(context: JsonMap, keys: Mapping[str, str | None]) -> tuple[str, st
     for old, new in keys.items():
         if old not in context:
             continue
+        # Whoever comes second to a name finds the first one there.
         other = old if new is None else holders.setdefault(new, old)
         if context[other] != context[old]:
             return other, old

@@ -59,6 +59,7 @@ def named_by(
     """
     target = _spelt(machine, target, available)
     state = machine.states[session.state]
+    # A pattern for which the definition has a state is none of these.
     if target in machine.named_patterns:
         return Named(target=target, pattern=True)
     if target == state.id:
@@ -114,16 +115,19 @@ def possible_move(machine: CompiledMachine, session: Session, named: Named) -> M
         return Refusal(by="unknown", reason="no transition leads there from this state")
     if named.target in session.open_places():
         return named.moves[0]
+    # A digression of a caller reads the caller's values.
     data = session.data() if named.aside is None else named.aside.data_in(session)
     unmet = {move.pointer: withheld(machine, session, move) for move in named.moves}
     found = judge([move for move in named.moves if unmet[move.pointer] is None], data)
     if isinstance(found, Refusal):
+        # Told only if it would be open otherwise: a closed way needs its conditions first.
         yes = judge([move for move in named.moves if unmet[move.pointer] is not None], data)
         broken = unmet[yes.pointer] if isinstance(yes, Move) else None
         if broken is not None:
             return Refusal(by="agrees", reason=broken.reason, sentence=broken.sentence)
     if isinstance(found, Move) and lacks_answer(session, found):
         return Refusal(by="closed", reason=NOT_ASKED)
+    # The stack is stored with every turn, and a user who nests deeper has lost the thread.
     if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
         reason = "too much is left open already; go back to one of the open states"
         return Refusal(by="closed", reason=reason)

@@ -76,6 +76,7 @@ def next_steps(
         The steps. The last one is never `Enter`: it is always possible.
     """
     if state.kind == "final":
+        # An end inside a flow is no end of the conversation.
         yield Return() if called else Rest()
         return
     if state.kind == "task":
@@ -116,6 +117,7 @@ def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:
     give.
     """
     absent = missing(session.context, state.collects)
+    # The usual case, without a second look at each key.
     if not session.skipped and not session.begun:
         return absent
     return tuple(

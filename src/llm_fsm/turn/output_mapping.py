@@ -118,6 +118,7 @@ def accept_output(
     values: JsonDict = {}
     quotes: dict[str, Place] = {}
     refused: list[Event] = []
+    # Judged once for all keys: one made-up argument may change any part of a result.
     is_made = words is not None and _is_made_up(keys, context, arguments, words)
     for key, path in mapping.items():
         try:
@@ -127,10 +128,12 @@ def accept_output(
             refused.append(ContextRefused(key=key, reason=reason, source=source))
             continue
         plain, fault = _read(keys, key, part, source)
+        # A known key may change even if the context is full.
         if fault is None and key not in context and len(context) + len(values) >= MAX_KEYS:
             fault = f"the context holds {MAX_KEYS} keys already"
         if fault is None and key in keys.said and words is not None:
             proved = prove(keys.claim(key, plain, old=context.get(key)), words)
+            # A result that only repeats an argument says no more than the model did.
             if isinstance(proved, str) and (is_made or part in arguments.values()):
                 refused.append(ContextRefused(key=key, reason=proved, source=source, told=True))
                 continue
@@ -156,8 +159,10 @@ def _is_made_up(keys: Keys, context: JsonMap, arguments: JsonMap, words: UserWor
         key: value for key, value in context.items() if key in keys.said or not keys.writable(key)
     }
     known = [leaf.value for leaf in changes(keys.claim("", proved))]
+    # Of all messages: an argument may be older than the last question.
     everything = replace(words, asked={})
     for leaf in changes(keys.claim("", dict(arguments))):
+        # A yes or no has no words of its own, and says little about a result.
         is_known = isinstance(leaf.value, bool) or leaf.value in known
         if not is_known and isinstance(prove(leaf, everything), str):
             return True
@@ -186,6 +191,7 @@ def mapped(
         value = look_up(context, name)
         if value is None:
             continue
+        # Read as the receiver means it, before anything is said against it.
         value, reason = taker.read(key, value)
         if giver.is_secret(name) and not taker.is_secret(key):
             reason = "the value is secret, and this key is not"
@@ -206,6 +212,7 @@ def _is_unsaid(taker: Keys, giver: Keys, session: Session, key: str, name: str) 
     root = name.partition(".")[0]
     if kind is None or root in giver.said:
         return False
+    # A value of unknown origin is treated as the model's, which needs the most proof.
     _, source = session.origins.get(root, (0, "model"))
     value = look_up(session.context, name)
     words = replace(session.user_words(), asked={})

@@ -28,6 +28,7 @@ _CENT = 0.005
 
 def whole_text(machine: CompiledMachine, state: CompiledState, shown: JsonMap, text: str) -> str:
     """Return the text of a state that confirms, with a list of the values that it does not show."""
+    # What has no value cannot be read back; `blanks` asks for it.
     confirms = [key for key in state.definition.confirms if look_up(shown, key) is not None]
     unseen = [key for key in confirms if not shows(machine, state, shown, key, text)]
     if not unseen:
@@ -45,10 +46,12 @@ def shown_values(machine: CompiledMachine, state: CompiledState, session: Sessio
         for key in state.definition.confirms
         if machine.keys.is_secret(key) and has(session.context, key)
     ]
+    # Dots show that there is a value, which is all that a user can agree to here.
     known |= dict.fromkeys(masked, DOTS)
     visible: JsonDict = redacted(secrets, known, foreign=is_foreign_name)
     shown = machine.in_words(visible, session.timezone)
     names: JsonDict = redacted(secrets, session.system_names())
+    # The names last: no key may hide `_turn` or `_timestamp`.
     return shown | names
 
 
@@ -95,6 +98,7 @@ def _has_number(value: Any, text: str) -> bool:
     """Return true if a text has a number, to its second decimal place."""
     if isinstance(value, bool | str) or hasattr(value, "words"):
         return False
+    # Commas are taken for marks between thousands: 1,000.00 is 1000.
     written = _NUMBER.findall(text.replace(",", ""))
     return any(abs(float(number) - abs(value)) < _CENT for number in written)
 

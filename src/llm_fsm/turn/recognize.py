@@ -43,6 +43,7 @@ def recognisers(
         if schema.get("x-fast") is not True:
             continue
         recognise = recogniser(schema, language)
+        # Without a certain form, a reply of the model is the only reader.
         if recognise is not None:
             by_key[key] = _fitting(recognise, key, fault)
     return by_key
@@ -107,6 +108,7 @@ def _of_choices(
 ) -> Recogniser | None:
     labels = [label_of(schema, choice) or text_of(choice) for choice in choices]
     by_words = dict(named)
+    # One word for two values makes none of them certain.
     is_double = any(by_words[word] is not value for word, value in named)
     if is_double or None in choices or "" in by_words:
         return None
@@ -134,6 +136,7 @@ def place_of(labels: Sequence[str], said: str, *, numbered: bool) -> int | None:
     if same or not numbered or not (number.isascii() and number.isdecimal()):
         return next(iter(same), None)
     place = int(number[:_MOST_DIGITS]) - 1
+    # Where a label is a number, "2" is more likely that label than the second one.
     is_place = 0 <= place < len(labels) and not any(folded(one).isdecimal() for one in labels)
     return place if is_place else None
 
@@ -145,4 +148,5 @@ def _numbers(asked: str, labels: list[str]) -> bool:
         item = rf"(?<!\w){number}[.):]\s+{re.escape(folded(label))}(?!\w)"
         if re.search(item, text) is None:
             return False
+    # Further numbered lines are another list, and "2" may mean one of those.
     return len(re.findall(r"(?<!\w)\d+[.):]\s", asked)) <= len(labels)

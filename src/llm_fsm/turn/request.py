@@ -35,8 +35,10 @@ def turn_request(
     heard: tool_loop.Heard | None = None,
 ) -> LLMRequest:
     machine, session, state = turn.machine, turn.session, turn.state
+    # Only open places and other definitions offer further states.
     further_states = _further(turn) if words_only and session.stack else available.further
     key_lines = _further_key_lines(turn)
+    # Where nothing holds a model to a schema, an object is what models write best.
     taken = turn.host.form_of(state.model.name) if turn.host.forced else "object"
     asked = machine.question(state.id, taken, tuple(key_lines))
     zone = session.timezone
@@ -73,6 +75,7 @@ def turn_request(
 def _clearable(turn: TurnState) -> tuple[str, ...]:
     """Return the keys that a reply may write and that have a value."""
     keys, session = turn.keys, turn.session
+    # A reply can only take back what a reply may write.
     known = [key for key in session.context if keys.is_free(key) and not key.startswith("_")]
     parts: list[str] = []
     for key in known:
@@ -94,6 +97,7 @@ def _to_collect(turn: TurnState) -> tuple[str, ...]:
         begun = turn.session.begun.get(key)
         known = begun if isinstance(begun, Mapping) else {}
         absent = [f"{key}.{part}" for part in parts if part not in known]
+        # An object without needed parts is named as a whole.
         names += absent or [key]
     return tuple(names)
 
@@ -105,7 +109,9 @@ def _sections(
     by name.
     """
     session, secrets = turn.session, turn.secrets()
+    # Own values last: they hide those of callers with the same name.
     known = _known(turn) if words_only else {**_earlier(turn), **_known(turn)}
+    # Before it becomes text: a secret number would be cut out of others in a text.
     context: JsonDict = redacted(secrets, known, foreign=is_foreign_name)
     user = _heard(turn, heard.user, words_only=words_only)
     is_cut = any(said.endswith(INTERRUPTED) for _, said in heard.window)
@@ -146,6 +152,7 @@ def _further_key_lines(turn: TurnState) -> dict[str, str]:
     """
     machine, session = turn.machine, turn.session
     lines: dict[str, str] = {}
+    # A key that is known may be corrected anywhere, so its line is always there.
     if not machine.lists_keys:
         known = (key for key in machine.keys.offered if key in session.context)
         lines = {key: machine.key_lines[key] for key in (*turn.state.keys, *known)}

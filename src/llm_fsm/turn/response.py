@@ -39,6 +39,7 @@ def last_words(session: Session) -> str:
 
 def _missed(session: Session) -> int:
     """Count the messages in a row that were not understood in this state just before this one."""
+    # A message in between was understood, so the row of misses is over.
     if session.misses is None or session.misses[1] < session.turn - 1:
         return 0
     return max(
@@ -64,6 +65,7 @@ def fixed_words(
     """
     shown = shown_values(machine, state, session)
     text = fixed.render(shown)
+    # Only the state's own reply is a read-back; that of a failure lists nothing.
     return whole_text(machine, state, shown, text) if fixed is state.fixed else text
 
 
@@ -132,6 +134,7 @@ def apology(turn: TurnState) -> str:
 
 def _apology(turn: TurnState, state: str, error: WordingError) -> Part:
     failed = ev.ReplyFailed(state=state, reason=str(error))
+    # A reply may be rendered several times in one turn, and fails for one reason.
     if failed not in turn.events:
         turn.emit(failed)
     turn.fallback = True
@@ -181,6 +184,7 @@ def asks_itself(turn: TurnState) -> str:
     """
     schemas = turn.keys.offered
     asked = [str(part_schema(schemas, key).get("x-ask") or "") for key in missing_keys(turn)]
+    # Half of the questions would leave the other keys unasked.
     if asked and all(asked):
         return " ".join(asked)
     purpose = sentence(turn.state.definition.purpose)

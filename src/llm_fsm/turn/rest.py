@@ -92,9 +92,11 @@ def opened_way(root: CompiledMachine, before: Session, after: Session) -> Move |
         after: The session after them, in the same state.
     """
     state = root.of(after).states[after.state]
+    # While something is missing, the state asks on, whatever is open.
     if lacking(after, state):
         return None
     opened = newly_open(state.own, before.data(), after.data())
+    # The first of several moves to one state: it is the one of the highest priority.
     if len({move.target for move in opened}) != 1 or opened[0].asks_model or opened[0].agrees:
         return None
     return opened[0] if _leads_to_talk(root, after, opened[0], frozenset()) else None
@@ -104,6 +106,7 @@ def _leads_to_talk(root: CompiledMachine, session: Session, move: Move, asked: P
     """Return true if a move comes to rest where the user is asked: in none of these places, and not
     where it began.
     """
+    # A way back to where it began would ask the same question again.
     passed = asked | {(session.flow, session.state)}
     there = _come_to_rest(root, _entered(root, session, move), passed, computing=True)
     return there.talks and there[:2] not in passed
@@ -121,9 +124,11 @@ def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     taken = (
         move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken
     )
+    # The way that was taken before comes first: a correction elsewhere should not change it.
     again = next(taken, None)
     if again is not None and not (again.returns or again.agrees) and verdict(again, data).holds:
         return again
+    # The way on from a subflow was picked by its end, which is not known any more.
     if state.kind != "converse":
         return None
     certain = [move for move in open_moves(state.own, data) if move.guards and not move.asks_model]
@@ -146,6 +151,7 @@ def _has_given(session: Session, state: CompiledState) -> bool:
     ):
         return False
     turns = {key: number for key, (number, _) in session.origins.items()}
+    # Turns tell the age of values. A key that was never set counts as the oldest.
     changed = max((turns.get(name.split(".", 1)[0], 0) for name in given), default=0)
     return changed <= min(turns.get(key.split(".", 1)[0], 0) for key in output)
 
@@ -165,10 +171,12 @@ def _come_to_rest(
         here = _place(root, session)
         step = _foreseen_step(root, session, asked)
         following = _after(root, session, step, computing=computing)
+        # The machine makes no more steps by itself, so looking further would promise too much.
         if following is None or steps == root.limits.auto_steps:
             break
         steps += 1
         if here.talks and isinstance(step, Enter) and step.known:
+            # A form that is met again asks, so a round of known forms ends.
             asked |= {here[:2]}
             answered = here
             steps = 0  # the limit is for steps that nobody's answers led to
@@ -216,11 +224,13 @@ def _after(
 
 def _entered(root: CompiledMachine, session: Session, move: Move) -> Session:
     """Return the session after a move, and after what it sets and clears."""
+    # In the digression already, its own move to its beginning is a plain one.
     if move.returns and not session.is_in(move.target):
         begun = ev.FlowPushed(
             kind="digression", state=session.state, entered=move.target, caller=move.caller
         )
         session = apply(session, begun)
+    # Without a transition, the look ahead adds nothing to the path.
     entered = ev.StateEntered(state=move.target, previous=session.state, by="auto", transition="")
     session = _set(root, apply(session, entered), move.assignment)
     return _set(root, session, root.of(session).states[session.state].assignment)

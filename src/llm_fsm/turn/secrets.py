@@ -29,12 +29,14 @@ def secrets_in(
         earlier: Values that were given before, such as `Session.secrets`.
     """
     secrets: list[Any] = [*earlier]
+    # They are gone through twice, and an iterator would be empty then.
     events = tuple(events)
     for event in events:
         if isinstance(event, ev.SecretsGiven):
             secrets += event.texts
     for values in (*contexts, *_all_values(events)):
         secrets += [value for key, value in values.items() if is_secret(key)]
+    # A model may send the dots back that it was shown, and they are no secret.
     return tuple(text for text in texts_in(secrets) if text != DOTS)
 
 
@@ -53,6 +55,7 @@ def _values(event: ev.Event) -> Iterator[JsonMap]:
         case ev.Updated():
             yield event.values
         case ev.ModelReplied(asked_for="turn"):
+            # What a reply gives to a secret key is secret even if it was refused.
             try:
                 update = parse(event.text).update
             except ReplyError:

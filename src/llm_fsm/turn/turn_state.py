@@ -236,6 +236,7 @@ class TurnState:
     def fork(self) -> TurnState:
         """Copy the turn; what the copy emits does not reach the original."""
         copy = replace(self, events=list(self.events))
+        # `replace` has run `__post_init__`, which took the session of now for the first one.
         copy.initial_session = self.initial_session
         return copy
 
@@ -322,6 +323,7 @@ class TurnState:
         """Return the text of the turn when these words of the message that is still arriving are
         there.
         """
+        # Only one message can be arriving at a time.
         number = next(place for place, part in enumerate(self.said) if part.text is None)
         return "\n\n".join(texts_of((*self.said[:number], Part("model", words))))
 
@@ -382,6 +384,7 @@ class TurnState:
         """Return the values of secret keys known now, given in this turn or left with a flow,
         longest first.
         """
+        # The usual case needs no sorting of several sources.
         known = self.keys.secret_values(self.session.context)
         if not (self.left_secrets or self.given_secrets or self.session.secrets):
             return known
@@ -433,8 +436,10 @@ class TurnState:
         """Return the limit that forbids another model call or function, by name and value; None if
         none does.
         """
+        # In a fixed order, so that the same limit is named each time.
         for name, most in self.machine.bounds:
             spent = _SPENT[name](self) + self.spent_before.get(name, 0)
+            # Only seconds are measured; the others are counted.
             if spent >= (most - TICK if name == "seconds" else most):
                 return name, most
         return None

@@ -34,7 +34,9 @@ def option_lines(state: CompiledState, available: AvailableMoves, data: JsonMap)
         data: The values that conditions read.
     """
     lines = [_line(option, data) for option in available.options if option.is_offered]
+    # The state itself comes last, as the place for all else.
     stay = _line_of(state.id, _ELSE, _own_text(state))
+    # Several moves to one state with the same words are one line.
     return "\n".join(dict.fromkeys((*lines, stay)))
 
 
@@ -46,6 +48,7 @@ def _line(option: Option, data: JsonMap) -> str:
     needs += _needs(move.guards, data, said=when)
     if needs:
         when = f"{when} (needs {'; '.join(needs)})".lstrip()
+    # Only an end leads back; a digression of several states says so in its last one.
     back_to = option.back_to if option.target.kind == "final" else None
     words = _words(option.target, answers=back_to is not None)
     if back_to is not None:
@@ -64,6 +67,7 @@ def _needs(guards: tuple[Guard, ...], data: JsonMap, *, said: str) -> Iterator[s
     `said`: what the line says already.
     """
     for guard in guards:
+        # A condition that holds would only distract.
         if not guard.judged and guard.settled(data):
             continue
         words = _plain(guard.description)

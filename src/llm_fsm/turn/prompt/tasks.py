@@ -51,6 +51,7 @@ def _json(value: Any) -> str:
 
 def _input(session: Session) -> str:
     """Return the input of a task; "" if it follows a conversation."""
+    # A task after a conversation works on the context, which has a section of its own.
     if session.input is None:
         return ""
     return escaped(shortened(session.input, MAX_INPUT_CHARS))
@@ -74,6 +75,7 @@ def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) ->
         criteria.append({"name": clean(check.name), "description": clean(check.criterion)})
     labels = []
     for move in plan.moves:
+        # The default is for outputs without a label, so no model should name it.
         if move.on is not None and move.on != "default":
             labels.append({"on": clean(move.on), "description": clean(move.description)})
     system = {
