@@ -57,6 +57,7 @@ def is_same_message(one: str, other: str) -> bool:
 
 
 def _said(text: str) -> JsonDict:
+    # Who sends a message again does so later, and it is the same message.
     return {name: value for name, value in json.loads(text).items() if name != "at"}
 
 
@@ -84,6 +85,7 @@ async def next_accepted(store: Store, conversation_id: str, now: float) -> Accep
     That is one which has begun already, else the first in order of acceptance.
     """
     query = AcceptedQuery(now=now, limit=_MOST, conversation_id=conversation_id)
+    # One of them may be cancelled meanwhile, which `claim` finds out.
     due = await store.accepted(query)
     return min(due, key=_begun_first, default=None)
 
@@ -95,6 +97,7 @@ def _begun_first(message: AcceptedMessage) -> tuple[bool, int]:
 async def claim(store: Store, message: AcceptedMessage) -> bool:
     """Mark a message as begun; return false if it was cancelled or removed."""
     name, request_id = message.conversation_id, message.request_id
+    # The store compares and marks in one step: a caller may cancel at the same time.
     state = await store.mark_accepted(name, request_id, BEGUN_MESSAGE, [WAITING])
     return state == BEGUN_MESSAGE
 

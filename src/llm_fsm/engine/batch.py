@@ -114,6 +114,7 @@ def read_lines(data: bytes, name: str, *, talks: bool, context: JsonMap | None =
         The batch.
     """
     batch = Batch()
+    # Blank lines keep their numbers, because the number is part of a conversation's id.
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -153,6 +154,7 @@ def _read(
 
 def _document(line: bytes) -> JsonDict:
     try:
+        # Spreadsheets write a mark before the first line.
         document = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise LineFault(f"is not UTF-8 at byte {error.start + 1}") from error
@@ -193,6 +195,7 @@ async def in_order(store: Store, name: str, lines: Sequence[BatchLine]) -> Seque
     A batch that nobody has begun is played from its first line on. A process that joins others
     takes an order of its own, so that they seldom meet at a line.
     """
+    # Results come in the order of the file while one process plays alone.
     if not await store.list(ListQuery(begins=f"{name}/", limit=1)):
         return lines
     mixed = list(lines)
@@ -215,6 +218,7 @@ class _Patience:
         now = time.monotonic()
         if self._since is None:
             self._since = now
+        # A restart of a server takes seconds. What is away longer needs a person.
         if not error.retryable or now - self._since > _AWAY:
             raise error
 
@@ -243,6 +247,7 @@ async def play_lines(
 
     async def work() -> None:
         while fresh or held:
+            # Fresh lines first: a held one is played by another process just now.
             if fresh:
                 line = fresh.popleft()
             else:
@@ -250,6 +255,7 @@ async def play_lines(
                 await asyncio.sleep(_PAUSE)
             result = await _result(machine, line, patience)
             if result is None:
+                # Never dropped: the other process may die, and the line is free again.
                 held.append(line)
             else:
                 on_result(result)
@@ -285,6 +291,7 @@ async def _played(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
     result = await result_of(machine, line)
     if result is not None:
         return result
+    # Asked before the turn, which would wait for the lock as long as a turn may take.
     if not await _is_free(machine.store, line.conversation_id):
         return None
     if line.messages is None:
@@ -310,6 +317,7 @@ async def _talk(machine: AsyncMachine, line: BatchLine, messages: Sequence[str])
     """Send all messages. Those that were answered before give their recorded turns."""
     conversation = await machine.open(line.conversation_id, line.context)
     for place, message in enumerate(messages):
+        # Messages behind an end are no fault of the line: the definition decides when it is over.
         if conversation.ended or conversation.paused is not None:
             return
         await conversation.send(message, request_id=line.request_id(place))
@@ -339,6 +347,7 @@ async def result_of(machine: AsyncMachine, line: BatchLine) -> JsonDict | None:
         return None
     _check_same(line, records)
     session = replay(line.conversation_id, records)
+    # Another process may be in the middle of it.
     if not _is_over(machine.program, line, session, records):
         return None
     turn = turn_of(TurnResult(record=records[-1], session=session))

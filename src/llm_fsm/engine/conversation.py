@@ -496,6 +496,7 @@ class AsyncConversation:
             result = await self._engine.answer(
                 self.id, value, pause_id=pause, request_id=request_id, sink=sink
             )
+        # Somebody else has answered. The caller sees the conversation as it is now.
         except ConversationConflict:
             await self.refresh()
             raise
@@ -520,6 +521,7 @@ class AsyncConversation:
         agreed: bool = False,
     ) -> Turn:
         """As `Conversation.update`, awaited."""
+        # An update that changes nothing would still be a turn on record.
         if not context and state is None:
             raise ValueError("an update has a context, a state, or both")
         given = Update(

@@ -61,7 +61,9 @@ async def turn_on_record(store: Store, session: Session, record: TurnRecord) -> 
         record: The record of the turn.
     """
     records = [parse(text) for text in await store.records(session.conversation_id)]
+    # Found by content: the store gives the record without its number.
     number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
+    # The caller sees the conversation as it was after that turn.
     if number < len(records):
         session = replay(session.conversation_id, records[:number])
     return TurnResult(record=record, session=session, again=True)
@@ -72,6 +74,7 @@ def _is_turn_of(record: TurnRecord, trigger: Requested) -> bool:
     match trigger:
         case UserMessage():
             before = record.user_message
+            # A merged message has its own part, and the request id belongs to that part.
             said = () if before is None else before.merged or ((trigger.request_id, before.text),)
             return (trigger.request_id, trigger.text) in said
         case Answer():

@@ -58,6 +58,7 @@ def query_of(
             given[name] = _moment(name, given[name])
     for name in ("definition", "state"):
         if name in given:
+            # Stores keep texts without halves of surrogate pairs, so a filter has none either.
             given[name] = storable(given[name])
     query = ListQuery(
         limit=limit, order=order, **{**given, "metadata": checked_metadata(given.get("metadata"))}
@@ -66,6 +67,7 @@ def query_of(
         return query.following(after)
     if after is None:
         return query
+    # An order by time needs the time of the last line, which an id does not tell.
     if order != "id":
         raise ValueError(
             f"a listing in the order {order!r} goes on after a line of it: give the line as after="

@@ -75,13 +75,18 @@ async def ask(
         try:
             reply = await _asked(llm, effect._replace(request=sent), left, whole, listener)
         except ModelError as error:
+            # Only a prompt that is too long can be helped by another one.
             if error.refusal != "size":
                 raise
             size = size_of(sent)
+            # The error may name the size of the context. If not, a part of what was sent must do.
             most = int(min(context_in(str(error)) or size, size) * _SHARE)
+            # Nothing more can be left out, so the loop ends here.
             if size_of(shortened(request, most)[0]) >= size:
                 raise _too_long(error, sent) from error
+            # Remembered, so that the next turn does not run into the same refusal.
             known[name] = most
+            # A refused prompt is a call that was made, and counts against the limits.
             refused += max(error.attempts, 1)
             continue
         _learn(known, name, sent, reply)
@@ -90,6 +95,7 @@ async def ask(
 
 def _learn(known: dict[str, int], name: str, sent: LLMRequest, reply: ModelReply) -> None:
     """Notice a server that cut the prompt in silence: it read much less than was sent."""
+    # A server that reports no tokens says 0, which proves nothing.
     size, told = size_of(sent), reply.input_tokens
     if told and told < size * _LEAST_READ and size - told > _CERTAIN:
         known[name] = told
@@ -122,6 +128,7 @@ async def _asked(
     """
     request = effect.request if left is None else replace(effect.request, timeout=left)
     keeps_time = getattr(llm, "keeps_time", False)
+    # The view costs time, and only models without a prompt read it.
     if getattr(llm, "reads_view", False):
         request = replace(request, view=effect.view())
     if listener is not None:
@@ -146,6 +153,7 @@ async def _asked(
     except LLMFSMError:
         raise
     except asyncio.CancelledError as error:
+        # A cancelled turn ends. An adapter that cancels itself has failed like any other.
         if is_cancelled():
             raise
         raise _fault(llm, error) from error
@@ -162,6 +170,7 @@ async def summarised(
     Raises:
         ModelError: It failed.
     """
+    # The host's function may change what it is given.
     about = deepcopy(dict(effect.about or {}))
     try:
         limit = math.inf if left is None else left
@@ -189,6 +198,7 @@ class _Postponing:
         self._listener.shown = value
 
     async def take(self, piece: str) -> None:
+        # Before the piece is shown: a slow reader is no silence of the model.
         self._timer.reschedule(asyncio.get_running_loop().time() + self._seconds)
         await self._listener.take(piece)
 
@@ -204,6 +214,7 @@ async def _heard_in_time(
         async with asyncio.timeout(seconds) as timer:
             return await listened(llm, request, _Postponing(listener, timer, seconds))
     except TimeoutError as error:
+        # Any other TimeoutError is the adapter's own.
         if timer.expired():
             raise DeadlineExceeded from error
         raise
@@ -242,6 +253,7 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     if not isinstance(reply, ModelReply):
         raise ModelError(f"{who} gave a {type(reply).__name__}; it must give a ModelReply")
     try:
+        # Adapters of hosts may give numbers of other types, such as those of numpy.
         checked = read(plain(reply), ModelReply, f"{who} gave a wrong ModelReply", strict=False)
     except (UnreadableError, TypeError) as error:
         raise ModelError(str(error)) from None

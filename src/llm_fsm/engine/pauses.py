@@ -93,6 +93,7 @@ async def open_pause(store: Store, line: Listed) -> OpenPause | None:
     Returns:
         The pause; None if it was answered meanwhile, or the store ignores `ListQuery.paused`.
     """
+    # The listing may be older than the conversation, so the pause is read from it.
     loaded = await store.load(line.conversation_id)
     if loaded is None:
         return None
@@ -130,6 +131,7 @@ async def open_pauses(store: Store, query: ListQuery) -> Sequence[OpenPause]:
     found: list[OpenPause] = []
     for line in await store.list(query):
         pause = await open_pause(store, line)
+        # A page may be shorter than its limit, because some were answered meanwhile.
         if pause is not None:
             found.append(pause)
     return tuple(found)

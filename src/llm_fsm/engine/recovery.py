@@ -89,12 +89,14 @@ def only_talked(first: JsonMap) -> bool:
 
 def left_turn(entries: Sequence[JsonMap]) -> LeftTurn | None:
     """Return the turn that a process left in a journal; None if nobody may take it up by itself."""
+    # A first entry without a time does not name its turn.
     if not entries or "time" not in entries[0]:
         return None
     first, *later = entries
     kinds = [entry["kind"] for entry in later]
     if kinds and kinds[-1] in CLOSING_KINDS:
         return None
+    # With a request id, the sender gets the recorded turn. A call that began must be cleared up.
     asks_again = first.get("request_id") is not None or BEGUN in kinds
     if first["kind"] in ("message", "update") and not asks_again:
         return None  # its sender types it again, and would then be answered twice
@@ -114,6 +116,7 @@ async def reopen(store: Store, conversation_id: str, time: float) -> None:
             f"conversation {conversation_id!r} has no turn that is parked or failing, so there is "
             "nothing to retry"
         )
+    # Behind all others: a step that exists would be refused.
     step = 1 + max(entry["step"] for entry in entries)
     entry = {"kind": ERROR, "time": time, "error": "retried by hand", "handed_back": True}
     await store.journal(conversation_id, step, in_unicode({**entry, "step": step}))
@@ -160,6 +163,7 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     if first.get("request_id") is not None and not must:
         is_kept = "durable" in first and kinds[-1:] != [FAILED]
         must = is_kept or _may_have_acted(kinds)
+    # The commit may have come through, and only the end of the journal was lost.
     if must and first.get("request_id") is not None:
         loaded = await store.load(conversation_id, first["request_id"])
         if loaded is not None and loaded.recorded is not None:
@@ -191,6 +195,7 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> JsonDict:
     match trigger:
         case UserMessage():
             document = {"kind": "message", "request_id": trigger.request_id, "text": trigger.text}
+            # As JSON has it, because the identity is compared with one that was read.
             merged = [list(part) for part in trigger.merged]
             document |= _set(picked=trigger.picked, merged=merged, sent=trigger.sent)
         case Update():

@@ -69,6 +69,7 @@ class ReplyListener:
             # Judged once: the head of a reply does not change any more.
             judge, self._judge = self._judge, None
             self._so_far = await judge(self._reader.head)
+        # Words may arrive before it is known whether anybody may hear them.
         if not words or self._so_far is None:
             return
         self.shown = True

@@ -256,6 +256,7 @@ class _Questions:
             bounds = [(name, most) for name, most in self.program.bounds if name != "seconds"]
             reached = [name for name, most in bounds if used[name] >= most]
         else:
+            # The calls of this effect are counted already, so the limit itself may be reached.
             reached = ["tool_calls"] if used["tool_calls"] > self.program.limits.tool_calls else []
         if reached and self.bench is not None:
             raise self.bench.stop(RunLimit(reached[0]))
@@ -298,9 +299,11 @@ class _Questions:
             raise bench.stop(Break(asked))
         value, newest = found
         loop = fresh.take_up((work.loop if work is not None else None) or {})
+        # Other questions may have changed the session while this one waited.
         turn.reset(self.session)
         before = len(turn.events)
         tool_loop.take_answer(turn, loop, pause.kind, pause.call or {}, value)
+        # An older answer was told when it came.
         if newest:
             self.happened.extend(turn.events[before:])
         return loop
@@ -338,6 +341,7 @@ class _Drive:
             memory.load(turn.session.memory)
             calls = turn.tool_calls - before[1]
             if known:
+                # What the log gives was counted when it was made.
                 turn.spent_before = {
                     **turn.spent_before,
                     "tool_calls": turn.spent_before.get("tool_calls", 0) - calls,
@@ -359,6 +363,7 @@ class _Drive:
         self.step += 1
         if isinstance(effect, AskModel):
             self.asked += 1
+            # A reply without calls would have ended the question before this.
             if self.rounds is not None and self.asked > self.rounds:
                 raise RuntimeError(f"the model still called tools after {self.rounds} rounds")
             if key in questions.log:
@@ -380,6 +385,7 @@ class _Drive:
             raise TypeError(f"a question cannot ask for {type(effect).__name__}")
         logged, once = questions.log.get(key, ()), questions.once
         results = once.known(effect.calls, logged, fresh=self.fresh)
+        # Only what is not on record is made: a call may have acted before the crash.
         due = [call for call in effect.calls if call.id not in results]
         if due:
             questions.stop_at_limit(effect)
@@ -400,10 +406,12 @@ class _Drive:
             fetched.append(await running.asked(effect))
             return {**reply_entry(fetched[0]), _WORDS: questions.words[self.number]}
 
+        # In the journal under the name of the question, because questions may run side by side.
         entry = questions.log[key] = await running.nested(f"{questions.effect.key}/{key}", fetch)
         if fetched:
             return fetched[0]
         reply = entry_reply(entry)
+        # The limit of time counts the call as if it had been made now.
         questions.began -= reply.seconds
         return reply
 
@@ -426,6 +434,7 @@ async def execute(
 
     def publish(event: ev.Progressed) -> None:
         questions.happened.append(event)
+        # A function in a thread must not touch the listener, which lives in the loop.
         if on_loop:
             running.tell(event)
         else:
@@ -459,9 +468,11 @@ async def execute(
         raise
     except BaseException as raised:
         error = readable(told(raised))
+        # A break is no failure, although it is raised as one.
         if bench.broke is None:
             failed = failure_of("function", effect.function, raised, function)
             questions.happened.append(failed)
+        # What the function left may not be JSON, and its own error matters more.
         with suppress(Exception):
             own = bench.shared.to_dict(), bench.memory.to_dict()
     finally:
@@ -487,6 +498,7 @@ def _executed(
         tool_calls=questions.tool_calls,
         seconds=seconds,
     )
+    # The order matters: a limit ends a run, and a pause hides an error behind it.
     if isinstance(bench.broke, RunLimit):
         return replace(done, limit=bench.broke.limit)
     if bench.broke is not None:

@@ -81,6 +81,7 @@ class DefinitionVersions:
         """
         program = self.current.program
         machines = (program, *program.flows.values())
+        # Older versions play on with the same handlers, so states that were renamed are known.
         states = chain(*(one.states for one in machines), self.policy.change.states)
         self._services.add_handler(handler, tuple(dict.fromkeys(states)), self.current.name)
 
@@ -130,6 +131,7 @@ class DefinitionVersions:
         if identity not in self._older:
             self._older[identity] = Deployment(self._services, program)
             if len(self._older) > KEPT:
+                # The one that was used longest ago goes. It is compiled again when it is needed.
                 self._older.popitem(last=False)
         self._older.move_to_end(identity)
         return self._older[identity]
@@ -152,6 +154,7 @@ class DefinitionVersions:
             ConversationConflict: The policy refuses the conversation.
         """
         current = self.current
+        # An ended conversation is only read, and any version can read it.
         if session.definition == current.identity or session.ended:
             return current
         if self.policy.name == "reject":
@@ -163,6 +166,7 @@ class DefinitionVersions:
             )
         found = await self.find(session.definition)
         if found is not None:
+            # Older versions may name tools that the current one does not have.
             await found.prepare()
         return found
 

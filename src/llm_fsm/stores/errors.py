@@ -48,6 +48,7 @@ def fault_of(
     known: dict[object, DriverFault] = {}
     for row in rows:
         for code in row.codes:
+            # The first row of a code counts, as with patterns.
             known.setdefault(code, row)
     found = next((known[code] for code in codes if code in known), None)
     if found is not None:
@@ -114,6 +115,8 @@ def refusal(
         answered: True if one of its request ids is answered already.
         defined: True if the store has the definition that it is pinned to.
     """
+    # The order matters: a known request id of an older version is told as a wrong version, and
+    # whoever loads again finds the answer.
     if version != commit.expected:
         return wrong_version(commit, version)
     if answered:
@@ -228,6 +231,7 @@ def cannot_open(path: Path, reason: object) -> StoreError:
         exists = path.exists()
     except PermissionError:
         return denied(path)
+    # The rights are looked at after the failure only: they may be wrong for network folders.
     if exists:
         if not os.access(path, os.R_OK):
             return denied(path)

@@ -245,6 +245,7 @@ class _Folder:
             _remove(self._file(name, "journal"))
 
     def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+        # Order of ids, because a page goes on after the last one.
         journals = sorted(self._journals().items())
         ends = ((name, steps[0].text, steps[-1].text) for name, steps in journals)
         return query.page((end for end in ends if end[0] > (query.after or "")), is_held)
@@ -275,6 +276,7 @@ class _Folder:
             known = next((one for one in kept if one.request_id == message.request_id), None)
             if known is not None:
                 return _message_of(name, known)
+            # Places order the messages of one conversation, and each has a file of its own.
             place = 1 + max((one.place for one in kept), default=0)
             fresh = _FileMessage(
                 message.request_id, message.definition, message.text, message.due, place, WAITING
@@ -303,6 +305,7 @@ class _Folder:
             known = next((one for one in kept if one.request_id == request_id), None)
             if known is None:
                 return None
+            # Marked only from an expected state: a caller may have cancelled it just before.
             if known.state in before:
                 known.state = state
                 self._keep_messages(name, kept)
@@ -312,6 +315,7 @@ class _Folder:
         with self._alone(name):
             kept = self._messages(name)
             left = [one for one in kept if one.request_id != request_id]
+            # Nothing to write if it is gone already: each write costs a sync to the disk.
             if len(left) < len(kept):
                 self._keep_messages(name, left)
 
@@ -321,6 +325,7 @@ class _Folder:
 
     def _keep_messages(self, name: str, messages: list[_FileMessage]) -> None:
         path = self._file(name, "accepted")
+        # An empty file would be read by every look for messages.
         if not messages:
             _remove(path)
             return
@@ -354,6 +359,7 @@ class _Folder:
         rows = []
         for head in self._heads([]):
             if definition in (None, head.definition):
+                # The time first, so that the smallest rows are the oldest.
                 rows += [(at, head.conversation_id, kind) for at, kind in head.due if at <= now]
         return tuple(DueRow(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
 
@@ -371,6 +377,7 @@ class _Folder:
             if head is None:
                 return
             last = (posted.number, posted.index)
+            # In order: whoever has taken a row has taken those before it.
             left = [row for row in head.outbox if row[2] != posted.sink or row[:2] > last]
             if left != head.outbox:
                 _replace(self._file(name, "json"), msgspec.structs.replace(head, outbox=left))
@@ -384,6 +391,7 @@ class _Folder:
                 _sync_folder(self._conversations)
             if head is not None:
                 self._drop_unused(head.definition_sha)
+            # The first file is the commit, and without that the conversation did not exist.
             return removed[0]
 
     def faults(self) -> Sequence[str]:
@@ -402,6 +410,7 @@ class _Folder:
     def _head(self, name: str) -> _Head | None:
         path = self._file(name, "json")
         head = _document(path, _Head)
+        # Names of files are hashes, and somebody may have copied a file to another name.
         if head is not None and head.conversation_id != name:
             raise StoreError(
                 f"{path}: is the file of another conversation: remove it, or use another folder"

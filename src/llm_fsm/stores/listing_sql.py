@@ -97,6 +97,7 @@ def listing(query: ListQuery, dialect: Dialect) -> tuple[str, JsonDict]:
     columns = f"{_COLUMNS}, {dialect.labels}"
     merged = dialect.ended is not None and _is_merged(query)
     branches = [(f"c.ended = {value}",) for value in dialect.ended or ()] if merged else [()]
+    # Each branch is in the order of an index already, so the database only merges them.
     selects = [f"SELECT {columns} FROM conversations c {where.text(*more)}" for more in branches]
     return (
         f"{' UNION ALL '.join(selects)} ORDER BY {_ORDERS[query.order]} LIMIT {limit}",
@@ -142,6 +143,7 @@ def _where(query: ListQuery, dialect: Dialect) -> Where:
     where.given(f"{column}.updated >= {{}}", "updated_since", query.updated_since)
     where.given(f"{column}.updated < {{}}", "updated_before", query.updated_before)
     if query.begins:
+        # A range, and no LIKE: it uses the index, and knows no wildcards.
         where.add(f"{column}.id >= {where.bind('begins', query.begins)}")
         where.add(f"{column}.id < {where.bind('beyond', query.begins + _BEYOND)}")
     if query.ids is not None:
@@ -149,6 +151,7 @@ def _where(query: ListQuery, dialect: Dialect) -> Where:
         where.add(dialect.among.format(value="c.id", mark=mark))
     for number, (key, value) in enumerate(sorted(query.metadata.items())):
         of = f"l.key = {where.bind(f'key{number}', key)} AND l.value = {where.bind(f'value{number}', value)}"
+        # One condition for each label: a conversation has to have all of them.
         where.add(f"c.id IN (SELECT l.conversation FROM labels l WHERE {of})")
     return where
 
@@ -162,5 +165,6 @@ def _add_place(where: Where, query: ListQuery, column: str) -> None:
         where.add(f"{column}.id > {after}")
         return
     compares = "<" if query.descends else ">"
+    # The id as well, because several turns may have been saved at one time.
     place = f"({where.bind('after_updated', query.after_updated)}, {after})"
     where.add(f"({column}.updated, {column}.id) {compares} {place}")

@@ -88,6 +88,7 @@ class WorkerThread:
     def _run(self) -> None:
         while self._serve_waiting():
             pass
+        # In this thread: some drivers close a connection only where it was opened.
         if self._last is not None:
             self._last()
 
@@ -110,9 +111,11 @@ def _serve(serve: Serve, requests: Sequence[_ReadRequest]) -> None:
     try:
         outcomes = serve([request.value for request in requests])
     except Exception as error:
+        # The thread must live on: later calls have nothing to do with this error.
         outcomes = [error] * len(requests)
     settled: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for request, outcome in zip(requests, outcomes, strict=True):
+        # A loop is woken once for all of its callers, because each wake costs a write to a pipe.
         settled.setdefault(request.loop, []).append((request.future, outcome))
     for loop, pairs in settled.items():
         with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
@@ -121,6 +124,7 @@ def _serve(serve: Serve, requests: Sequence[_ReadRequest]) -> None:
 
 def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, outcome in pairs:
+        # A caller that was cancelled meanwhile wants no answer.
         if not future.done():
             if isinstance(outcome, Exception):
                 future.set_exception(outcome)

@@ -93,6 +93,7 @@ def resolve(store: str | Store | None) -> Store:
         return _checked(store)
     scheme, separator, rest = store.partition("://")
     scheme = scheme.lower()
+    # A plain text is a word such as `memory`, or the path of a file.
     if not separator:
         return _bare(store)
     if scheme == "sqlite":
@@ -131,6 +132,7 @@ def _made(kind: str, *place: str) -> Store:
     try:
         module: Any = import_module(f"llm_fsm.stores.{kind}")
     except ImportError as error:
+        # A store of this package without a driver cannot be missing anything.
         if not extra:
             raise
         raise ConfigurationError(
@@ -159,6 +161,7 @@ def _path_in(rest: str) -> str:
         raise ConfigurationError(
             'store "sqlite:///": no file is named; for example "sqlite:///file.db"'
         )
+    # SQLite would make a file with that name.
     if "?" in path:
         raise ConfigurationError(
             f'store "sqlite:///{path}": parameters after "?" are not supported; '
@@ -176,6 +179,7 @@ def _slashes(text: str, path: str) -> ConfigurationError:
 
 def _folder_in(path: str) -> str:
     """Return the path after `file://`."""
+    # `file://bots` would name a host by the rules of URLs.
     if not path.startswith(("/", "./", "../", "~")):
         raise ConfigurationError(
             f'store "file://{path}": name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'
@@ -223,6 +227,7 @@ def taken(url: str, *names: str) -> tuple[str, dict[str, str]]:
     left = []
     for setting in query.split("&"):
         name, _, value = setting.partition("=")
+        # The driver would refuse a setting that it does not know.
         if unquote_plus(name) in names:
             found[unquote_plus(name)] = unquote_plus(value)
         elif setting:
@@ -243,6 +248,7 @@ def seconds(name: str, given: str | float) -> float:
     try:
         number = float(given)
     except ValueError:
+        # Refused below, like every number that is no time.
         number = 0.0
     if not 0 < number <= _LONGEST:
         raise ConfigurationError(

@@ -260,6 +260,7 @@ class HandlerBuilder:
                 f"handler {self.name!r}: when(…) takes a function, not a {type(predicate).__name__}"
             )
         check_runs(predicate, f"handler {self.name!r}: the function in when(…)")
+        # A coroutine would always count as true.
         if is_async(predicate):
             name = getattr(predicate, "__qualname__", type(predicate).__qualname__)
             raise TypeError(
@@ -407,6 +408,7 @@ class HandlerBuilder:
                 f"handler {self.name!r} is a function, not a {type(function).__name__}"
             )
         check_runs(function, f"handler {self.name!r}")
+        # A handler without a point would never run, and nobody would notice.
         if not self._points:
             raise ValueError(
                 f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another "
@@ -459,6 +461,7 @@ def occasion_key(effect: RunHandlers, handler: str) -> str:
     session = effect.session
     where = [
         session.conversation_id,
+        # A turn that begins again has the same time, and so the same key.
         session.time,
         session.turn,
         effect.point.value,
@@ -480,6 +483,7 @@ def occasion_of(effect: RunHandlers, context: JsonMap, key: str = "") -> Occasio
         The occasion.
     """
     session = effect.session
+    # After the move, the session has the target as its state.
     arrived = effect.point is Point.POST_TRANSITION
     return Occasion(
         point=effect.point,

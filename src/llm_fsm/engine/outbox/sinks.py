@@ -160,6 +160,7 @@ def sink(
         deliver = Webhook(target, headers=headers or {}, secret=secret)
         called = name or _USER.sub("", target.partition("?")[0])
     else:
+        # A function would ignore them in silence.
         if headers or secret is not None:
             raise ConfigurationError(
                 "headers= and secret= are for a sink that is an address, not for a function"
@@ -169,6 +170,7 @@ def sink(
         check_runs(deliver, "a sink")
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
+    # Undelivered events are kept under the name, so it must mean the same after a restart.
     if not callable(deliver) or not called or called == "<lambda>":
         raise ConfigurationError(
             "a sink is a function with a name, or an address; or give it one with name="

@@ -173,6 +173,7 @@ class Documents:
             if len(found) >= query.limit:
                 break
             name = entry["conversation"]
+            # A turn under a lock is being played, and so is not left behind.
             if is_held(name) or self._is_locked(name):
                 continue
             steps = self.journalled(name)
@@ -193,6 +194,7 @@ class Documents:
         asked = {"conversation": message.conversation_id, "request_id": message.request_id}
         known = self._accepted.find_one(asked)
         if known is None:
+            # A counter of the server, because several processes accept messages at a time.
             counted = self._counters.find_one_and_update(
                 {"_id": "accepted"},
                 {"$inc": {"last": 1}},
@@ -250,6 +252,7 @@ class Documents:
             asked["paused"] = {"$gt": ""} if query.paused == ANY_PAUSE else query.paused
         if query.updated_since is not None:
             asked["updated"] = {"$gte": query.updated_since}
+        # The server narrows by what it has indexes for. The query itself decides about the rest.
         lines = map(_line, self._current(asked, query.order))
         return filter(query.admits, lines)
 
@@ -263,6 +266,7 @@ class Documents:
             if definition is None or turn["definition"] == definition:
                 name, due = turn["conversation"], turn["due"]
                 rows += [(row["time"], name, row["kind"]) for row in due if row["time"] <= now]
+        # One conversation may have several rows, so the order of documents is not that of rows.
         rows.sort()
         return tuple(DueRow(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
 
@@ -280,6 +284,7 @@ class Documents:
         """Yield the rows of turns whose conversations are at a definition; None: at any."""
         for turn in turns:
             name = turn["conversation"]
+            # An older turn may still have rows, and the definition of the newest one counts.
             newest = self._newest(name) or turn
             if definition not in (None, newest["definition"]):
                 continue
@@ -291,6 +296,7 @@ class Documents:
     def acknowledge(self, posted: Posted) -> None:
         mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}
         before = {**mine, "number": {"$lt": posted.number}}
+        # Rows before it were delivered as well, because a sink takes them in order.
         self._turns.update_many(before, {"$pull": {"outbox": {"sink": posted.sink}}})
         acknowledged = {"sink": posted.sink, "index": {"$lte": posted.index}}
         self._turns.update_many(
@@ -317,6 +323,7 @@ class Documents:
         now = time.time()
         free = {"_id": name, "$or": [{"until": {"$lt": now}}, {"holder": holder}]}
         mine = {"holder": holder, "until": now + lease}
+        # An expired lock is taken over in one step, so two cannot both find it free.
         if self._locks.update_one(free, {"$set": mine}).matched_count:
             return True
         try:
@@ -351,6 +358,7 @@ class Documents:
         found: Document | None = self._turns.find_one(
             {"conversation": name}, sort=[("first", DESCENDING)]
         )
+        # A newest turn without a session is what a deletion has left.
         if found is not None and found["session"] is None:
             self._turns.delete_many({"conversation": name, "first": {"$lte": found["first"]}})
             return None
@@ -366,6 +374,7 @@ class Documents:
         """
         for turn in self._turns.find({**asked, "current": True}).sort(_ORDERS[order]):
             newest = self._newest(turn["conversation"])
+            # Two turns may be current after a crash between two writes.
             if newest is not None and newest["number"] == turn["number"]:
                 yield turn
 
@@ -387,6 +396,7 @@ class Documents:
         try:
             self._turns.insert_one(dict(turn))
         except faults.DuplicateKeyError:
+            # A driver that sent it twice meets its own turn here.
             return self._turns.find_one({"_id": turn["_id"]}) is not None
         except faults.AutoReconnect:
             if self._turns.find_one({"_id": turn["_id"]}) is None:

@@ -87,6 +87,7 @@ class MongoDBStore(ForwardingStore):
 
     async def give(self, name: str, holder: str) -> None:
         """Release a lock."""
+        # Before it is released, so that no renewal takes it up again.
         self._parts.locked.discard(name)
         await self._read(lambda kept: kept.give(name, holder))
 
@@ -104,6 +105,7 @@ class MongoDBStore(ForwardingStore):
         """Renew locks while they are held."""
         try:
             while parts.locked and not self._closed:
+                # Two renewals may fail before the lease ends.
                 await asyncio.sleep(self._lease / 3)
                 names = [*parts.locked]
                 with suppress(StoreError):
@@ -130,6 +132,7 @@ class MongoDBStore(ForwardingStore):
         if self._closed:
             raise closed(self.place)
         if self._parts.process != os.getpid():
+            # Kept, not closed: closing would end the connections of the parent.
             self._inherited.append(self._parts)
             self._queue = KeyedQueue()
             self._held.clear()
@@ -141,6 +144,7 @@ class MongoDBStore(ForwardingStore):
         return MongoClient(
             self._url,
             connect=False,
+            # A turn is saved when no failover can undo it.
             w="majority",
             journal=True,
             readConcernLevel="majority",

@@ -99,6 +99,7 @@ class ManagedConnection:
             try:
                 return await self._twice(work)
             except StoreError as error:
+                # Any other refusal would come again.
                 if getattr(error.__cause__, "sqlstate", None) not in _VICTIM:
                     raise
             await asyncio.sleep(pause)
@@ -111,6 +112,7 @@ class ManagedConnection:
             # after a failover, only new connections lead to the primary server
             if error.sqlstate == READ_ONLY:
                 self.drop()
+            # The server has answered, so the fault is one of the statement.
             if not self._lost():
                 raise fault(self._place, error) from error
         try:
@@ -158,6 +160,7 @@ class ManagedConnection:
     async def _bounded(self, db: Connection, work: Awaitable[T]) -> T:
         task = asyncio.ensure_future(work)
         try:
+            # Not `wait_for`, which would wait for the end of a statement that it cancels.
             done, _ = await asyncio.wait([task], timeout=self._seconds)
         except asyncio.CancelledError:
             _sever(db)
@@ -183,6 +186,7 @@ def check_loop() -> None:
     psycopg needs that.
     """
     loop = asyncio.get_running_loop()
+    # Tried out, because no loop tells whether it can.
     watched, other = socket.socketpair()
     try:
         loop.add_reader(watched, int)

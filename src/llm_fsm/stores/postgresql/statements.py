@@ -342,6 +342,7 @@ async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[s
     """Take locks for the holder with the number `holder`, and return the conversations that were
     free.
     """
+    # In order, so that two processes that take several locks never wait for each other.
     wanted = _json({"id": name, "holder": holder} for name in sorted(set(names)))
     cursor = await db.execute(_LOCK, (wanted,))
     return frozenset(name for (name,) in await cursor.fetchall())
@@ -425,6 +426,7 @@ class PostgresRows(SqlRows):
             ).fetchone()
             is not None
         ):
+            # Noted before it is deleted: a connection that breaks after that hides the outcome.
             seen.add(name)
         gone = await self._db.execute(_DELETE, (name, name, name))
         await _drop_unused(self._db)

@@ -91,6 +91,7 @@ class RedisStore(PerLoop[RedisLink]):
                 "this is no URL of a Redis server; for example redis://localhost:6379/0"
             ) from error
         self.place = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+        # Braces keep all keys of a store on one node of a cluster, as its scripts need.
         self.prefix = f"{{{settings.get('prefix', prefix)}}}:"
         super().__init__()
 
@@ -125,6 +126,7 @@ class RedisStore(PerLoop[RedisLink]):
     ) -> Sequence[str]:
         first = max(after, 0)
         last = -1 if limit is None else first + max(limit, 0) - 1
+        # A last place before the first would count from the end of the list.
         if limit is not None and limit <= 0:
             self._own()
             return ()
@@ -137,6 +139,7 @@ class RedisStore(PerLoop[RedisLink]):
         said, *more = answer.value
         if said == "lost":
             raise lock_lost(conversation_id)
+        # A repeated script may find the step that it wrote itself.
         if said == "exists" and not (answer.again and more[0] == text):
             raise step_exists(conversation_id, step)
 
@@ -199,6 +202,7 @@ class RedisStore(PerLoop[RedisLink]):
             if not names:
                 break
             kept = await self._messages([_named(name) for name in names])
+            # A page may hold none that match, so the loop ends when enough are found.
             found += [message for message in kept if query.admits(message)]
             start += len(names)
         return query.page(found)
@@ -261,6 +265,7 @@ class RedisStore(PerLoop[RedisLink]):
             return
         after = query.after if query.order == "id" else None
         if query.begins:
+            # Whichever comes later in the order of ids.
             after = max(after or "", just_before(query.begins))
         async for name in self._names("all" if query.paused is None else "waiting", after):
             if query.begins and not name.startswith(query.begins):
@@ -274,6 +279,7 @@ class RedisStore(PerLoop[RedisLink]):
     async def due(
         self, now: float, limit: int = 100, definition: str | None = None
     ) -> Sequence[DueRow]:
+        # `repr` keeps all digits of a time.
         members = await self._ask("ZRANGEBYSCORE", f"{self.prefix}due", "-inf", repr(float(now)))
         with sound(self.place, ValueError, TypeError):
             rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
@@ -305,6 +311,7 @@ class RedisStore(PerLoop[RedisLink]):
         )
 
     async def delete(self, conversation_id: str) -> bool:
+        # Asked first: a repeated deletion finds nothing, although it was this call that deleted.
         before = await self._ask("EXISTS", self._key("c", conversation_id))
         answer = await self._write(scripts.DELETE, conversation_id)
         return bool(answer.value or (answer.again and before))
@@ -312,6 +319,7 @@ class RedisStore(PerLoop[RedisLink]):
     async def _line(self, name: str) -> Listed | None:
         values = await self._ask("HMGET", self._key("c", name), *_LISTED)
         definition, state, ended, version, created, updated, sha, labels, paused = values
+        # It was deleted after its name was read.
         if version is None:
             return None
         with sound(self.place, ValueError, TypeError):
