@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -43,6 +44,24 @@ def type_at_line(page: Page, line: str, text: str) -> None:
 def test_first_load_is_small() -> None:
     files = [path for path in STATIC.rglob("*") if path.suffix in {".js", ".css", ".html"}]
     assert sum(len(gzip.compress(path.read_bytes(), 9)) for path in files) <= FIRST_LOAD
+
+
+def test_the_page_is_sent_compressed(address: str) -> None:
+    base, _, _ = address.partition("#")
+    for name in ("index.js", "index.css"):
+        whole = (STATIC / "assets" / name).stat().st_size
+        with httpx.Client(base_url=base, headers={"Accept-Encoding": "gzip"}) as client:
+            answer = client.get(f"/assets/{name}")
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert len(answer.content) == whole
+        assert answer.num_bytes_downloaded < whole / 2
+
+
+def test_modules_of_the_page_stay_small() -> None:
+    sources = [path for path in (ROOT / "web" / "src").rglob("*") if path.suffix in {".ts", ".tsx"}]
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in sources}
+    assert {name: count for name, count in lines.items() if count > 400} == {}
+    assert sum(lines.values()) <= 7_500
 
 
 def test_types_of_the_page_are_those_of_the_api() -> None:

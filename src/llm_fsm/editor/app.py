@@ -19,6 +19,7 @@ from llm_fsm.editor.routes import figures, files, pages, talks, texts
 from llm_fsm.editor.studio import Studio
 from llm_fsm.editor.talks import Talks
 from llm_fsm.editor.trouble import problem_of
+from llm_fsm.server.app import Compressed
 from llm_fsm.server.encoding import Json
 from llm_fsm.server.guard import RequestGuard
 from llm_fsm.server.http_rules import HttpRules
@@ -78,6 +79,7 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
     app.add_exception_handler(UnicodeEncodeError, _answer_half)
     describe(app, needs_token=True)
     _add_models(app)
+    app.add_middleware(Compressed, minimum_size=1_000)
     app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
     digest = hashlib.sha256(token.encode()).hexdigest()
     known = Tokens([Token(name="studio", sha256=digest, rights=ALL_RIGHTS, own=False)])

@@ -174,7 +174,7 @@ def create_app(
     answer_errors(app)
     describe(app, needs_token=tokens is not None)
     app.add_middleware(HttpRules, routes=app.router.routes, foreign=CHANNELS)
-    app.add_middleware(_Compressed, minimum_size=1_000)
+    app.add_middleware(Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
     app.add_middleware(
         RequestGuard,
@@ -209,7 +209,7 @@ _EXPOSED = (
 """Headers of answers that a page of another origin may read."""
 
 
-class _Compressed(GZipMiddleware):
+class Compressed(GZipMiddleware):
     """Compresses responses, except for the answer to a message, which is small and urgent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
