@@ -49,7 +49,6 @@ ROUTES = {
     "/check": {},
     "/diff": {"before": "{}"},
     "/talks": {},
-    "/prompt": {},
     "/export": {"form": "python"},
     "/tests": {},
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm.editor.history import committed, repository_of
+from llm_fsm.editor.history import commits, committed, repository_of
 
 TEXT = '{"name": "bot"}\n'
 
@@ -41,6 +41,14 @@ def _command(ran: Path) -> str:
     return f"touch '{ran}'; exit 1"
 
 
+def _runs_nothing(folder: Path, ran: Path) -> None:
+    """Read all that the studio reads of the repository."""
+    assert committed(str(folder / "bot.json")) == TEXT
+    assert [one.words for one in commits(str(folder / "bot.json"))] == ["One"]
+    assert repository_of(str(folder)) == str(folder)
+    assert not ran.exists()
+
+
 SETTINGS = {
     "a monitor": ["core.fsmonitor"],
     "a pager": ["core.pager", "pager.show", "pager.cat-file", "pager.rev-parse"],
@@ -62,9 +70,7 @@ def test_a_repository_that_names_commands_runs_none(
     for name in settings:
         _git(folder, "config", name, _command(ran))
 
-    assert committed(str(folder / "bot.json")) == TEXT
-    assert repository_of(str(folder)) == str(folder)
-    assert not ran.exists()
+    _runs_nothing(folder, ran)
 
 
 @pytest.mark.parametrize("name", ["post-index-change", "reference-transaction", "post-checkout"])
@@ -138,3 +144,17 @@ def test_another_repository_of_the_environment_is_not_read(
 
     assert committed(str(other / "bot.json")) is None
     assert committed(str(folder / "bot.json")) == TEXT
+
+
+def test_commits_of_a_file_are_listed_newest_first_and_each_is_read(folder: Path) -> None:
+    place = folder / "bot.json"
+    place.write_text('{"name": "two"}', encoding="utf-8")
+    _git(folder, "commit", "-qam", "Two\tnames")
+    (folder / "other.json").write_text("{}", encoding="utf-8")
+    _git(folder, "add", ".")
+    _git(folder, "commit", "-qm", "Another file")
+    found = commits(str(place))
+    assert [one.words for one in found] == ["Two\tnames", "One"]
+    assert [committed(str(place), one.id) for one in found] == ['{"name": "two"}', TEXT]
+    assert commits(str(folder / "gone.json")) == []
+    assert commits(str(folder / "*.json")) == []

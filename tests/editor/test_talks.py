@@ -127,6 +127,15 @@ def test_an_edited_definition_shows_the_first_difference(page):
     stricter = TEXT.replace("18", "40")
     answer = page.post(f"/talks/{talk['id']}/replay", {"path": "ages.json", "text": stricter})
     assert (answer["same"], answer["first"]["turn"]) == (False, 2)
+    assert answer["reworded"] == []
+    polite = TEXT.replace("Ask for the age", "Kindly ask for the age")
+    answer = page.post(f"/talks/{talk['id']}/replay", {"path": "ages.json", "text": polite})
+    assert answer["same"]
+    assert [one.split(" from ")[0] for one in answer["reworded"]] == [
+        '"purpose" of state "ask" reworded'
+    ]
+    asked = {"path": "ages.json", "text": polite, "model": "offline"}
+    assert page.post(f"/talks/{talk['id']}/replay", asked)["same"]
     broken = page.post(f"/talks/{talk['id']}/replay", {"path": "ages.json", "text": "{"})
     assert "cannot run yet" in broken["reason"]
 
@@ -227,11 +236,14 @@ def test_a_stored_conversation_is_read_only_until_it_is_forked(tmp_path, serving
     folder.mkdir()
     with serving(Studio(folder=Folder(folder), store=lambda: resolve(store))) as page:
         page.put("/file", {"path": "ages.json", "text": TEXT, "base": None})
-        [row] = page.get("/stored", definition="ages")["conversations"]
+        [row] = page.get("/stored", words="AGES")["conversations"]
         assert (row["id"], row["state"], row["ended"]) == ("c1", "adult", True)
-        talk = page.get("/stored/c1")
+        assert 0 < row["created"] <= row["updated"]
+        assert page.get("/stored", words="minor")["conversations"] == []
+        talk = page.get("/conversation", id="c1")
         assert (talk["read_only"], talk["is_stale"], len(talk["turns"])) == (True, False, 3)
         assert (talk["path"], talk["source"]) == ("ages.json", "stored")
+        assert json.loads(talk["version"])["name"] == "ages"
         assert page.get(f"/talks/{talk['id']}/turns/2")["why"]["arrived"] == "adult"
         page.post(f"/talks/{talk['id']}/messages", {"text": "hi"}, status=409)
         fork = page.post(f"/talks/{talk['id']}/fork", {"turn": 1})
@@ -274,7 +286,7 @@ def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_
         chat = machine.start(conversation_id="c1")
         chat.send("Old enough")
     with serving(Studio(folder=Folder(folder), store=lambda: resolve(store))) as page:
-        talk = page.get("/stored/c1")
+        talk = page.get("/conversation", id="c1")
         assert [turn["text"] for turn in talk["turns"]] == [
             "How old are you?",
             "And how old is that?",
@@ -288,7 +300,7 @@ def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_
         assert "add the file first" in refused["detail"]
         assert list(folder.iterdir()) == []
         (folder / "shop.json").write_text(json.dumps(shop))
-        again = page.get("/stored/c1")
+        again = page.get("/conversation", id="c1")
         assert again["not_forked"].startswith(
             "shop.json: the definition cannot run yet: 'flows/pay.json'"
         )
@@ -296,4 +308,4 @@ def test_a_stored_conversation_with_subflows_is_read_without_its_files_and_says_
         (folder / "flows" / "pay.json").write_text(json.dumps(pay))
         fork = page.post(f"/talks/{talk['id']}/fork", {"turn": 0})
         assert (fork["path"], fork["state"], fork["read_only"]) == ("shop.json", "ask", False)
-        assert page.get("/stored/c1")["not_forked"] is None
+        assert page.get("/conversation", id="c1")["not_forked"] is None

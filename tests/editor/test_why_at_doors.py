@@ -121,7 +121,7 @@ def test_a_turn_has_one_account_at_every_door(case, tmp_path, serving, desk):
     with TestClient(app, base_url="http://127.0.0.1") as client:
         account = client.get(f"/conversations/c/turns/{last}/why").json()
     with serving(Studio(folder=Folder(tmp_path), store=lambda: resolve(store))) as page:
-        talk = page.get("/stored/c")
+        talk = page.get("/conversation", id="c")
         why = page.get(f"/talks/{talk['id']}/turns/{last}")["why"]
     own = [record["why"] for record in records if record["turn"] == last]
     notes = [note for one in own for note in one["notes"]]

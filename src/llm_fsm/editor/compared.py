@@ -15,7 +15,7 @@ from llm_fsm.errors import DefinitionError
 
 
 def compared(body: DiffBody, folder: Folder) -> DiffAnswer:
-    """Compare a text with another file, another text, or the last commit.
+    """Compare a text with another file, another text, or a commit.
 
     Args:
         body: The text, and what to compare it with.
@@ -32,11 +32,12 @@ def compared(body: DiffBody, folder: Folder) -> DiffAnswer:
     elif body.other is not None:
         against, before = body.other, folder.read(body.other).text
     else:
-        found = committed(folder.place(body.path))
+        against = body.commit
+        found = committed(folder.place(body.path), against)
         if found is None:
             reason = "this file is in no commit yet"
-            return DiffAnswer(against="HEAD", before=None, unified="", changes=None, reason=reason)
-        against, before = "HEAD", found
+            return DiffAnswer(against=against, before=None, unified="", changes=None, reason=reason)
+        before = found
     names = (f"{body.path} ({against})", body.path)
     lines = unified_diff(before.splitlines(True), body.text.splitlines(True), *names)
     answer = DiffAnswer(against=against, before=before, unified="".join(lines), changes=None)

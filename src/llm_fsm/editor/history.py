@@ -1,4 +1,4 @@
-"""The last commit of a file, read by git.
+"""The commits of a file, read by git.
 
 The folder may come from anybody, and its repository may name commands: hooks, filters, monitors,
 remote helpers. So git reads one object, and none of that runs.
@@ -9,6 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 
+from llm_fsm.editor.models import Commit
+
+MOST = 100
+"""Commits that are listed."""
 SECONDS = 20
 """The longest time of one call of git."""
 _SAFE = (
@@ -30,17 +34,28 @@ def repository_of(folder: str) -> str | None:
     return None if found is None else found.decode(errors="surrogateescape").strip() or None
 
 
-def committed(place: str) -> str | None:
-    """Return the text of a file in the last commit; None if it has none.
+def commits(place: str) -> list[Commit]:
+    """Return the commits that changed the file at an absolute path, the newest first."""
+    folder, name = os.path.split(place)
+    form = ("--format=%H%x09%ct%x09%s", f"--max-count={MOST}")
+    found = _git(folder, "--literal-pathspecs", "rev-list", *form, "HEAD", "--", name) or b""
+    lines = [line.split("\t", 2) for line in found.decode("utf-8", "replace").splitlines()]
+    rows = [line for line in lines if len(line) == 3]  # a line without tabs comes before each
+    return [Commit(id=name, time=float(time), words=words) for name, time, words in rows]
+
+
+def committed(place: str, commit: str = "HEAD") -> str | None:
+    """Return the text of a file in a commit; None if it has none.
 
     Args:
         place: The absolute path of the file.
+        commit: The whole id of the commit.
 
     Returns:
         The text, without a byte order mark.
     """
     folder, name = os.path.split(place)
-    found = _git(folder, "cat-file", "blob", f"HEAD:./{name}")  # `show` would convert and sign
+    found = _git(folder, "cat-file", "blob", f"{commit}:./{name}")  # `show` would convert and sign
     return None if found is None else found.decode("utf-8-sig", "replace")
 
 

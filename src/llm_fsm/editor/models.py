@@ -411,19 +411,8 @@ class ConditionBody(_Shape):
 
     logic: Any = None
     expression: str | None = None
-    keys: list[str] = []
-    """`requires_context_keys`."""
     context: JsonDict | None = None
     """None: the condition is only read."""
-
-
-class ConditionPart(_Shape):
-    """A part of a condition, tried."""
-
-    pointer: str
-    words: str
-    value: Any = None
-    error: str | None = None
 
 
 class ConditionAnswer(_Shape):
@@ -432,17 +421,9 @@ class ConditionAnswer(_Shape):
     logic: Any
     expression: str | None
     """The condition as an expression; None: it has none."""
-    words: str
     faults: list[str]
-    reads: list[str]
-    """The keys that it reads."""
     holds: bool | None = None
-    value: Any = None
     error: str | None = None
-    missing: list[str] = []
-    """Required keys that the context lacks."""
-    parts: list[ConditionPart] = []
-    """The whole condition and its parts, outermost first."""
 
 
 class Template(_Shape):
@@ -470,12 +451,19 @@ class Created(_Shape):
 
 
 class DiffBody(TextBody):
-    """A text to compare: with `other` (a path), with the text `before`, or with the last commit
-    (neither).
-    """
+    """A text to compare: with `other` (a path), with the text `before`, or with a commit (neither)."""
 
     other: str | None = None
     before: str | None = None
+    commit: str = Field(default="HEAD", pattern="^(HEAD|[0-9a-f]{40,64})$")
+
+
+class Commit(_Shape):
+    """A commit of a file. `time` is in seconds since the epoch."""
+
+    id: str
+    time: float
+    words: str
 
 
 class ChangeRow(_Shape):
@@ -514,22 +502,6 @@ class Exported(_Shape):
     media_type: str
     text: str | None = None
     base64: str | None = None
-
-
-class PromptBody(TextBody):
-    """A state whose prompt is wanted."""
-
-    state: str | None = None
-    context: JsonDict = {}
-    message: str = ""
-
-
-class PromptAnswer(_Shape):
-    """The prompt that the model would read."""
-
-    state: str
-    messages: list[JsonDict]
-    reply_schema: JsonDict | None
 
 
 # -- the playground
@@ -623,6 +595,8 @@ class TalkView(_Shape):
     """True if the stored conversation ran on another definition than its file has now."""
     not_forked: str | None = None
     """Why a stored conversation cannot be forked, such as a file that is missing; None: it can."""
+    version: str | None = None
+    """The definition that a stored conversation ran on, as the store keeps it."""
     problem: str | None = None
     """Why the last message led to no turn; None: it did."""
 
@@ -700,6 +674,9 @@ class ToolRun(_Shape):
 class ReplayBody(TextBody):
     """The edited text on which the whole conversation is played."""
 
+    model: str | None = None
+    """The model that is asked anew; None: the replies are those on record."""
+
 
 class ReplayAnswer(_Shape):
     """How the conversation goes on the edited text."""
@@ -707,6 +684,8 @@ class ReplayAnswer(_Shape):
     same: bool
     first: FirstDifference | None = None
     reason: str | None = None
+    reworded: list[str] = []
+    """The words that are other ones now. Replies on record do not show what they change."""
 
 
 class FirstDifference(_Shape):
@@ -714,8 +693,8 @@ class FirstDifference(_Shape):
 
     turn: int
     what: str
-    before: Any = None
-    after: Any = None
+    was: Any = None
+    now: Any = None
 
 
 class SaveTestBody(_Shape):
@@ -787,10 +766,9 @@ class StoredRow(_Shape):
     state: str
     turns: int
     ended: bool
+    created: float
     updated: float
     paused: str | None = None
-    fits: bool | None = None
-    """True if it has the name of the open definition."""
 
 
 class StoredPage(_Shape):

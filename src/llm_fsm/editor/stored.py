@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from llm_fsm import events as ev
 from llm_fsm._json import step
@@ -12,45 +13,51 @@ from llm_fsm.session.turn_record import TurnRecord, of_kind, parse, without_undo
 from llm_fsm.stores.base import Listed, ListQuery, Store
 
 PAGE = 50
+MOST_PAGES = 100
+"""Pages that one search looks through."""
 _COSTLESS = frozenset({"undo", "migrate", "heard", "end"})
 
 
-async def stored_page(store: Store, definition: str | None, after: str | None) -> models.StoredPage:
+async def stored_page(store: Store, words: str, after: str | None) -> models.StoredPage:
     """Return a page of stored conversations, the newest first.
 
     Args:
         store: The store.
-        definition: Only conversations of this definition; None: all.
+        words: Only conversations that have this in their id, definition or state; "": all.
         after: `next` of the page before; None: the first page.
 
     Returns:
-        The page.
+        The page. It may be short, and have a `next`, if many conversations do not match.
     """
-    query = ListQuery(limit=PAGE, order="-updated", definition=definition)
-    if after is not None:
-        moment, _, name = after.partition(" ")
-        query = ListQuery(
-            limit=PAGE,
-            order="-updated",
-            definition=definition,
-            after=name,
-            after_updated=float(moment),
-        )
-    lines = await store.list(query)
-    more = f"{lines[-1].updated!r} {lines[-1].conversation_id}" if len(lines) == PAGE else None
-    return models.StoredPage(conversations=[_row(line, definition) for line in lines], next=more)
+    found: list[models.StoredRow] = []
+    for _ in range(MOST_PAGES):
+        query = ListQuery(limit=PAGE, order="-updated")
+        if after is not None:
+            moment, _, name = after.partition(" ")
+            query = replace(query, after=name, after_updated=float(moment))
+        lines = await store.list(query)
+        found += [_row(line) for line in lines if _has(line, words)]
+        after = f"{lines[-1].updated!r} {lines[-1].conversation_id}" if len(lines) == PAGE else None
+        if after is None or len(found) >= PAGE:
+            break
+    return models.StoredPage(conversations=found, next=after)
 
 
-def _row(line: Listed, definition: str | None) -> models.StoredRow:
+def _has(line: Listed, words: str) -> bool:
+    text = f"{line.conversation_id} {line.definition} {line.state}"
+    return words.casefold() in text.casefold()
+
+
+def _row(line: Listed) -> models.StoredRow:
     return models.StoredRow(
         id=line.conversation_id,
         definition=line.definition,
         state=line.state,
         turns=line.turns,
         ended=line.ended,
+        created=line.created,
         updated=line.updated,
         paused=line.paused or None,
-        fits=None if definition is None else line.definition == definition,
     )
 
 

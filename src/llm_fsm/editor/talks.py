@@ -194,6 +194,7 @@ async def view(talk: OpenTalk) -> models.TalkView:
         forked_from=talk.forked_from,
         is_stale=talk.is_stale,
         not_forked=talk.not_forked,
+        version=talk.program.definition.canonical if live is None else None,
     )
 
 

@@ -24,12 +24,12 @@ def router(studio: Studio) -> APIRouter:
 
     @made.get("/stored")
     async def list_stored(
-        definition: str | None = Query(default=None, max_length=10_000),
+        words: str = Query(default="", max_length=1_000),
         after: str | None = Query(default=None, max_length=300),
     ) -> models.StoredPage:
-        """List stored conversations, the newest first."""
+        """List stored conversations whose id, definition or state has some words, the newest first."""
         async with studio.opened() as store:
-            return await stored_page(store, definition, after)
+            return await stored_page(store, words, after)
 
     @made.post("/overlays")
     async def show_overlays(body: models.OverlayBody) -> models.Overlays:

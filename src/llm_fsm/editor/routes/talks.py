@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from llm_fsm import AsyncConversation
@@ -16,6 +16,7 @@ from llm_fsm import events as ev
 from llm_fsm.definition.json_source import SourceError, parse
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows, read_document
+from llm_fsm.documents.diff import diff
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.editor import models
@@ -25,6 +26,7 @@ from llm_fsm.editor.talks import LiveTalk, OpenTalk, Talks, inspect, view
 from llm_fsm.editor.trouble import problem_of
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import TurnStream
+from llm_fsm.engine.model_call import ask
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.records.replay import recorded_tools, replay_turns
@@ -33,13 +35,17 @@ from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.server.encoding import sse
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.stream_events import Responses
+from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import events_of, of_kind
 from llm_fsm.stores.base import Store, kept_definition
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.effects import AskModel
 
+_SECONDS = 120.0
+"""The longest time of one call of a model that is asked anew."""
 _STREAM: Responses = {
     200: {
         "description": "Events `delta`, `replaced` and `state`, then `talk` or `problem`, each a Streamed.",
@@ -100,10 +106,13 @@ def router(talks: Talks) -> APIRouter:
         """Save a conversation as a conversation test beside its definition, and play it."""
         return await save_test(talks.studio, talks.get(talk_id), body)
 
-    @made.get("/stored/{conversation_id:path}")
-    async def open_stored(conversation_id: str) -> models.TalkView:
-        """Open the copy of a stored conversation, read only until it is forked."""
-        return await view(await _stored(talks, conversation_id))
+    @made.get("/conversation")
+    async def open_stored(id: str = Query(max_length=10_000)) -> models.TalkView:
+        """Open the copy of a stored conversation, read only until it is forked.
+
+        Its id is in the query, because it may hold any letter, `/` included.
+        """
+        return await view(await _stored(talks, id))
 
     return made
 
@@ -186,20 +195,25 @@ async def _forked(talks: Talks, talk: OpenTalk, body: models.ForkBody) -> OpenTa
 
 async def _replayed(talks: Talks, talk: OpenTalk, body: models.ReplayBody) -> models.ReplayAnswer:
     records = await talk.records()
+    wanted = models.TalkBody(path=body.path, text=body.text, model=body.model or "scripted")
     try:
-        machine, _ = talks.made(models.TalkBody(path=body.path, text=body.text, model="scripted"))
+        machine, llm = talks.made(wanted)
     except LLMFSMError as error:
         return models.ReplayAnswer(same=False, reason=problem_of(error).detail)
     program = machine.program
-    result = await replay_turns(program, recorded_tools(program), talk.id, records)
-    await machine.close()
-    if result.divergence is None:
-        return models.ReplayAnswer(same=True)
-    found = result.divergence
-    first = models.FirstDifference(
-        turn=found.turn, what=found.what, before=found.was, after=found.now
-    )
-    return models.ReplayAnswer(same=False, first=first)
+
+    async def asks(effect: AskModel) -> ModelReply:
+        return await ask(llm, effect, _SECONDS, _SECONDS)
+
+    anew = None if body.model is None else asks
+    async with machine:
+        result = await replay_turns(program, recorded_tools(program), talk.id, records, anew)
+    answer = models.ReplayAnswer(same=result.divergence is None)
+    if result.divergence is not None:
+        answer.first = models.FirstDifference.model_validate(result.divergence)
+    changes = diff(talk.program.definition, program.definition)
+    answer.reworded = [one.message for one in changes if one.subject == "words"]
+    return answer
 
 
 async def _stored(talks: Talks, conversation_id: str) -> OpenTalk:
