@@ -29,7 +29,7 @@ help:
 	@echo 'make test      run all tests, about twelve minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run the tests of the rooms that your change against main touches, and of those that import them'
 	@echo 'make optional  run the tests with smolagents, ADK, Pipecat, LiveKit, messengers and a small real model, in three environments of their own'
-	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint and oxfmt on web/'
+	@echo 'make lint      ruff, mypy --strict, import-linter, our own checker on our own definitions, and oxlint, oxfmt and unit tests on web/'
 	@echo 'make docs      build the site of the documents: build/site/index.html works without a server and without network'
 	@echo 'make page      build the page of the studio from web/ (Node 20.19 or newer)'
 	@echo 'make kills     kill more often than make test does, and send the server 5,000 random requests: the small form of make crash, for CI'
@@ -99,7 +99,8 @@ lint: $(VENV)/.dev
 	@echo 'llm-fsm validate fsm_definitions'
 	@$(BIN)/llm-fsm validate fsm_definitions
 	@if $(NODE) 2>/dev/null; then \
-		echo 'oxlint and oxfmt' && $(MAKE) --silent web/node_modules/.package-lock.json && cd web && npm run --silent lint; \
+		echo 'oxlint, oxfmt and the unit tests of web/' && $(MAKE) --silent web/node_modules/.package-lock.json && \
+		cd web && npm run --silent lint && npm run --silent test; \
 	else \
 		echo 'web/ is not checked: that needs Node 20.19 or newer (https://nodejs.org)'; \
 	fi
