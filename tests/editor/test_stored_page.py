@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from llm_fsm import Machine
 from llm_fsm.editor.folder import Folder
@@ -60,7 +60,7 @@ def address(
     tmp_path_factory: pytest.TempPathFactory,
     serving_at: Callable[..., AbstractContextManager[str]],
 ) -> Iterator[str]:
-    """The address of a studio on a store with two conversations."""
+    """The address of a studio on a store with three conversations."""
     made = tmp_path_factory.mktemp("made")
     write(made / "age.json", json.dumps(AGE))
     write(made / "shop.json", json.dumps(SHOP))
@@ -72,16 +72,71 @@ def address(
         with Machine.from_file(file, model=model, store=store) as machine:
             chat = machine.start(conversation_id=name)
             chat.send("Ana")
+    older = json.loads((folder / "greeting.json").read_text(encoding="utf-8"))
+    older["states"]["hello"]["purpose"] = "Who is there?"
+    with Machine.from_dict(older, model="offline", store=store) as machine:
+        machine.start(conversation_id="team/7 ü").send("Ana")
     with serving_at(Studio(folder=Folder(folder), store=lambda: resolve(store))) as found:
         yield found
 
 
+def row(page: Page, name: str) -> Locator:
+    """Return the button of a stored conversation."""
+    rows = page.get_by_role("list", name="Stored conversations").get_by_role("button")
+    return rows.filter(has_text=name)
+
+
 def stored(page: Page, name: str) -> None:
     page.get_by_role("tab", name="Talk").click()
-    page.get_by_role("button", name="Stored…").click()
-    page.get_by_role("list", name="Stored conversations").get_by_role("button").filter(
-        has_text=name
-    ).click()
+    button = page.get_by_role("button", name="Stored…")
+    if button.get_attribute("aria-expanded") == "false":
+        button.click()
+    row(page, name).click()
+
+
+def test_the_first_page_lists_conversations_and_searches_them(
+    browser: Browser, address: str
+) -> None:
+    with opened(browser, address) as page:
+        first = row(page, "guest-1")
+        expect(first).to_contain_text("greeting")
+        expect(first).to_contain_text("goes on in occasion")
+        expect(first.locator("time")).to_have_count(2)
+        expect(row(page, "")).to_have_count(3)
+        page.get_by_role("searchbox").fill("SHOP")
+        expect(row(page, "")).to_have_count(1)
+        expect(row(page, "guest-2")).to_be_visible()
+        page.get_by_role("searchbox").fill("nobody")
+        expect(page.get_by_text("None was found.")).to_be_visible()
+
+
+def test_each_opens_its_own_definition_in_its_own_version_or_says_that_it_is_gone(
+    browser: Browser, address: str
+) -> None:
+    with opened(browser, address) as page:
+        row(page, "guest-1").click()
+        expect(page.get_by_role("button", name="greeting.json")).to_be_visible()
+        expect(page.get_by_text("You read the version")).to_have_count(0)
+        expect(page.get_by_role("group", name="State occasion,")).to_have_count(1)
+        page.get_by_title("All files").click()
+        row(page, "team/7 ü").click()
+        note = page.get_by_role("note").filter(has_text="You read the version")
+        expect(note).to_contain_text("conversation team/7 ü")
+        expect(page.get_by_role("group", name="State hello, talks. Who is there?")).to_have_count(1)
+        expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+        note.get_by_role("button", name="Compare both").click()
+        expect(page.get_by_label("Compare with")).to_have_value("greeting.json")
+        expect(page.get_by_text("reworded from").first).to_be_visible()
+        page.get_by_role("button", name="Draw on the canvas").click()
+        expect(page.get_by_role("group", name="State hello, talks. It is changed.")).to_have_count(
+            1
+        )
+        note.get_by_role("button", name="Open greeting.json as it is now").click()
+        expect(note).to_have_count(0)
+        page.get_by_title("All files").click()
+        row(page, "guest-2").click()
+        expect(note).to_contain_text("Its file is gone.")
+        expect(page.get_by_role("group", name="State ask_age, sub-flow")).to_have_count(1)
 
 
 def test_a_stored_conversation_is_read_only_until_it_is_forked(
@@ -108,7 +163,7 @@ def test_one_with_subflows_is_read_without_its_files_and_names_them(
     with opened(browser, address, "greeting.json") as page:
         stored(page, "guest-2")
         expect(page.get_by_text("And how old is that?")).to_be_visible()
-        note = page.get_by_role("note")
+        note = page.get_by_role("region", name="Playground").get_by_role("note")
         expect(note).to_contain_text(
             "no file of this folder has the name 'shop', and it calls age.json"
         )

@@ -32,7 +32,7 @@ def types_text() -> str:
     with tempfile.TemporaryDirectory() as folder:
         document = create_studio(Studio(folder=Folder(folder)), token="types").openapi()
     parts = [
-        "// Made by web/scripts/api_types.py from the OpenAPI document of the studio. Do not edit.\n"
+        "// Made by web/scripts/api_types.py from the OpenAPI document of the studio. Do not edit."
     ]
     schemas = document["components"]["schemas"]
     for name in sorted(_needed(schemas)):
@@ -56,15 +56,30 @@ def _needed(schemas: dict[str, Any]) -> set[str]:
 
 def _declaration(name: str, schema: dict[str, Any]) -> str:
     if "properties" not in schema:
-        return f"export type {name} = {_type(schema)};\n"
+        return f"export type {name} = {_type(schema)};"
     # The server sends every member; what it receives may leave out those with a default.
     is_sent = name.endswith("Body") or "do" in schema["properties"]
     required = schema.get("required", []) if is_sent else list(schema["properties"])
-    lines = [f"export interface {name} {{"]
+    members = []
     for key, value in schema["properties"].items():
         mark = "" if key in required else "?"
-        lines.append(f"  {json.dumps(key)}{mark}: {_type(value)};")
-    return "\n".join([*lines, "}", ""])
+        members.append(f"{key}{mark}: {_type(value)};")
+    whole = f"export interface {name} {{ {' '.join(members)} }}"
+    if len(whole) <= 100:
+        return whole
+    return "\n".join([f"export interface {name} {{", *_filled(members), "}"])
+
+
+def _filled(members: list[str]) -> list[str]:
+    """Return members in lines of at most 100 characters, one or more a line."""
+    lines = [""]
+    for member in members:
+        joined = f"{lines[-1]} {member}"
+        if len(joined) > 99 and lines[-1]:
+            lines.append(f" {member}")
+        else:
+            lines[-1] = joined
+    return [f" {line}" for line in lines]
 
 
 def _type(schema: dict[str, Any]) -> str:
@@ -92,4 +107,4 @@ def _values(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(types_text(), end="")
+    print(types_text())

@@ -13,16 +13,24 @@ import { jump, redo, show, undo } from "./state/gestures";
 import {
   type Panel,
   type View,
+  attempt,
   change,
   getState,
   isUnsaved,
   openPanel,
   present,
-  tell,
   useStudio,
 } from "./state/store";
 import { checkNow } from "./state/versions";
-import { Conflict, DiskNotice, DraftOffer, NoMachine } from "./views/banners";
+import {
+  ChangesNotice,
+  Conflict,
+  DiskNotice,
+  DraftOffer,
+  NoMachine,
+  VersionNotice,
+} from "./views/banners";
+import { ContextMenu, Press } from "./views/Buttons";
 import { Details } from "./views/Details";
 import { Dialogs, askChoice } from "./views/dialogs";
 import { ExportMenu, FileMenu, askFile, goHome } from "./views/FileMenu";
@@ -62,20 +70,15 @@ async function showHistory(): Promise<void> {
 }
 
 function Top() {
-  const path = useStudio((state) => state.path);
-  const view = useStudio((state) => state.view);
-  const at = useStudio((state) => state.at);
-  const count = useStudio((state) => state.versions.length);
-  const unsaved = useStudio(isUnsaved);
-  const holds = useStudio((state) => state.held.size > 0);
-  const writable = useStudio((state) => state.writable);
-  const isPanelOpen = useStudio((state) => state.isPanelOpen);
+  const state = useStudio((whole) => whole);
+  const { path, view, at, versions, held, writable, isPanelOpen } = state;
+  const unsaved = isUnsaved(state);
   return (
     <header class="topbar">
-      <button type="button" class="plain home" onClick={() => void goHome()} title="All files">
+      <Press class="plain home" run={goHome} title="All files">
         <b>llm-fsm</b> <span class="wide">studio</span>
-      </button>
-      <button type="button" class="plain path" onClick={() => void askFile()} title="Ctrl+O">
+      </Press>
+      <Press class="plain path" run={askFile} title="Ctrl+O">
         {path}
         {!writable && <small> read only</small>}
         {unsaved && (
@@ -83,62 +86,40 @@ function Top() {
             ●
           </span>
         )}
-      </button>
+      </Press>
       <nav class="views" aria-label="Views">
         {VIEWS.map(([name, label]) => (
-          <button
+          <Press
             key={name}
-            type="button"
             aria-current={view === name ? "page" : undefined}
-            onClick={() => show(name)}
-          >
-            {label}
-          </button>
+            run={() => show(name)}
+            label={label}
+          />
         ))}
       </nav>
       <div class="tools" role="toolbar" aria-label="Tools">
-        <button type="button" disabled={at === 0 && !holds} onClick={undo} title="Ctrl+Z">
-          Undo
-        </button>
-        <button type="button" disabled={at >= count - 1} onClick={redo} title="Ctrl+Y">
-          Redo
-        </button>
-        <button type="button" class="wide" onClick={() => void showHistory()}>
-          Steps
-        </button>
-        <button type="button" class="wide" onClick={() => void find()} title="Ctrl+K">
-          Find
-        </button>
+        <Press disabled={at === 0 && held.size === 0} run={undo} title="Ctrl+Z" label="Undo" />
+        <Press disabled={at >= versions.length - 1} run={redo} title="Ctrl+Y" label="Redo" />
+        <Press class="wide" run={showHistory} label="Steps" />
+        <Press class="wide" run={find} title="Ctrl+K" label="Find" />
         <FileMenu />
         <ExportMenu />
-        <button
-          type="button"
+        <Press
           class="main"
           disabled={!unsaved || !writable}
-          onClick={() => void save()}
+          run={save}
           title="Ctrl+S"
-        >
-          Save
-        </button>
-        <button
-          type="button"
-          class="wide"
-          aria-label="Keys"
-          title="Keys (?)"
-          onClick={() => void showShortcuts()}
-        >
-          ?
-        </button>
-        <button
-          type="button"
+          label="Save"
+        />
+        <Press class="wide" aria-label="Keys" title="Keys (?)" run={showShortcuts} label="?" />
+        <Press
           class="wide"
           aria-pressed={isPanelOpen}
           aria-label="Side panel"
           title="Show or hide the side panel"
-          onClick={() => change({ isPanelOpen: !isPanelOpen })}
-        >
-          ◨
-        </button>
+          run={() => change({ isPanelOpen: !isPanelOpen })}
+          label="◨"
+        />
       </div>
     </header>
   );
@@ -150,23 +131,13 @@ function CanvasTools() {
   return (
     <div class="canvas-tools" role="toolbar" aria-label="Canvas tools">
       <Steps />
-      <button type="button" onClick={() => void addState(state)} title="N">
-        Add state
-      </button>
-      <button type="button" onClick={() => void tidy()}>
-        Tidy up{selected.length > 1 ? " selection" : ""}
-      </button>
+      <Press run={() => addState(state)} title="N" label="Add state" />
+      <Press run={tidy}>Tidy up{selected.length > 1 ? " selection" : ""}</Press>
       {selected.length > 0 && (
         <>
-          <button type="button" onClick={() => void duplicate(selected)} title="Ctrl+D">
-            Duplicate
-          </button>
-          <button type="button" onClick={() => void remove(selected)} title="Del">
-            Delete
-          </button>
-          <button type="button" class="narrow" onClick={() => openPanel("details")}>
-            Details
-          </button>
+          <Press run={() => duplicate(selected)} title="Ctrl+D" label="Duplicate" />
+          <Press run={() => remove(selected)} title="Del" label="Delete" />
+          <Press class="narrow" run={() => openPanel("details")} label="Details" />
         </>
       )}
     </div>
@@ -181,28 +152,25 @@ function SidePanel() {
       <div class="tabs">
         <div role="tablist" aria-label="Panels">
           {PANELS.map(([name, label]) => (
-            <button
+            <Press
               key={name}
-              type="button"
               role="tab"
               id={`tab-${name}`}
               aria-selected={panel === name}
               aria-controls="panel-body"
-              onClick={() => openPanel(name)}
+              run={() => openPanel(name)}
             >
               {label}
               {name === "findings" && count > 0 && <span class="count">{count}</span>}
-            </button>
+            </Press>
           ))}
         </div>
-        <button
-          type="button"
+        <Press
           class="plain close"
           aria-label="Close the panel"
-          onClick={() => change({ isPanelOpen: false })}
-        >
-          ×
-        </button>
+          run={() => change({ isPanelOpen: false })}
+          label="×"
+        />
       </div>
       <div
         class="panel-body"
@@ -226,11 +194,9 @@ const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? "" : "s"}`;
 
 function Messages() {
-  const notice = useStudio((state) => state.notice);
-  const problem = useStudio((state) => state.problem);
-  const busy = useStudio((state) => state.busy);
-  const checked = useStudio((state) => present(state)?.checked);
-  const isChecking = useStudio((state) => present(state)?.isUnchecked ?? false);
+  const state = useStudio((whole) => whole);
+  const { notice, problem, busy } = state;
+  const { checked, isUnchecked: isChecking } = present(state) ?? {};
   const errors = checked?.findings.filter((one) => one.level === "error").length ?? 0;
   const others = (checked?.findings.length ?? 0) - errors;
   return (
@@ -238,25 +204,20 @@ function Messages() {
       <span role="status">{busy ? "Working…" : notice}</span>
       {problem && (
         <span role="alert" class="error">
-          {problem}{" "}
-          <button type="button" class="small" onClick={() => change({ problem: "" })}>
-            Close
-          </button>
+          {problem} <Press class="small" run={() => change({ problem: "" })} label="Close" />
         </span>
       )}
       {checked && (
-        <button type="button" class="plain" onClick={() => openPanel("findings")}>
+        <Press class="plain" run={() => openPanel("findings")}>
           {isChecking ? "Checking…" : `${counted(errors, "error")}, ${counted(others, "warning")}`}
-        </button>
+        </Press>
       )}
     </footer>
   );
 }
 
 function App() {
-  const path = useStudio((state) => state.path);
-  const view = useStudio((state) => state.view);
-  const isPanelOpen = useStudio((state) => state.isPanelOpen);
+  const { path, view, isPanelOpen } = useStudio((state) => state);
   const [hasBegun, setBegun] = useState(false);
   useEffect(() => void begin().finally(() => setBegun(true)), []);
   if (path === null && !hasBegun) return <p class="quiet opening">Opening…</p>;
@@ -274,6 +235,7 @@ function App() {
       <Top />
       <DraftOffer />
       <DiskNotice />
+      <VersionNotice />
       <NoMachine />
       <div class={`work ${isPanelOpen ? "with-panel" : ""}`}>
         <main class="view" aria-label={VIEWS.find(([name]) => name === view)?.[1]}>
@@ -281,6 +243,7 @@ function App() {
             {view === "canvas" && (
               <>
                 <CanvasTools />
+                <ChangesNotice />
                 <Canvas />
                 <Invitation />
               </>
@@ -294,23 +257,20 @@ function App() {
       </div>
       <nav class="bottombar" aria-label="Panels">
         {PANELS.map(([name, label]) => (
-          <button key={name} type="button" onClick={() => openPanel(name)}>
-            {label}
-          </button>
+          <Press key={name} run={() => openPanel(name)} label={label} />
         ))}
-        <button type="button" onClick={() => void find()}>
-          Find
-        </button>
+        <Press run={find}>Find</Press>
       </nav>
       <Messages />
       <Conflict />
+      <ContextMenu />
       <Dialogs />
     </div>
   );
 }
 
-async function begin(): Promise<void> {
-  try {
+const begin = () =>
+  attempt(async () => {
     const named = new URLSearchParams(location.search).get("file");
     if (getState().view === "canvas") {
       warmUp();
@@ -323,10 +283,7 @@ async function begin(): Promise<void> {
     change({ settings });
     if (named === null && settings.file) await openFile(settings.file);
     await refreshFiles();
-  } catch (error) {
-    tell(error);
-  }
-}
+  });
 
 watchDisk();
 listenToKeys();

@@ -98,6 +98,7 @@ export const api = {
   templates: () => get<T.Template[]>("api/templates"),
   create: (body: T.NewBody) => post<T.Created>("api/new", body),
   diff: (body: T.DiffBody) => post<T.DiffAnswer>("api/diff", body),
+  commits: (path: string) => get<T.Commit[]>(`api/commits?path=${id(path)}`),
   export: (body: T.ExportBody) => post<T.Exported>("api/export", body),
   talk: (body: T.TalkBody) => post<T.TalkView>("api/talks", body),
   say: (talk: string, body: T.MessageBody) => stream(`api/talks/${id(talk)}/messages`, body),
@@ -110,7 +111,10 @@ export const api = {
   saveTest: (talk: string, body: T.SaveTestBody) =>
     post<T.SavedTest>(`api/talks/${id(talk)}/test`, body),
   runTests: (body: T.RunTestsBody) => post<T.RanTests>("api/tests", body),
-  stored: () => get<T.StoredPage>("api/stored"),
-  openStored: (conversation: string) => get<T.TalkView>(`api/stored/${id(conversation)}`),
+  stored: (words: string, after: string | null) =>
+    get<T.StoredPage>(
+      `api/stored?words=${id(words)}${after === null ? "" : `&after=${id(after)}`}`,
+    ),
+  openStored: (conversation: string) => get<T.TalkView>(`api/conversation?id=${id(conversation)}`),
   overlays: (body: T.TextBody) => post<T.Overlays>("api/overlays", body),
 };

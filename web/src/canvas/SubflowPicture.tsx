@@ -6,6 +6,7 @@ import { openFile } from "../state/files";
 import { layOut } from "./layout";
 import { pathOf } from "./route";
 import { HEIGHT, type LaidOut, WIDTH } from "./shapes";
+import { Press } from "../views/Buttons";
 
 export function SubflowPicture({ flow }: { flow: string }) {
   const [drawn, setDrawn] = useState<{ graph: Graph; made: LaidOut } | null>(null);
@@ -37,9 +38,9 @@ export function SubflowPicture({ flow }: { flow: string }) {
           </g>
         ))}
       </svg>
-      <button type="button" class="nodrag small" onClick={() => void openFile(flow)}>
+      <Press class="nodrag small" run={() => openFile(flow)}>
         Open {flow}
-      </button>
+      </Press>
     </figure>
   );
 }

@@ -4,15 +4,16 @@ import {
   HEIGHT,
   type LaidOut,
   type LayoutRequest,
+  MANY,
   type Point,
   type Route,
   WIDTH,
 } from "./shapes";
 import { crossingsOf } from "./crossings";
 import { labelSize } from "./labels";
+import { grouped } from "../state/grouped";
 
-/** More states than this are laid out in two steps, by the transitions that lead one step on. */
-const MANY = 120;
+/** A large machine is laid out in two steps, by the transitions that lead one step on. */
 const FIRST_STEP = 100;
 /** So many states are laid out in several ways, of which the best is taken. */
 const FEW = 40;
@@ -52,12 +53,7 @@ function stepsOf(
   edges: readonly Way[],
   first: string | null,
 ): Map<string, number> {
-  const outward = new Map<string, string[]>();
-  for (const { from, to } of edges) {
-    const list = outward.get(from);
-    if (list) list.push(to);
-    else outward.set(from, [to]);
-  }
+  const outward = grouped(edges, (one) => one.from);
   const steps = new Map<string, number>();
   const starts = first === null ? nodes : [first, ...nodes];
   for (const start of starts) {
@@ -66,10 +62,10 @@ function stepsOf(
     const queue = [start];
     // The list grows while it is read; each state enters it once.
     for (const id of queue) {
-      for (const next of outward.get(id) ?? []) {
-        if (steps.has(next)) continue;
-        steps.set(next, steps.get(id)! + 1);
-        queue.push(next);
+      for (const { to } of outward.get(id) ?? []) {
+        if (steps.has(to)) continue;
+        steps.set(to, steps.get(id)! + 1);
+        queue.push(to);
       }
     }
   }
@@ -212,12 +208,7 @@ function portsOf(
   centres: ReadonlyMap<string, Point>,
   direction: Direction,
 ): ReadonlyMap<string, readonly [Point, Point]> {
-  interface End {
-    readonly id: string;
-    readonly isStart: boolean;
-    readonly towards: number;
-  }
-  const sides = new Map<string, End[]>();
+  const all: { key: string; id: string; isStart: boolean; towards: number }[] = [];
   const ends = new Map<string, Point[]>();
   for (const { way, points } of drawn) {
     if (way.from === way.to) continue;
@@ -227,12 +218,11 @@ function portsOf(
     for (const isStart of [true, false]) {
       const next = isStart ? points[1]! : points.at(-2)!;
       const key = JSON.stringify([isStart ? way.from : way.to, isStart === isBack]);
-      const end = { id: way.id, isStart, towards: across(next, direction) };
-      sides.set(key, [...(sides.get(key) ?? []), end]);
+      all.push({ key, id: way.id, isStart, towards: across(next, direction) });
     }
   }
   const room = direction === "LR" ? HEIGHT : WIDTH;
-  for (const [key, side] of sides) {
+  for (const [key, side] of grouped(all, (one) => one.key)) {
     const [id, isBefore] = JSON.parse(key) as [string, boolean];
     const centre = centres.get(id)!;
     const half = ((direction === "LR" ? WIDTH : HEIGHT) / 2) * (isBefore ? -1 : 1);

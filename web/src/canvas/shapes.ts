@@ -1,6 +1,8 @@
 // Sizes and shapes of the picture, for the page and for the worker that lays it out.
 export const WIDTH = 216;
 export const HEIGHT = 72;
+/** More states than this are drawn in view alone, and laid out in two steps. */
+export const MANY = 120;
 
 export interface Point {
   readonly x: number;

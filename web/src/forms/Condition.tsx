@@ -19,6 +19,7 @@ import { Faults } from "./Faults";
 import { Draft, JsonInput, type Reading, valueWithHeld } from "./inputs";
 import { isObject, own } from "./pointers";
 import { contextKeys, valueAt } from "./values";
+import { Press } from "../views/Buttons";
 
 function keySchema(key: string): Record<string, unknown> {
   const found = valueAt("/context_schema/properties");
@@ -213,28 +214,22 @@ function Builder({ whole, pointer, listId }: BuilderProps) {
             <div class={isGroup(part) ? "builder-group" : "builder-row"} key={index}>
               {index > 0 && <span>{one.op}</span>}
               {isGroup(part) ? group(part, inner) : row(part, inner)}
-              <button
-                type="button"
+              <Press
                 class="small"
                 aria-label={`Remove comparison ${place}`}
-                onClick={() => void commit(changed(inner, () => null))}
-              >
-                ×
-              </button>
+                run={() => commit(changed(inner, () => null))}
+                label="×"
+              />
             </div>
           );
         })}
-        <button type="button" class="small" onClick={() => add(fresh())}>
-          Add a comparison
-        </button>{" "}
+        <Press class="small" run={() => add(fresh())} label="Add a comparison" />{" "}
         {one.parts.length > 0 && (
-          <button
-            type="button"
+          <Press
             class="small"
-            onClick={() => add({ op: other, parts: [fresh(), fresh()] })}
-          >
-            Add a group
-          </button>
+            run={() => add({ op: other, parts: [fresh(), fresh()] })}
+            label="Add a group"
+          />
         )}
       </>
     );

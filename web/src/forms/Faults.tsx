@@ -1,15 +1,13 @@
 // What the checker says about one place.
 import { findingsAt } from "./values";
 
-export function Faults({
-  pointer,
-  id,
-  isDeep,
-}: {
-  pointer: string;
-  id?: string;
-  isDeep?: boolean;
-}) {
+interface FaultsProps {
+  readonly pointer: string;
+  readonly id?: string;
+  readonly isDeep?: boolean;
+}
+
+export function Faults({ pointer, id, isDeep }: FaultsProps) {
   const found = findingsAt(pointer, isDeep);
   if (found.length === 0) return null;
   return (

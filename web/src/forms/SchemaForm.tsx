@@ -8,6 +8,7 @@ import { Faults } from "./Faults";
 import { Draft, JsonInput, type Place, type Reading, Tags } from "./inputs";
 import { isObject, join, own } from "./pointers";
 import { contextKeys, findingsAt } from "./values";
+import { Press } from "../views/Buttons";
 
 interface FieldProps {
   readonly name: string;
@@ -226,21 +227,19 @@ function Rows({ name, schema, pointer, value }: FieldProps) {
               value={row}
             />
           )}
-          <button
-            type="button"
+          <Press
             class="small"
-            onClick={() => {
+            run={() => {
               const gone = given.length > 1 ? join(pointer, index) : pointer;
               void setValue(`Remove one of ${words(name)}`, gone, undefined);
             }}
-          >
-            Remove
-          </button>
+            label="Remove"
+          />
         </fieldset>
       ))}
-      <button type="button" class="small" onClick={add}>
+      <Press class="small" run={add}>
         Add to {words(name)}
-      </button>
+      </Press>
     </fieldset>
   );
 }

@@ -2,6 +2,7 @@
 import { hold, release, settle } from "../state/gestures";
 import { type Held, getState, useStudio } from "../state/store";
 import { valueAt } from "./values";
+import { Press } from "../views/Buttons";
 
 /** What a text means: a value, an expression that the server reads, or why it means nothing. */
 export type Reading =
@@ -113,17 +114,16 @@ export function Tags({ shared, place, value, commit, names, listId }: TagsProps)
   return (
     <div class="tags">
       {given.map((one) => (
-        <button
+        <Press
           key={one}
-          type="button"
           aria-label={`Remove ${one}`}
-          onClick={() => {
+          run={() => {
             const rest = given.filter((other) => other !== one);
             commit(rest.length > 0 ? rest : undefined);
           }}
         >
           {one} ×
-        </button>
+        </Press>
       ))}
       <Draft shared={shared} place={place} text="" read={read} list={listId} placeholder="Add…" />
       <datalist id={listId}>

@@ -1,12 +1,13 @@
 // What a person does with states and transitions, the same from canvas, outline and keyboard.
+import { foldedGraph } from "../canvas/folding";
 import { boundsOf, directionOf, freePlace, layOut, takeLayout } from "../canvas/layout";
 import type { LaidOut, Point } from "../canvas/shapes";
 import { stepsOf } from "../forms/pointers";
 import { askChoice, askText, askYes } from "../views/dialogs";
 import { type Gesture, gesture } from "./gestures";
 import { edges, freeName, idOf, isEdge, isWorkflow, nodes, placed } from "./machine";
-import { change, getState, openPanel, present, say, select, tell } from "./store";
-import { place } from "./versions";
+import { busily, change, getState, openPanel, present, say, select } from "./store";
+import { fold, place } from "./versions";
 
 /** Return a new state. A title that is no id stays as its description. */
 function newValue(title: string): Record<string, unknown> {
@@ -195,14 +196,16 @@ export async function firstLayout(early?: (made: LaidOut) => void): Promise<Laid
   return made;
 }
 
-/** Lay out all states, or those that are selected around their own middle. One step. */
+const shownGraph = () => foldedGraph(present()!.checked.graph, present()!.folded);
+
+/** Lay out all states that are shown, or those that are selected around their own middle. One step. */
 export async function tidy(): Promise<void> {
-  const chosen = getState().selected.filter((id) => !isEdge(id));
-  const some = chosen.length > 1 ? nodes().filter((one) => chosen.includes(one.id)) : nodes();
-  change({ busy: true });
-  try {
-    const made = await layOut(some, edges());
-    if (some.length === nodes().length) {
+  const { graph } = shownGraph();
+  const chosen = graph.nodes.filter((one) => getState().selected.includes(one.id));
+  const some = chosen.length > 1 ? chosen : graph.nodes;
+  await busily(async () => {
+    const made = await layOut(some, graph.edges);
+    if (some.length === graph.nodes.length) {
       takeLayout(made, getState().path);
       place(made.positions, "Tidy up");
       return;
@@ -213,11 +216,7 @@ export async function tidy(): Promise<void> {
       return [id, { x: at.x + left, y: at.y + top }] as const;
     });
     place(new Map(shifted), "Tidy up the selection");
-  } catch (error) {
-    tell(error);
-  } finally {
-    change({ busy: false });
-  }
+  });
 }
 
 /** Ask for a state or a transition to go to. */
@@ -232,10 +231,19 @@ export async function find(): Promise<void> {
 }
 
 let revealer: ((id: string) => void) | null = null;
+let waiting: string | null = null;
 
-/** The canvas brings what is revealed into its middle. */
+/** The canvas brings what is revealed into its middle, also what was asked for before it came. */
 export function onReveal(listener: ((id: string) => void) | null): void {
   revealer = listener;
+  if (listener && waiting !== null) listener(waiting);
+  waiting = null;
+}
+
+/** Move the canvas to a state or a transition that is not in view. */
+export function bringIntoView(id: string): void {
+  if (revealer) revealer(shownGraph().boxes.get(id) ?? id);
+  else if (getState().view === "canvas") waiting = id;
 }
 
 export function reveal(id: string): void {
@@ -245,7 +253,11 @@ export function reveal(id: string): void {
     if (pointer !== undefined) showInText(pointer);
     return;
   }
-  revealer?.(id);
+  if (getState().view === "diff") change({ view: "canvas" });
+  const state = edges().find((one) => one.id === id)?.source ?? id;
+  const boxOf = () => shownGraph().boxes.get(state);
+  for (let box = boxOf(); box !== undefined; box = boxOf()) fold(box);
+  bringIntoView(id);
   if (getState().isPanelOpen) openPanel("details");
 }
 

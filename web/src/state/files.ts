@@ -1,13 +1,17 @@
 // Files: open, save, drafts, and what happens to them on disk.
 import { ServerProblem, api } from "../api/client";
+import type * as T from "../api/types";
 import { dropDraft, findDraft, forget } from "./drafts";
 import { type Gesture, gesture, settle } from "./gestures";
 import { merged } from "./merge";
 import {
   type Conflict,
   DARK,
+  type OldVersion,
   type Version,
   type View,
+  attempt,
+  busily,
   change,
   getState,
   isUnsaved,
@@ -16,47 +20,55 @@ import {
 } from "./store";
 import { checkNow, keepLayout, keepNow, record, unsavedRenamings } from "./versions";
 
-export async function openFile(path: string, view?: View): Promise<void> {
-  change({ busy: true, problem: "" });
-  try {
-    const opened = await api.open(path);
-    const version: Version = {
-      text: opened.text,
-      checked: opened.checked,
-      positions: new Map(Object.entries(opened.layout.positions ?? {})),
-      folded: opened.layout.folded ?? [],
-      renamings: [],
-      label: "Opened",
-      isUnchecked: opened.checked.kind === "definition",
-    };
-    change({
-      path,
-      writable: opened.writable,
-      base: opened.sha256,
-      savedText: opened.text,
-      savedRenamings: [],
-      versions: [version],
-      at: 0,
-      selected: [],
-      held: new Map(),
-      conflict: null,
-      disk: null,
-      lit: DARK,
-      draft: findDraft(path, opened.text),
-      notice: `Opened ${path}`,
-      cursor: null,
-      ...(view ? { view } : {}),
-    });
-    const { is_json: isJson, kind, findings } = opened.checked;
-    if (!isJson) change({ view: "text", cursor: findings[0]?.offset ?? 0 });
-    else if (kind !== "definition" && kind !== "workflow") change({ view: "text" });
-    showAddress(path);
-    if (version.isUnchecked) void checkNow();
-  } catch (error) {
-    tell(error);
-  } finally {
-    change({ busy: false });
-  }
+export const openFile = (path: string, view?: View) =>
+  busily(async () => {
+    take(await api.open(path), view);
+    const { path: opened, versions } = getState();
+    showAddress(opened);
+    if (versions[0]?.isUnchecked) void checkNow();
+  });
+
+function take(opened: T.Opened, view?: View, old: OldVersion | null = null): void {
+  const { path, text, checked, layout, writable, sha256: base } = opened;
+  const version: Version = {
+    text,
+    checked,
+    positions: new Map(Object.entries(layout.positions ?? {})),
+    folded: layout.folded ?? [],
+    renamings: [],
+    label: "Opened",
+    isUnchecked: old === null && checked.kind === "definition",
+  };
+  change({
+    path,
+    writable,
+    old,
+    base,
+    savedText: text,
+    savedRenamings: [],
+    versions: [version],
+    at: 0,
+    selected: [],
+    held: new Map(),
+    conflict: null,
+    disk: null,
+    lit: DARK,
+    draft: old === null ? findDraft(path, text) : null,
+    notice: `Opened ${old?.of ?? path}`,
+    cursor: null,
+    ...(view ? { view } : {}),
+  });
+  if (!checked.is_json) change({ view: "text", cursor: checked.findings[0]?.offset ?? 0 });
+  else if (checked.kind !== "definition" && checked.kind !== "workflow") change({ view: "text" });
+}
+
+/** Open a version to read. It has the places of the file that it is a version of. */
+export async function openVersion(path: string, text: string, old: OldVersion): Promise<void> {
+  const checked = await api.check({ path, text });
+  const now = old.file === null ? null : await api.open(old.file);
+  const layout = now?.layout ?? { positions: {}, folded: [], sha256: null };
+  take({ path, text, checked, layout, writable: false, sha256: "" }, undefined, old);
+  showAddress(old.file);
 }
 
 function showAddress(path: string | null): void {
@@ -68,7 +80,7 @@ function showAddress(path: string | null): void {
 
 /** Leave the file, for the first page. */
 export async function closeFile(): Promise<void> {
-  const gone = { path: null, versions: [], at: 0, selected: [], held: new Map() };
+  const gone = { path: null, old: null, versions: [], at: 0, selected: [], held: new Map() };
   change({ ...gone, draft: null, conflict: null, disk: null, notice: "", problem: "" });
   showAddress(null);
   await refreshFiles();
@@ -97,8 +109,12 @@ export function discardDraft(): void {
 export async function save(overwrite = false): Promise<void> {
   await settle();
   const version = present();
-  const { path, base, held } = getState();
+  const { path, base, held, old } = getState();
   if (!version || path === null) return;
+  if (old !== null) {
+    tell("This is a version to read. “Save as…” in the menu File keeps it under another name.");
+    return;
+  }
   const [wrong] = held.values();
   if (wrong !== undefined) {
     const help = "Mend it, or leave it with Escape, and save again.";
@@ -171,7 +187,7 @@ export async function mergeDisk(disk: Conflict): Promise<void> {
 /** Look at the file on disk. What others wrote is taken at once if there is nothing to lose. */
 async function look(): Promise<void> {
   const { path, base, busy, conflict } = getState();
-  if (path === null || base === null || busy || conflict || document.hidden) return;
+  if (path === null || !base || busy || conflict || document.hidden) return;
   const found = await api.open(path).catch((error: ServerProblem) => error);
   const isOther = found instanceof ServerProblem && found.status !== 404;
   const now = getState();
@@ -222,7 +238,8 @@ export async function saveAs(path: string): Promise<boolean> {
     dropDraft(old);
     const { sha256: base } = saved;
     const { text: savedText, renamings: savedRenamings } = version;
-    change({ path, base, savedText, savedRenamings, writable: true, conflict: null, disk: null });
+    const isSaved = { writable: true, old: null, conflict: null, disk: null };
+    change({ path, base, savedText, savedRenamings, ...isSaved });
     showAddress(path);
     keepLayout(version);
     change({ notice: `Saved ${path}`, problem: "" });
@@ -239,32 +256,22 @@ export async function saveAs(path: string): Promise<boolean> {
 export async function renameFile(path: string): Promise<void> {
   const { path: old, base } = getState();
   if (old === null || base === null || !(await saveAs(path))) return;
-  try {
+  await attempt(async () => {
     await api.remove(old, base);
     await refreshFiles();
     change({ notice: `Renamed ${old} to ${path}` });
-  } catch (error) {
-    tell(error);
-  }
+  });
 }
 
 export async function deleteFile(): Promise<void> {
   const { path, base } = getState();
   if (path === null || base === null) return;
-  try {
+  await attempt(async () => {
     await api.remove(path, base);
     dropDraft(path);
     await closeFile();
     change({ notice: `Deleted ${path}` });
-  } catch (error) {
-    tell(error);
-  }
+  });
 }
 
-export async function refreshFiles(): Promise<void> {
-  try {
-    change({ listing: await api.files() });
-  } catch (error) {
-    tell(error);
-  }
-}
+export const refreshFiles = () => attempt(async () => change({ listing: await api.files() }));

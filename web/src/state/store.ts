@@ -1,7 +1,9 @@
 // What the page shows: one store, with one owner of each fact.
-import { useSyncExternalStore } from "preact/compat";
 import type * as T from "../api/types";
+import type { Before } from "../canvas/changes";
 import type { KeptDraft } from "./drafts";
+import type { Menu } from "./menus";
+import { observed } from "./observed";
 
 /** Places by state. A map, because a state may be called `constructor` or `__proto__`. */
 export type Positions = ReadonlyMap<string, T.CanvasPoint>;
@@ -44,11 +46,20 @@ export interface Conflict {
   readonly sha256: string | null;
 }
 
+/** A version to read, such as that of a stored conversation or of a commit. */
+export interface OldVersion {
+  /** Whose version it is, such as `the conversation guest-1`. */
+  readonly of: string;
+  /** The file that has another version now; null: it is gone. */
+  readonly file: string | null;
+}
+
 export interface StudioState {
   readonly settings: T.StudioSettings | null;
   readonly listing: T.Listing | null;
   readonly path: string | null;
   readonly writable: boolean;
+  readonly old: OldVersion | null;
   readonly base: string | null;
   readonly savedText: string;
   /** The renamings that the tests on disk have followed. */
@@ -70,26 +81,37 @@ export interface StudioState {
   readonly disk: Conflict | null;
   readonly draft: KeptDraft | null;
   readonly lit: Lit;
+  readonly menu: Menu | null;
   readonly cursor: number | null;
 }
 
-/** What is marked on the canvas: states and pointers of the talk, of tests, or figures of a store. */
+/** What is marked on the canvas: states and pointers of the talk, of tests, figures of a store, or changes. */
 export interface Lit {
   readonly state: string | null;
   readonly edges: readonly string[];
   readonly covered: readonly string[] | null;
   readonly missed: readonly string[] | null;
   readonly figures: Readonly<Record<string, string>> | null;
+  /** The version that the document is compared with. */
+  readonly before: Before | null;
 }
 
-export const DARK: Lit = { state: null, edges: [], covered: null, missed: null, figures: null };
+export const DARK: Lit = {
+  state: null,
+  edges: [],
+  covered: null,
+  missed: null,
+  figures: null,
+  before: null,
+};
 const isNarrow = () => matchMedia("(max-width: 60rem)").matches;
 
-let state: StudioState = {
+const store = observed<StudioState>({
   settings: null,
   listing: null,
   path: null,
   writable: true,
+  old: null,
   base: null,
   savedText: "",
   savedRenamings: [],
@@ -107,31 +129,17 @@ let state: StudioState = {
   disk: null,
   draft: null,
   lit: DARK,
+  menu: null,
   cursor: null,
-};
-const listeners = new Set<() => void>();
+});
 
-export function getState(): StudioState {
-  return state;
-}
+export const getState = store.get;
+export const useStudio = store.use;
+export const change = (part: Partial<StudioState>): void => store.put({ ...getState(), ...part });
 
-export function change(part: Partial<StudioState>): void {
-  state = { ...state, ...part };
-  for (const listener of listeners) listener();
-}
-
-function subscribe(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-}
-
-export function useStudio<R>(pick: (state: StudioState) => R): R {
-  return useSyncExternalStore(subscribe, () => pick(state));
-}
-
-export const present = (from: StudioState = state): Version | null =>
+export const present = (from: StudioState = getState()): Version | null =>
   from.versions[from.at] ?? null;
-export const isUnsaved = (from: StudioState = state): boolean => {
+export const isUnsaved = (from: StudioState = getState()): boolean => {
   const version = present(from);
   return version !== null && (version.text !== from.savedText || from.held.size > 0);
 };
@@ -144,11 +152,30 @@ export function tell(error: unknown): void {
   change({ problem: error instanceof Error ? error.message : String(error) });
 }
 
+/** Do work, and tell what went wrong. Return true if it was done. */
+export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    tell(error);
+    return false;
+  }
+}
+
+/** The same, while the page says that it works. */
+export async function busily(work: () => Promise<unknown>): Promise<boolean> {
+  change({ busy: true, problem: "" });
+  const isDone = await attempt(work);
+  change({ busy: false });
+  return isDone;
+}
+
 export const isSame = (one: readonly string[], other: readonly string[]): boolean =>
   one.length === other.length && one.every((id, n) => id === other[n]);
 
 export function select(ids: readonly string[]): void {
-  if (!isSame(ids, state.selected)) change({ selected: ids });
+  if (!isSame(ids, getState().selected)) change({ selected: ids });
 }
 
 export function openPanel(panel: Panel): void {
@@ -156,5 +183,5 @@ export function openPanel(panel: Panel): void {
 }
 
 export function light(part: Partial<Lit>): void {
-  change({ lit: { ...state.lit, ...part } });
+  change({ lit: { ...getState().lit, ...part } });
 }

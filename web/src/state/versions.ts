@@ -45,8 +45,8 @@ function chosenIn(version: Version, before: Version | null): readonly string[] {
 export function keepNow(): void {
   clearTimeout(draftTimer);
   const version = present();
-  const { path, base, held } = getState();
-  if (path === null || version === null) return;
+  const { path, base, held, old } = getState();
+  if (path === null || version === null || old !== null) return;
   const renamings = unsavedRenamings(version);
   if (isUnsaved()) keepDraft(path, { text: version.text, base, renamings, held: [...held] });
   else dropDraft(path);
@@ -71,7 +71,8 @@ export function goTo(at: number): void {
   const step = at < getState().at ? `Undone: ${before?.label ?? ""}` : `Redone: ${target.label}`;
   change({ at, notice: step, problem: "", selected: chosenIn(target, before) });
   keepNow();
-  if (before && before.positions !== target.positions) keepLayout(target);
+  const isPlaced = before?.positions === target.positions && before.folded === target.folded;
+  if (before && !isPlaced) keepLayout(target);
   if (target.checked.graph.nodes.length === 0 || target.isUnchecked || isTypingStale(target))
     void checkNow();
 }
@@ -153,7 +154,8 @@ export function fold(name: string): void {
   if (!now) return;
   const was = now.folded.includes(name);
   const folded = was ? now.folded.filter((one) => one !== name) : [...now.folded, name];
-  record({ ...now, folded, label: was ? "Fold a sub-flow" : "Open a sub-flow" });
+  record({ ...now, folded, label: `Fold or unfold ${name}` });
+  keepLayout(present()!);
 }
 
 let layoutTimer: ReturnType<typeof setTimeout> | undefined;

@@ -1,10 +1,17 @@
 // The conversation that is open beside the document: the playground's, or a stored one.
-import { useSyncExternalStore } from "preact/compat";
 import { api } from "../api/client";
 import type * as T from "../api/types";
-import { refreshFiles } from "../state/files";
+import { isObject } from "../forms/pointers";
+import { bringIntoView, leaveUnsaved } from "../state/actions";
+import { openFile, openVersion, refreshFiles } from "../state/files";
 import { settledText } from "../state/gestures";
-import { light, openPanel, say, tell } from "../state/store";
+import { observed } from "../state/observed";
+import { attempt, getState, isUnsaved, light, openPanel, say, tell } from "../state/store";
+
+/** How the conversation went on the edited definition. `model`: the one that was asked; null: none. */
+export interface Played extends T.ReplayAnswer {
+  readonly model: string | null;
+}
 
 export interface TalkState {
   readonly talk: T.TalkView | null;
@@ -14,14 +21,16 @@ export interface TalkState {
   readonly streamed: string;
   readonly problem: string;
   readonly inspected: T.TurnInspection | null;
-  readonly replay: T.ReplayAnswer | null;
+  readonly replay: Played | null;
   readonly saved: T.SavedTest | null;
-  readonly stored: readonly T.StoredRow[] | null;
   readonly model: string;
   readonly replies: string;
+  /** Where the next conversation begins: a state, "" for the first one, and its context as JSON. */
+  readonly from: string;
+  readonly context: string;
 }
 
-let state: TalkState = {
+const store = observed<TalkState>({
   talk: null,
   isBusy: false,
   asked: "",
@@ -30,39 +39,34 @@ let state: TalkState = {
   inspected: null,
   replay: null,
   saved: null,
-  stored: null,
   model: "offline",
   replies: "",
-};
-const listeners = new Set<() => void>();
+  from: "",
+  context: "",
+});
 
-export function changeTalk(part: Partial<TalkState>): void {
-  state = { ...state, ...part };
-  for (const listener of listeners) listener();
-}
-
-const subscribe = (listener: () => void) => {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-};
-
-export const useTalk = (): TalkState => useSyncExternalStore(subscribe, () => state);
+export const useTalk = (): TalkState => store.use((state) => state);
+export const changeTalk = (part: Partial<TalkState>): void =>
+  store.put({ ...store.get(), ...part });
 
 function take(talk: T.TalkView): void {
   changeTalk({ talk, asked: "", streamed: "", problem: talk.problem ?? "" });
   const last = talk.turns.at(-1);
   light({ state: talk.state, edges: last?.edges ?? [] });
+  bringIntoView(talk.state);
 }
 
 /** Do one thing at a time. Return true if it was done; else the problem is told. */
 async function busy(work: () => Promise<void>): Promise<boolean> {
-  if (state.isBusy) return false;
+  if (store.get().isBusy) return false;
   changeTalk({ isBusy: true, problem: "" });
   try {
     await work();
     return true;
   } catch (error) {
-    changeTalk({ problem: (error as Error).message });
+    const problem = (error as Error).message;
+    if (getState().path === null) tell(error);
+    else changeTalk({ problem });
     return false;
   } finally {
     changeTalk({ isBusy: false, asked: "", streamed: "" });
@@ -71,112 +75,136 @@ async function busy(work: () => Promise<void>): Promise<boolean> {
 
 /** Read the replies of `scripted`: JSON values or lines of text. */
 export function repliesOf(text: string): unknown[] {
-  try {
-    const found: unknown = JSON.parse(text);
-    return Array.isArray(found) ? found : [found];
-  } catch {
-    return text
-      .split("\n")
-      .filter((line) => line.trim() !== "")
-      .map((line) => {
-        try {
-          return JSON.parse(line) as unknown;
-        } catch {
-          return line;
-        }
-      });
-  }
+  const read = (part: string): unknown => {
+    try {
+      return JSON.parse(part);
+    } catch {
+      return part;
+    }
+  };
+  const whole = read(text);
+  if (typeof whole !== "string") return Array.isArray(whole) ? whole : [whole];
+  return text.split("\n").flatMap((line) => (line.trim() === "" ? [] : [read(line)]));
 }
 
 export const begin = () =>
   busy(async () => {
-    const { model } = state;
-    const replies = model === "scripted" ? repliesOf(state.replies) : null;
+    const { model, from } = store.get();
+    const replies = model === "scripted" ? repliesOf(store.get().replies) : null;
+    const context = contextOf(store.get().context);
     changeTalk({ inspected: null, replay: null, saved: null, talk: null });
-    take(await api.talk({ ...(await settledText()), model, replies }));
+    const began = { model, replies, context, state: from === "" ? null : from };
+    take(await api.talk({ ...(await settledText()), ...began }));
   });
+
+/** Read a context that is typed as JSON. Throws an Error for anything but an object. */
+export function contextOf(text: string): Record<string, unknown> {
+  if (text.trim() === "") return {};
+  const found: unknown = JSON.parse(text);
+  if (!isObject(found)) throw new Error('Write the context as an object, such as {"age": 20}.');
+  return found;
+}
 
 async function follow(events: AsyncGenerator<T.Streamed>): Promise<void> {
   for await (const event of events) {
-    if (event.delta) changeTalk({ streamed: state.streamed + event.delta });
+    if (event.delta) changeTalk({ streamed: store.get().streamed + event.delta });
     if (event.replaced !== null && event.replaced !== undefined) {
       changeTalk({ streamed: event.replaced });
     }
-    if (event.state) light({ state: event.state });
+    if (event.state) {
+      light({ state: event.state });
+      bringIntoView(event.state);
+    }
     if (event.problem) throw new Error(String(event.problem["detail"] ?? "The turn failed."));
     if (event.talk) take(event.talk);
   }
 }
 
-export const send = (words: T.MessageBody, shown: string) =>
+/** Do one thing with the open conversation. */
+const onTalk = (work: (talk: T.TalkView) => Promise<void>) =>
   busy(async () => {
-    if (!state.talk) return;
+    const { talk } = store.get();
+    if (talk) await work(talk);
+  });
+
+export const send = (words: T.MessageBody, shown: string) =>
+  onTalk(({ id }) => {
     changeTalk({ asked: shown, streamed: "", replay: null });
-    await follow(api.say(state.talk.id, words));
+    return follow(api.say(id, words));
   });
 
 export const answer = (value: unknown) =>
-  busy(async () => {
-    if (!state.talk) return;
+  onTalk(({ id }) => {
     changeTalk({ asked: JSON.stringify(value), streamed: "" });
-    await follow(api.answer(state.talk.id, { value }));
+    return follow(api.answer(id, { value }));
   });
 
 export const inspect = (turn: number) =>
-  busy(async () => {
-    if (!state.talk) return;
-    const isOpen = state.inspected?.turn.number === turn;
-    changeTalk({ inspected: isOpen ? null : await api.turn(state.talk.id, turn) });
-    const shown = state.talk.turns.find((one) => one.number === turn);
+  onTalk(async ({ id, turns }) => {
+    const isOpen = store.get().inspected?.turn.number === turn;
+    changeTalk({ inspected: isOpen ? null : await api.turn(id, turn) });
+    const shown = turns.find((one) => one.number === turn);
     if (!isOpen && shown) light({ state: shown.state, edges: shown.edges });
   });
 
 /** Go on from a turn in a new conversation, on the definition as it is edited now. */
 export const fork = (turn: number, message: string | null = null) =>
-  busy(async () => {
-    if (!state.talk) return;
+  onTalk(async (talk) => {
     const { path, text } = await settledText();
-    const edited = path === state.talk.path ? text : null;
-    const made = await api.fork(state.talk.id, { turn, message, text: edited });
+    const edited = path === talk.path ? text : null;
+    const made = await api.fork(talk.id, { turn, message, text: edited });
     changeTalk({ inspected: null, replay: null, saved: null });
     take(made);
     say(message === null ? `Stepped back to turn ${turn}` : "Went on with the edited message");
   });
 
-export const replay = () =>
-  busy(async () => {
-    if (!state.talk) return;
-    changeTalk({ replay: await api.replay(state.talk.id, await settledText()) });
+/** Play the conversation on the edited definition: with its recorded replies, or with a model that is asked anew. */
+export const replay = (model: string | null = null) =>
+  onTalk(async ({ id }) => {
+    const found = await api.replay(id, { ...(await settledText()), model });
+    changeTalk({ replay: { ...found, model } });
   });
 
 export const saveTest = (name: string) =>
-  busy(async () => {
-    if (!state.talk) return;
-    changeTalk({ saved: await api.saveTest(state.talk.id, { name }) });
+  onTalk(async ({ id }) => {
+    changeTalk({ saved: await api.saveTest(id, { name }) });
     await refreshFiles();
   });
 
-export const listStored = () =>
-  busy(async () => changeTalk({ stored: (await api.stored()).conversations }));
-
+/** Open a stored conversation beside the definition that it ran on. */
 export const openStored = (id: string) =>
   busy(async () => {
+    if (isUnsaved() && !(await leaveUnsaved())) return;
+    const talk = await api.openStored(id);
+    await refreshFiles();
+    await showDefinition(talk, id);
     changeTalk({ inspected: null, replay: null, saved: null });
-    take(await api.openStored(id));
+    take(talk);
     openPanel("talk");
   });
 
+/** Open the file of a stored conversation if it is still the same, else the version that the store keeps. */
+async function showDefinition(talk: T.TalkView, id: string): Promise<void> {
+  const isThere = getState().listing?.files.some((one) => one.path === talk.path) ?? false;
+  if (isThere && !talk.is_stale && talk.not_forked === null) {
+    if (getState().path !== talk.path || getState().old) await openFile(talk.path);
+    return;
+  }
+  const text = `${JSON.stringify(JSON.parse(talk.version ?? "{}"), null, 2)}\n`;
+  const file = isThere ? talk.path : null;
+  await openVersion(file ?? fileNameOf(talk.definition), text, { of: `conversation ${id}`, file });
+}
+
+const fileNameOf = (name: string): string => `${name.replace(/[^\w-]+/g, "_")}.json`;
+
 /** Show figures of the store on the canvas. */
-export async function showFigures(): Promise<void> {
-  try {
+export const showFigures = () =>
+  attempt(async () => {
     const found = await api.overlays(await settledText());
     const figures = Object.fromEntries(found.flows.map((one) => [one.pointer, wordsOf(one)]));
     light({ figures });
     say(`Figures of ${found.conversations} conversations`);
-  } catch (error) {
-    tell(error);
-  }
-}
+  });
 
 function wordsOf(one: T.FlowFigures): string {
   const parts = [`${one.visits}×`];

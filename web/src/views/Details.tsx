@@ -6,23 +6,14 @@ import { Faults } from "../forms/Faults";
 import { Fields } from "../forms/SchemaForm";
 import { isObject, join, own } from "../forms/pointers";
 import { valueAt } from "../forms/values";
-import {
-  addState,
-  askRepoint,
-  connect,
-  duplicate,
-  insertState,
-  remove,
-  rename,
-  reveal,
-  showInText,
-} from "../state/actions";
+import { connect, reveal } from "../state/actions";
 import { isEdge, isWorkflow } from "../state/machine";
+import { edgeActions, severalActions, stateActions } from "../state/menus";
 import { keyGesture } from "../state/steps";
 import { definitionOf, propertiesOf, rootSchema } from "../state/schema";
 import { gesture, setValue } from "../state/gestures";
-import { present, select, useStudio } from "../state/store";
-import { fold } from "../state/versions";
+import { present, useStudio } from "../state/store";
+import { Buttons, Press } from "./Buttons";
 
 const MAIN: Record<string, readonly string[]> = {
   converse: ["kind", "purpose", "instructions", "required_context_keys", "reply"],
@@ -53,14 +44,7 @@ function Several({ ids }: { ids: readonly string[] }) {
   return (
     <section aria-label="Selection">
       <h2>{ids.length} selected</h2>
-      <div class="buttons">
-        <button type="button" onClick={() => void duplicate(ids)}>
-          Duplicate
-        </button>
-        <button type="button" onClick={() => void remove(ids)}>
-          Delete
-        </button>
-      </div>
+      <Buttons actions={severalActions(ids)} />
     </section>
   );
 }
@@ -74,15 +58,13 @@ export function StateForm({ node, edges }: { node: GraphNode; edges: readonly Gr
       <section aria-label={`State ${node.id}`}>
         <h2>{node.id}</h2>
         <p>There is no such state. A transition leads to it.</p>
-        <button
-          type="button"
-          onClick={() => {
+        <Press
+          run={() => {
             const add = { do: "add_state" as const, id: node.id, value: { purpose: "" } };
             void gesture(`Add state ${node.id}`, [add]);
           }}
-        >
-          Add this state
-        </button>
+          label="Add this state"
+        />
       </section>
     );
   }
@@ -92,39 +74,7 @@ export function StateForm({ node, edges }: { node: GraphNode; edges: readonly Gr
   return (
     <section aria-label={`State ${node.id}`}>
       <h2>State {node.id}</h2>
-      <div class="buttons">
-        <button type="button" onClick={() => void addState(node.id)}>
-          Add next state
-        </button>
-        <button type="button" onClick={() => void connect(node.id)}>
-          Connect to…
-        </button>
-        <button type="button" onClick={() => void rename(node.id)}>
-          Rename
-        </button>
-        <button type="button" onClick={() => void duplicate([node.id])}>
-          Duplicate
-        </button>
-        <button type="button" onClick={() => void remove([node.id])}>
-          Delete
-        </button>
-        <button type="button" onClick={() => showInText(node.pointer)}>
-          Text
-        </button>
-        {!node.initial && !isTask && (
-          <button
-            type="button"
-            onClick={() => void setValue("Change the first state", "/initial_state", node.id)}
-          >
-            Begin here
-          </button>
-        )}
-        {node.kind === "subflow" && node.flow_exists && (
-          <button type="button" onClick={() => fold(node.id)}>
-            Fold or open
-          </button>
-        )}
-      </div>
+      <Buttons actions={stateActions(node)} />
       <Faults pointer={node.pointer} />
       <EdgeList title="Ways on" edges={outward} isFrom />
       <Fields
@@ -153,10 +103,10 @@ function EdgeList({ title, edges, isFrom }: EdgeListProps) {
       <ul class="ways">
         {edges.map((one) => (
           <li key={one.id}>
-            <button type="button" onClick={() => reveal(one.id)}>
+            <Press run={() => reveal(one.id)}>
               {isFrom ? `→ ${one.target}` : `${one.source ?? "everywhere"} →`}{" "}
               <small>{one.label || one.words}</small>
-            </button>
+            </Press>
           </li>
         ))}
       </ul>
@@ -171,25 +121,7 @@ export function TransitionForm({ edge }: { edge: GraphEdge }) {
   return (
     <section aria-label={`Transition ${title}`}>
       <h2>{title}</h2>
-      <div class="buttons">
-        <button type="button" onClick={() => void askRepoint(edge.id)}>
-          Lead to…
-        </button>
-        <button type="button" onClick={() => void insertState(edge.id)}>
-          Insert a state
-        </button>
-        <button type="button" onClick={() => void remove([edge.id])}>
-          Delete
-        </button>
-        <button type="button" onClick={() => showInText(edge.pointer)}>
-          Text
-        </button>
-        {edge.source !== null && (
-          <button type="button" onClick={() => select([edge.source!])}>
-            Its state
-          </button>
-        )}
-      </div>
+      <Buttons actions={edgeActions(edge)} />
       <Faults pointer={edge.pointer} />
       {isForm && !isWorkflow() ? (
         <Fields
@@ -259,15 +191,14 @@ export function MachineForm() {
               main={["type", "title", "description", "enum", "x-source", "x-said", "x-valid"]}
             />
           )}
-          <button
-            type="button"
+          <Press
             class="small"
-            onClick={() =>
-              void setValue(`Delete key ${key}`, join("/context_schema/properties", key), undefined)
+            run={() =>
+              setValue(`Delete key ${key}`, join("/context_schema/properties", key), undefined)
             }
           >
             Delete key {key}
-          </button>
+          </Press>
         </details>
       ))}
       <form
@@ -283,9 +214,7 @@ export function MachineForm() {
         </label>
         <button>Add key</button>
       </form>
-      <button type="button" onClick={() => void connect(null)}>
-        Add a transition from everywhere
-      </button>
+      <Press run={() => connect(null)}>Add a transition from everywhere</Press>
     </section>
   );
 }

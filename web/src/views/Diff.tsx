@@ -1,11 +1,23 @@
-// What is different from the last commit, the saved file or another file: by meaning, and as text.
+// What is different from a commit, the saved file or another file: by meaning, as text, and on the canvas.
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
-import type { DiffAnswer } from "../api/types";
-import { getState, present, useStudio } from "../state/store";
+import type { Commit, DiffAnswer } from "../api/types";
+import { leaveUnsaved } from "../state/actions";
+import { openVersion } from "../state/files";
+import {
+  attempt,
+  change,
+  getState,
+  isUnsaved,
+  light,
+  present,
+  tell,
+  useStudio,
+} from "../state/store";
+import { Press } from "./Buttons";
 
 const SAVED = "\u0000saved";
-const COMMIT = "\u0000commit";
+const COMMIT = "\u0000commit ";
 
 const IMPACT: Record<string, string> = {
   safe: "safe",
@@ -14,20 +26,25 @@ const IMPACT: Record<string, string> = {
 };
 
 export default function Diff() {
-  const settings = useStudio((state) => state.settings);
-  const listing = useStudio((state) => state.listing);
-  const text = useStudio((state) => present(state)?.text ?? "");
-  const path = useStudio((state) => state.path);
-  const [against, setAgainst] = useState(settings?.has_git ? COMMIT : SAVED);
+  const { settings, listing, path, old } = useStudio((state) => state);
+  const text = present()?.text ?? "";
+  const first = settings?.has_git ? `${COMMIT}HEAD` : SAVED;
+  const [against, setAgainst] = useState(old?.file ?? first);
+  const [commits, setCommits] = useState<readonly Commit[]>([]);
   const [found, setFound] = useState<DiffAnswer | null>(null);
   const [problem, setProblem] = useState("");
+  const isCommit = against.startsWith(COMMIT);
+  useEffect(() => {
+    if (path !== null && settings?.has_git) api.commits(path).then(setCommits).catch(tell);
+  }, [path, settings]);
   useEffect(() => {
     if (path === null) return;
     let isOld = false;
     const before = against === SAVED ? getState().savedText : null;
-    const other = against === SAVED || against === COMMIT ? null : against;
+    const other = against === SAVED || isCommit ? null : against;
+    const commit = isCommit ? against.slice(COMMIT.length) : "HEAD";
     api
-      .diff({ path, text, other, before })
+      .diff({ path, text, other, before, commit })
       .then((answer) => {
         if (isOld) return;
         setFound(answer);
@@ -38,21 +55,47 @@ export default function Diff() {
       isOld = true;
     };
   }, [path, text, against]);
-  const others = (listing?.files ?? []).filter((one) => one.path !== path);
+  const others = (listing?.files ?? []).filter((one) => one.path !== path || old !== null);
+  const options: [string, string][] = [
+    ...(settings?.has_git ? [[`${COMMIT}HEAD`, "the last commit"] as [string, string]] : []),
+    ...commits.map((one): [string, string] => [COMMIT + one.id, commitWords(one)]),
+    [SAVED, "the saved file"],
+    ...others.map((one): [string, string] => [one.path, one.path]),
+  ];
+  const name = options.find(([value]) => value === against)?.[1] ?? against;
+  const before = found?.before ?? null;
   return (
     <div class="diff">
-      <label>
-        Compare with{" "}
-        <select value={against} onChange={(event) => setAgainst(event.currentTarget.value)}>
-          {settings?.has_git && <option value={COMMIT}>the last commit</option>}
-          <option value={SAVED}>the saved file</option>
-          {others.map((one) => (
-            <option key={one.path} value={one.path}>
-              {one.path}
-            </option>
-          ))}
-        </select>
-      </label>
+      <div class="line">
+        <label class="grow">
+          Compare with{" "}
+          <select
+            value={against}
+            onChange={(event) => {
+              setAgainst(event.currentTarget.value);
+              setFound(null); // what is shown and drawn is of one version
+            }}
+          >
+            {options.map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Press
+          disabled={before === null}
+          run={() => draw(name, before!, found?.changes ?? null)}
+          label="Draw on the canvas"
+        />
+        {isCommit && (
+          <Press
+            disabled={before === null}
+            run={() => openCommit(name, before!)}
+            label="Open this version"
+          />
+        )}
+      </div>
       {problem && (
         <p role="alert" class="error">
           {problem}
@@ -84,6 +127,28 @@ export default function Diff() {
       )}
     </div>
   );
+}
+
+const dateOf = (time: number): string =>
+  new Date(time * 1000).toLocaleDateString(undefined, { dateStyle: "medium" });
+const commitWords = ({ id, time, words }: Commit): string =>
+  `${words} (${id.slice(0, 7)}, ${dateOf(time)})`;
+
+/** Draw the differences to another text over the present picture. */
+const draw = (name: string, before: string, changes: DiffAnswer["changes"]) =>
+  attempt(async () => {
+    const { graph } = await api.check({ path: getState().path!, text: before });
+    const places = (changes ?? []).map((one) => one.pointer);
+    light({ before: { name, graph, places } });
+    change({ view: "canvas" });
+  });
+
+/** Open the file as a commit has it, to read it and to compare it with others. */
+async function openCommit(name: string, text: string): Promise<void> {
+  const { path, old } = getState();
+  const file = old === null ? path : old.file;
+  if (isUnsaved() && !(await leaveUnsaved())) return;
+  await attempt(() => openVersion(path!, text, { of: name, file }));
 }
 
 function lineClass(line: string): string {

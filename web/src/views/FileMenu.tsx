@@ -4,7 +4,7 @@ import type { ExportBody } from "../api/types";
 import { leaveUnsaved } from "../state/actions";
 import { closeFile, deleteFile, openFile, refreshFiles, renameFile, saveAs } from "../state/files";
 import { settle, settledText } from "../state/gestures";
-import { getState, isUnsaved, say, tell, useStudio } from "../state/store";
+import { attempt, getState, isUnsaved, say, useStudio } from "../state/store";
 import { type Option, askChoice, askText, askYes } from "./dialogs";
 
 type ExportForm = ExportBody["form"];
@@ -18,8 +18,8 @@ const EXPORTS: readonly [ExportForm, string][] = [
   ["json", "JSON"],
 ];
 
-async function exportAs(form: ExportForm): Promise<void> {
-  try {
+const exportAs = (form: ExportForm) =>
+  attempt(async () => {
     const made = await api.export({ ...(await settledText()), form });
     const bytes = made.base64
       ? Uint8Array.from(atob(made.base64), (one) => one.charCodeAt(0))
@@ -30,10 +30,7 @@ async function exportAs(form: ExportForm): Promise<void> {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     say(`Exported ${made.name}`);
-  } catch (error) {
-    tell(error);
-  }
-}
+  });
 
 function fileOptions(): Option[] {
   const files = getState().listing?.files ?? [];

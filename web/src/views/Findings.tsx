@@ -1,9 +1,13 @@
 // All findings of the checker, each with the way to its place, and the safe corrections.
 import type { FindingRow } from "../api/types";
+import { stepsOf } from "../forms/pointers";
 import { reveal } from "../state/actions";
+import { gesture } from "../state/gestures";
+import { correctionOf, fieldOf } from "../state/hints";
 import { edges, nodes } from "../state/machine";
 import { change, present, useStudio } from "../state/store";
 import { checkNow, typed } from "../state/versions";
+import { Press } from "./Buttons";
 
 /** Return the state or transition that a finding is about: the longest pointer that leads to it. */
 function subject(found: FindingRow): string | null {
@@ -26,36 +30,66 @@ export function Findings() {
       <h2>Findings</h2>
       {checked.findings.length === 0 && <p class="good">Nothing is wrong with this machine.</p>}
       {checked.fix && (
-        <button
-          type="button"
+        <Press
           class="main"
           title={checked.fix.changes.join("\n")}
-          onClick={() => {
+          run={() => {
             typed(checked.fix!.text);
             void checkNow();
           }}
         >
           Mend what is safe to mend ({checked.fix.changes.length})
-        </button>
+        </Press>
       )}
       <ul class="findings">
         {checked.findings.slice(0, 500).map((one, index) => (
           <li key={index} class={one.level}>
-            <button type="button" onClick={() => go(one)}>
+            <Press run={() => go(one)}>
               <span class={`fault ${one.level}`}>{one.level}</span> {one.message}
               {one.hint && <small>{one.hint}</small>}
-            </button>
-            <button
-              type="button"
+            </Press>
+            {one.hint && checked.is_json && <Hint found={one} value={checked.value} go={go} />}
+            <Press
               class="small"
               aria-label={`Show line ${one.line ?? 1} in the text`}
-              onClick={() => change({ view: "text", cursor: one.offset ?? 0 })}
+              run={() => change({ view: "text", cursor: one.offset ?? 0 })}
             >
               {one.name} · line {one.line ?? "?"}
-            </button>
+            </Press>
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+interface HintProps {
+  readonly found: FindingRow;
+  readonly value: unknown;
+  readonly go: (found: FindingRow) => void;
+}
+
+/** Does what the hint of a finding says, or leads to the field that it is about. */
+function Hint({ found, value, go }: HintProps) {
+  const correction = correctionOf(found, value);
+  if (correction) {
+    const { label, gesture: made } = correction;
+    return <Press class="small" run={() => gesture(label, [made])} label={label} />;
+  }
+  const pointer = fieldOf(found, value);
+  const fill = () => {
+    go(found);
+    // The form comes before the next frame.
+    requestAnimationFrame(() => {
+      const field = document.querySelector<HTMLElement>(`[data-field^=${JSON.stringify(pointer)}]`);
+      const more = field?.closest("details");
+      if (more) more.open = true;
+      field?.focus();
+    });
+  };
+  return (
+    <Press class="small" run={fill}>
+      Go to “{stepsOf(pointer).at(-1) ?? "machine"}”
+    </Press>
   );
 }

@@ -1,10 +1,13 @@
 // The machine as a list. Everything can be done here with the keyboard and with a screen reader.
 import { useState } from "preact/hooks";
 import { addState } from "../state/actions";
+import { grouped } from "../state/grouped";
 import { openPanel, present, select, useStudio } from "../state/store";
 import type { GraphEdge, GraphNode } from "../api/types";
 import { kindWords } from "./kinds";
 import { Invitation, Steps } from "./Steps";
+import { walk } from "./rows";
+import { Press } from "./Buttons";
 
 /** States that are listed before the rest is asked for. */
 const MOST = 300;
@@ -17,12 +20,7 @@ export default function Outline() {
   const [most, setMost] = useState(MOST);
   if (!version) return null;
   const { nodes, edges } = version.checked.graph;
-  const bySource = new Map<string | null, GraphEdge[]>();
-  for (const edge of edges) {
-    const list = bySource.get(edge.source);
-    if (list) list.push(edge);
-    else bySource.set(edge.source, [edge]);
-  }
+  const bySource = grouped(edges, (one) => one.source);
   const words = wanted.trim().toLowerCase();
   const matches = (node: GraphNode) =>
     words === "" || `${node.id} ${node.purpose} ${node.kind}`.toLowerCase().includes(words);
@@ -42,28 +40,23 @@ export default function Outline() {
       </div>
       <div class="buttons">
         <Steps />
-        <button type="button" onClick={() => void addState(null)}>
-          Add state
-        </button>
-        <button type="button" onClick={() => choose()}>
-          Machine
-        </button>
+        <Press run={() => addState(null)}>Add state</Press>
+        <Press run={choose}>Machine</Press>
       </div>
       <Invitation />
       <ol class="states" aria-label="States">
         {found.slice(0, most).map((node) => (
           <li key={node.id} class={lit === node.id ? "lit" : ""}>
-            <button
-              type="button"
+            <Press
               aria-current={selected[0] === node.id}
-              onClick={() => choose(node.id)}
+              run={() => choose(node.id)}
               onKeyDown={step}
             >
               <b>{node.id}</b> <span class={`kind kind-${node.kind}`}>{kindWords(node.kind)}</span>
               {node.initial && <span class="start">begins</span>}
               {node.level && <span class={`fault ${node.level}`}>{node.level}</span>}
               <small>{node.purpose || node.reply}</small>
-            </button>
+            </Press>
             <ul aria-label={`Transitions of ${node.id}`}>
               {(bySource.get(node.id) ?? []).map((edge) => (
                 <Way key={edge.id} edge={edge} chosen={selected[0] === edge.id} choose={choose} />
@@ -73,9 +66,7 @@ export default function Outline() {
         ))}
       </ol>
       {found.length > most && (
-        <button type="button" onClick={() => setMost(most + MOST)}>
-          Show more of {found.length} states
-        </button>
+        <Press run={() => setMost(most + MOST)}>Show more of {found.length} states</Press>
       )}
       {free.length > 0 && (
         <>
@@ -100,22 +91,14 @@ interface WayProps {
 function Way({ edge, chosen, choose }: WayProps) {
   return (
     <li>
-      <button type="button" aria-current={chosen} onClick={() => choose(edge.id)} onKeyDown={step}>
+      <Press aria-current={chosen} run={() => choose(edge.id)} onKeyDown={step}>
         → {edge.target} {edge.level && <span class={`fault ${edge.level}`}>{edge.level}</span>}
         <small>{edge.label || edge.words}</small>
-      </button>
+      </Press>
     </li>
   );
 }
 
-/** Arrow keys go from row to row, Home and End to the first and last one. */
 function step(event: KeyboardEvent): void {
-  const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, Home: -1e9, End: 1e9 };
-  const by = steps[event.key];
-  if (by === undefined) return;
-  const row = event.currentTarget as HTMLElement;
-  const rows = [...row.closest(".outline")!.querySelectorAll<HTMLElement>(".states button")];
-  const at = rows.indexOf(row) + by;
-  rows[Math.max(0, Math.min(rows.length - 1, at))]?.focus();
-  event.preventDefault();
+  walk(event, (event.currentTarget as Element).closest(".outline")!, ".states button");
 }

@@ -1,9 +1,13 @@
-// The first page: files of the folder, and templates for a new machine.
+// The first page: files of the folder, stored conversations, and templates for a new machine.
+import { Suspense, lazy } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Template } from "../api/types";
 import { openFile, refreshFiles } from "../state/files";
-import { openPanel, tell, useStudio } from "../state/store";
+import { attempt, openPanel, tell, useStudio } from "../state/store";
+import { Press } from "./Buttons";
+
+const Conversations = lazy(() => import("./Conversations"));
 
 const KINDS: Record<string, string> = {
   definition: "conversation",
@@ -14,6 +18,7 @@ const KINDS: Record<string, string> = {
 
 export function Start() {
   const listing = useStudio((state) => state.listing);
+  const hasStore = useStudio((state) => state.settings?.has_store ?? false);
   const files = (listing?.files ?? []).filter((one) => one.kind !== "layout");
   const machines = files.filter((one) => one.kind === "definition" || one.kind === "workflow");
   const rest = files.filter((one) => !machines.includes(one));
@@ -25,18 +30,23 @@ export function Start() {
         <ul class="files" key={index} aria-label={index === 0 ? "Machines" : "Other files"}>
           {some.map((one) => (
             <li key={one.path}>
-              <button type="button" onClick={() => void openFile(one.path)}>
+              <Press run={() => openFile(one.path)}>
                 <b>{one.path}</b>
                 <small>
                   {KINDS[one.kind] ?? one.kind} {one.name}
                   {!one.writable && ", read only"}
                 </small>
-              </button>
+              </Press>
             </li>
           ))}
         </ul>
       ))}
       {listing?.truncated && <p>The folder has more files than are listed.</p>}
+      {hasStore && (
+        <Suspense fallback={null}>
+          <Conversations />
+        </Suspense>
+      )}
       <NewMachine isFirst={machines.length === 0} />
     </main>
   );
@@ -65,16 +75,14 @@ function NewMachine({ isFirst }: { isFirst: boolean }) {
     api.templates().then(setTemplates).catch(tell);
   }, []);
   const made = async (wanted: string) => (await api.create({ name: wanted, template })).files[0]!;
-  const create = async (event: Event) => {
+  const create = (event: Event) => {
     event.preventDefault();
-    try {
+    void attempt(async () => {
       const path = template === BLANK.name ? await blank(name.trim()) : await made(name.trim());
       await refreshFiles();
       await openFile(path, template === BLANK.name ? "canvas" : undefined);
       openPanel(template === BLANK.name ? "details" : "talk");
-    } catch (error) {
-      tell(error);
-    }
+    });
   };
   return (
     <form onSubmit={create} class="new-machine">

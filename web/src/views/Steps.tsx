@@ -2,18 +2,15 @@
 import { nodes } from "../state/machine";
 import { askFor, confirmStep } from "../state/steps";
 import { present, useStudio } from "../state/store";
+import { Press } from "./Buttons";
 
 export function Steps() {
   const isDefinition = useStudio((state) => present(state)?.checked.kind === "definition");
   if (!isDefinition) return null;
   return (
     <>
-      <button type="button" onClick={() => void askFor()} title="A">
-        Ask for…
-      </button>
-      <button type="button" onClick={() => void confirmStep()} title="R">
-        Confirm…
-      </button>
+      <Press run={askFor} title="A" label="Ask for…" />
+      <Press run={confirmStep} title="R" label="Confirm…" />
     </>
   );
 }
@@ -28,9 +25,7 @@ export function Invitation() {
     <div class="invitation" role="note">
       <p>This machine has no states yet. Begin with the first question that it asks.</p>
       <div class="buttons">
-        <button type="button" class="main" onClick={() => void askFor()}>
-          Ask the first question
-        </button>
+        <Press class="main" run={askFor} label="Ask the first question" />
       </div>
       <p class="quiet">
         Each question is a state. After the last one, “Confirm…” reads the answers back.

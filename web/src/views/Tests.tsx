@@ -5,6 +5,7 @@ import type { RanTests } from "../api/types";
 import { settledText } from "../state/gestures";
 import { light, tell, useStudio } from "../state/store";
 import { showFigures } from "../talk/talk";
+import { Press } from "./Buttons";
 
 export function Tests() {
   const [ran, setRan] = useState<RanTests | null>(null);
@@ -26,23 +27,15 @@ export function Tests() {
     <section aria-label="Tests">
       <h2>Tests</h2>
       <div class="buttons">
-        <button type="button" class="main" disabled={isBusy} onClick={() => void run()}>
-          Run the tests
-        </button>
-        <button
-          type="button"
-          onClick={() => {
+        <Press class="main" disabled={isBusy} run={run} label="Run the tests" />
+        <Press
+          run={() => {
             setRan(null);
             light({ covered: null, missed: null, figures: null });
           }}
-        >
-          Clear the canvas
-        </button>
-        {settings?.has_store && (
-          <button type="button" onClick={() => void showFigures()}>
-            Figures of the store
-          </button>
-        )}
+          label="Clear the canvas"
+        />
+        {settings?.has_store && <Press run={showFigures}>Figures of the store</Press>}
       </div>
       {ran && (
         <div role="status">

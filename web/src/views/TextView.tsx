@@ -138,11 +138,9 @@ function diagnostic(found: FindingRow, length: number): Diagnostic {
 export default function TextView() {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const path = useStudio((state) => state.path);
-  const writable = useStudio((state) => state.writable);
-  const text = useStudio((state) => present(state)?.text ?? "");
-  const findings = useStudio((state) => present(state)?.checked.findings);
-  const cursor = useStudio((state) => state.cursor);
+  const { path, writable, cursor } = useStudio((state) => state);
+  const { text, checked } = present() ?? { text: "" };
+  const findings = checked?.findings;
 
   useEffect(() => {
     // CRLF stays CRLF: the document is split at the separator that the file has.

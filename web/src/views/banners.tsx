@@ -1,6 +1,16 @@
 // What the page says about the file as a whole: drafts, other versions on disk, and files that are no machines.
-import { discardDraft, mergeDisk, mergeOf, save, takeDisk, takeDraft } from "../state/files";
-import { change, present, useStudio } from "../state/store";
+import {
+  discardDraft,
+  mergeDisk,
+  mergeOf,
+  openFile,
+  save,
+  takeDisk,
+  takeDraft,
+} from "../state/files";
+import { show } from "../state/gestures";
+import { change, light, present, useStudio } from "../state/store";
+import { Press } from "./Buttons";
 
 /** Says that others changed the file while there are changes that are not saved. */
 export function DiskNotice() {
@@ -11,13 +21,41 @@ export function DiskNotice() {
     <p class="banner" role="status">
       {isGone ? "This file was deleted or renamed on disk. " : "This file changed on disk. "}
       {!isGone && mergeOf(disk) !== null && (
-        <button type="button" onClick={() => void mergeDisk(disk)}>
-          Merge both
-        </button>
+        <Press run={() => mergeDisk(disk)}>Merge both</Press>
       )}{" "}
-      <button type="button" onClick={() => change({ conflict: disk })}>
-        {isGone ? "What now?" : "Compare both"}
-      </button>
+      <Press run={() => change({ conflict: disk })}>{isGone ? "What now?" : "Compare both"}</Press>
+    </p>
+  );
+}
+
+/** Says whose version is shown, and leads to the file as it is now. */
+export function VersionNotice() {
+  const old = useStudio((state) => state.old);
+  if (old === null) return null;
+  const { file } = old;
+  return (
+    <p class="banner" role="note">
+      You read the version of {old.of}.{" "}
+      {file === null && "Its file is gone. “Save as…” in the menu File brings it back. "}
+      {file !== null && (
+        <>
+          <Press run={() => openFile(file)}>Open {file} as it is now</Press>{" "}
+          <Press run={() => show("diff")}>Compare both</Press>
+        </>
+      )}
+    </p>
+  );
+}
+
+/** Says what is compared on the canvas. */
+export function ChangesNotice() {
+  const before = useStudio((state) => state.lit.before);
+  if (before === null) return null;
+  return (
+    <p class="changes-notice" role="status">
+      Since {before.name}: <i class="added">added</i> <i class="changed">changed</i>{" "}
+      <i class="removed">removed</i>
+      <Press class="small" run={() => light({ before: null })} label="Close" />
     </p>
   );
 }
@@ -61,22 +99,12 @@ export function Conflict() {
         </div>
       )}
       <div class="buttons">
-        <button type="button" onClick={() => void save(true)}>
-          Write mine
-        </button>
-        {found.text !== null && (
-          <button type="button" onClick={takeDisk}>
-            Take the one on disk
-          </button>
-        )}
+        <Press run={() => save(true)}>Write mine</Press>
+        {found.text !== null && <Press run={takeDisk}>Take the one on disk</Press>}
         {found.text !== null && mergeOf(found) !== null && (
-          <button type="button" onClick={() => void mergeDisk(found)}>
-            Merge both
-          </button>
+          <Press run={() => mergeDisk(found)}>Merge both</Press>
         )}
-        <button type="button" onClick={() => change({ conflict: null })}>
-          Go on editing
-        </button>
+        <Press run={() => change({ conflict: null })}>Go on editing</Press>
       </div>
     </div>
   );
@@ -87,13 +115,8 @@ export function DraftOffer() {
   if (draft === null) return null;
   return (
     <p class="banner" role="status">
-      There is a draft of this file that was not saved.{" "}
-      <button type="button" onClick={takeDraft}>
-        Take it up
-      </button>{" "}
-      <button type="button" onClick={discardDraft}>
-        Discard it
-      </button>
+      There is a draft of this file that was not saved. <Press run={takeDraft}>Take it up</Press>{" "}
+      <Press run={discardDraft}>Discard it</Press>
     </p>
   );
 }

@@ -1,6 +1,8 @@
 // Questions of the page, one at a time: a name, a choice, a yes.
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { useSyncExternalStore } from "preact/compat";
+import { observed } from "../state/observed";
+import { walk } from "./rows";
+import { Press } from "./Buttons";
 
 export interface Option {
   readonly value: string;
@@ -33,16 +35,10 @@ interface Question {
   readonly done: (answer: string | null) => void;
 }
 
-let open: Question | null = null;
-const listeners = new Set<() => void>();
-
-function put(question: Question | null): void {
-  open = question;
-  for (const listener of listeners) listener();
-}
+const opened = observed<Question | null>(null);
 
 function ask(part: Partial<Question> & { title: string }): Promise<string | null> {
-  open?.done(null);
+  opened.get()?.done(null);
   const rest = {
     kind: "text" as const,
     label: "",
@@ -53,10 +49,10 @@ function ask(part: Partial<Question> & { title: string }): Promise<string | null
   };
   return new Promise((resolve) => {
     const done = (answer: string | null) => {
-      put(null);
+      opened.put(null);
       resolve(answer);
     };
-    put({ ...rest, ...part, done });
+    opened.put({ ...rest, ...part, done });
   });
 }
 
@@ -71,9 +67,10 @@ export function askChoice(
   later?: Promise<readonly Option[]>,
 ): Promise<string | null> {
   const answer = ask({ kind: "choice", title, label, options });
-  const asked = open;
+  const asked = opened.get();
   void later?.then((newer) => {
-    if (asked !== null && open?.done === asked.done) put({ ...asked, options: newer });
+    if (asked !== null && opened.get()?.done === asked.done)
+      opened.put({ ...asked, options: newer });
   });
   return answer;
 }
@@ -95,13 +92,8 @@ export const showPage = (title: string, options: readonly Option[]) =>
 export const askYes = async (title: string, label: string, action: string) =>
   (await ask({ kind: "yes", title, label, action })) !== null;
 
-const subscribe = (listener: () => void) => {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-};
-
 export function Dialogs() {
-  const question = useSyncExternalStore(subscribe, () => open);
+  const question = opened.use((one) => one);
   return question && <Asked key={question.title + question.value} question={question} />;
 }
 
@@ -128,13 +120,7 @@ function Asked({ question }: { question: Question }) {
     else if (value.trim()) question.done(value.trim());
   };
   const move = (event: KeyboardEvent) => {
-    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    const rows = [...dialog.current!.querySelectorAll<HTMLButtonElement>(".choices button")];
-    const at = rows.indexOf(document.activeElement as HTMLButtonElement);
-    const next = rows[at + (event.key === "ArrowDown" ? 1 : -1)];
-    if (!next) return;
-    event.preventDefault();
-    next.focus();
+    if (event.key.startsWith("Arrow")) walk(event, dialog.current!, ".choices button");
   };
   return (
     <dialog
@@ -172,20 +158,16 @@ function Asked({ question }: { question: Question }) {
           <ul class="choices">
             {found.map((one) => (
               <li key={one.value}>
-                <button type="button" onClick={() => question.done(one.value)}>
+                <Press run={() => question.done(one.value)}>
                   <b>{one.label}</b> {one.hint && <small>{one.hint}</small>}
-                </button>
+                </Press>
               </li>
             ))}
             {found.length === 0 && <li>Nothing found.</li>}
           </ul>
         )}
         <div class="buttons">
-          {question.kind !== "page" && (
-            <button type="button" onClick={() => question.done(null)}>
-              Cancel
-            </button>
-          )}
+          {question.kind !== "page" && <Press run={() => question.done(null)}>Cancel</Press>}
           {question.kind !== "choice" && <button class="main">{question.action}</button>}
         </div>
       </form>
