@@ -185,7 +185,8 @@ def _may_repay(shop: Shop, order: Json, given: Json) -> str:
 
 def _may_swap(shop: Shop, order: Json, given: Json) -> str:
     more = shop.difference(order, given)
-    return f"The difference in price is {more:.2f}. This is possible only once for an order."
+    paid = f"You get {-more:.2f} back" if more < 0 else f"You pay {more:.2f} more"
+    return f"{paid}. This is possible only once for an order."
 
 
 def _may_return(shop: Shop, order: Json, given: Json) -> str:

@@ -76,7 +76,7 @@ HOME = {"address1": "2 Oak St", "city": "Waco", "state": "TX", "country": "USA",
          "return requested", "80.00 go back"),
         (reply("exchange_items", order_id="#W0000002", payment_method_id="credit_card_1",
                swaps=[{"new_item_id": "1200000002", "item_id": "1200000001"}]),
-         "exchange requested", "-7.75"),
+         "exchange requested", "You get 7.75 back"),
     ],
 )  # fmt: skip
 def test_each_request_is_read_back_and_done(desk: Any, asked: Any, status: str, shown: str) -> None:
