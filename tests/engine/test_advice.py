@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import DefinitionError, Machine
+from llm_fsm import DefinitionError, Machine, create_handler
 from llm_fsm.engine.advice import LOGGER, advise
 from llm_fsm.testing import ScriptedLLM, reply
 
@@ -168,6 +168,28 @@ def test_a_handler_tells_its_unknown_keys_too(caplog: pytest.LogCaptureFixture) 
 
         machine.start(greet=False).send("Hello")
     assert "did you mean 'day'?" in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("nmae", "did you mean 'name'?"),
+        ("dya", "did you mean 'day'?"),
+        ("colour", "declare it there"),
+    ],
+)
+@pytest.mark.parametrize("waits", ["when_context_has", "when_keys_updated", "on_context_update"])
+def test_a_key_that_a_handler_waits_for_is_told_at_the_start(
+    waits: str, key: str, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    builder = create_handler("book").at("context_update")
+    handler = getattr(builder, waits)(key, "day", "name.first").do(pay)
+    Machine.from_dict(TALK, model="offline", handlers=[handler]).close()
+    [record] = caplog.records
+    assert (
+        f"handler 'book' names the key {key!r}, which context_schema lacks" in record.getMessage()
+    )
+    assert hint in record.getMessage()
 
 
 def test_without_a_schema_every_key_is_welcome(caplog: pytest.LogCaptureFixture) -> None:

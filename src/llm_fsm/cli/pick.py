@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,12 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.check import check
 from llm_fsm.documents.files import read
-from llm_fsm.documents.loader import load_text
-from llm_fsm.errors import DefinitionError, Finding
+from llm_fsm.documents.loader import load
+from llm_fsm.errors import DefinitionError, Finding, Level
 
+_TOLD: Sequence[Level] = ("error", "warning")
 _DESCRIPTION_CHARS = 70
 _LEAST_CHARS = 16
 """As much of a description is shown in any terminal, however narrow."""
@@ -47,18 +50,15 @@ def called(path: Path, shipped: Mapping[str, Path]) -> str:
 
 
 def opened(path: Path) -> Definition:
-    """The definition of a file; that it has warnings is said on standard error. Raises
+    """The definition of a file; how much the checker finds is said on standard error. Raises
     DefinitionError.
     """
-    name = os.fspath(path)
-    loaded = load_text(read(path), file=name)
-    warnings = sum(finding.level == "warning" for finding in loaded.findings)
-    if warnings:
-        count = escape.plural(warnings, "warning")
-        console.note(
-            f"{name}: {count}; `llm-fsm validate` shows {'it' if warnings == 1 else 'them'}"
-        )
-    return loaded.definition
+    definition = load(path)
+    levels = Counter(finding.level for finding in check(path))
+    counts = [escape.plural(levels[level], level) for level in _TOLD if levels[level]]
+    if counts:
+        console.note(f"{path}: {', '.join(counts)}; `llm-fsm validate` shows each")
+    return definition
 
 
 def placed(error: DefinitionError, path: Path) -> DefinitionError:

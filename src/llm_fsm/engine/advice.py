@@ -22,8 +22,10 @@ def advise(definition: str, text: str) -> None:
     logging.getLogger(LOGGER).warning("%s: %s", visible(definition), visible(text))
 
 
-def advise_on_keys(program: CompiledMachine, keys: Iterable[str]) -> None:
-    """Log the keys that a handler or an update has written, and that no schema declares."""
+def advise_on_keys(
+    program: CompiledMachine, keys: Iterable[str], says: str = "the host wrote"
+) -> None:
+    """Log the keys that the host names or has written, and that no schema declares."""
     machines = (program, *program.flows.values())
     if any(machine.definition.context_schema is None for machine in machines):
         return
@@ -31,8 +33,8 @@ def advise_on_keys(program: CompiledMachine, keys: Iterable[str]) -> None:
     for machine in machines:
         declared.update(machine.definition.key_schemas)
     for key in keys:
-        if key not in declared and not key.startswith("_"):
+        if not declared & {key, key.partition(".")[0]} and not key.startswith("_"):
             guess = nearest(key, declared)
             hint = f"did you mean {guess!r}?" if guess else "declare it there"
-            text = f"the host wrote the key {key!r:.80}, which context_schema lacks; {hint}"
+            text = f"{says} the key {key!r:.80}, which context_schema lacks; {hint}"
             advise(program.definition.name, text)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from llm_fsm._json import JsonMap
 from llm_fsm.definition.subflows import read_document
+from llm_fsm.engine.advice import advise_on_keys
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.releases import LiveRelease
@@ -84,6 +85,7 @@ class DefinitionVersions:
         # Older versions play on with the same handlers, so states that were renamed are known.
         states = chain(*(one.states for one in machines), self.policy.change.states)
         self._services.add_handler(handler, tuple(dict.fromkeys(states)), self.current.name)
+        advise_on_keys(program, handler.keys, f"handler {handler.name!r} names")
 
     def follow(self, release: LiveRelease) -> None:
         """Begin conversations as a release says.

@@ -94,6 +94,7 @@ class Handler:
         critical: True stops the turn if the function fails, in every error mode.
         timeout: Seconds for one call; None: the time of the turn.
         states: The states that its conditions name. The machine must know them.
+        keys: The keys of the context that its conditions name.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Handler:
     critical: bool = False
     timeout: float | None = None
     states: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     def wants(self, occasion: Occasion) -> bool:
         """Return true if this handler runs on an occasion at one of its points.
@@ -197,6 +199,7 @@ class HandlerBuilder:
     _critical: bool = False
     _timeout: float | None = None
     _states: list[str] = field(default_factory=list)
+    _keys: list[str] = field(default_factory=list)
 
     def with_priority(self, priority: int) -> HandlerBuilder:
         """Set the priority.
@@ -337,6 +340,7 @@ class HandlerBuilder:
         Returns:
             The builder.
         """
+        self._keys += keys
         return self.when(lambda occasion: all(has(occasion.context, key) for key in keys))
 
     def when_keys_updated(self, *keys: str) -> HandlerBuilder:
@@ -348,6 +352,7 @@ class HandlerBuilder:
         Returns:
             The builder.
         """
+        self._keys += keys
         return self.when(lambda occasion: not occasion.updated.isdisjoint(keys))
 
     def on_state_entry(self, *states: str) -> HandlerBuilder:
@@ -423,6 +428,7 @@ class HandlerBuilder:
             critical=self._critical,
             timeout=self._timeout,
             states=tuple(self._states),
+            keys=tuple(self._keys),
         )
 
     def _named(self, states: Sequence[str], predicate: Predicate) -> HandlerBuilder:
