@@ -250,7 +250,7 @@ def workflow_picture(value: JsonMap) -> Picture:
     """Return the states and branches of a workflow of version 2.0, with any faults."""
     rows = object_at(value, "states")
     states = {name: Placed("/states" + step(name), object_at(rows, name)) for name in rows}
-    edges = tuple(_branches(object_at(value, "transitions")))
+    edges = tuple(branches(value))
     initial = [name for name, state in states.items() if state.value.get("is_initial") is True]
     objective = value.get("objective")
     return Picture(
@@ -272,8 +272,9 @@ def _workflow_node(name: str, state: Placed) -> DrawnState:
     )
 
 
-def _branches(transitions: JsonMap) -> Iterator[Edge]:
-    for source, way in transitions.items():
+def branches(workflow: JsonMap) -> Iterator[Edge]:
+    """Yield the ways on in a workflow of version 2.0."""
+    for source, way in object_at(workflow, "transitions").items():
         pointer = "/transitions" + step(source)
         match way:
             case str():

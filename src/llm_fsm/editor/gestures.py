@@ -12,7 +12,7 @@ from llm_fsm.documents import patch
 from llm_fsm.documents.patch import PatchError
 from llm_fsm.documents.renaming import Renaming, references, renamed
 from llm_fsm.editor import models as gesture
-from llm_fsm.editor.checked import kind_of_value
+from llm_fsm.editor.checked import branches, kind_of_value
 
 _LISTS = frozenset({"transitions", "global_transitions"})
 _OPTIONS = frozenset({"on_timeout", "on_exhausted"})
@@ -103,7 +103,8 @@ def _on_definition(text: str, document: JsonDict, given: gesture.Gesture) -> str
                 value["id"] = given.to
             return _with_state(text, document, given.to, value, given.id)
         case gesture.AddTransition():
-            return _add_transition(text, document, given)
+            value = {"target_state": given.target, **given.value}
+            return _add_transition(text, document, given.source, value, given.index)
         case gesture.DeleteTransition():
             _transition(document, given.pointer)
             return patch.delete_values(text, [given.pointer])
@@ -129,25 +130,18 @@ def _rename(text: str, document: JsonDict, state: str, to: str) -> str:
     return renamed(text, [Renaming("state", state, to)])
 
 
-def _positions(document: JsonDict, state: str, to: str) -> list[tuple[str, str]]:
-    """Return the renamings of positions that stand in the file itself."""
-    found = []
-    for place in _POSITIONS:
-        pointer = place + step(state)
-        if value_at(document, pointer) is not None:
-            found.append((pointer, to))
-    return found
+def _places(document: JsonDict, state: str) -> list[str]:
+    """Return the pointers of a state that exists and of its positions in the file itself."""
+    _known(document, state)
+    positions = [place + step(state) for place in _POSITIONS]
+    return [_pointer(state), *(one for one in positions if value_at(document, one) is not None)]
 
 
 def _delete_state(text: str, document: JsonDict, given: gesture.DeleteState) -> str:
-    _known(document, given.id)
-    gone = [_pointer(given.id), *(pointer for pointer, _ in _positions(document, given.id, ""))]
+    gone = _places(document, given.id)
     if not given.keep_transitions:
         gone += _leading_to(document, given.id)
-    inside = f"{_pointer(given.id)}/"
-    return patch.delete_values(
-        text, [pointer for pointer in gone if not pointer.startswith(inside)]
-    )
+    return patch.delete_values(text, gone)
 
 
 def _leading_to(document: JsonDict, state: str) -> Iterator[str]:
@@ -163,18 +157,17 @@ def _leading_to(document: JsonDict, state: str) -> Iterator[str]:
             yield above
 
 
-def _add_transition(text: str, document: JsonDict, given: gesture.AddTransition) -> str:
-    value = {"target_state": given.target, **given.value}
+def _add_transition(
+    text: str, document: JsonDict, source: str | None, value: Any, index: int | None = None
+) -> str:
     place = "/global_transitions"
-    if given.source is not None:
-        _known(document, given.source)
-        place = f"{_pointer(given.source)}/transitions"
+    if source is not None:
+        _known(document, source)
+        place = f"{_pointer(source)}/transitions"
     found = value_at(document, place)
     if not isinstance(found, list):
         return patch.set_value(text, place, [value])
-    return patch.insert_items(
-        text, place, len(found) if given.index is None else given.index, [value]
-    )
+    return patch.insert_items(text, place, len(found) if index is None else index, [value])
 
 
 def _transition(document: JsonDict, pointer: str) -> str | JsonDict:
@@ -197,12 +190,11 @@ def _repoint(text: str, document: JsonDict, given: gesture.Repoint) -> str:
         text = patch.set_value(text, place, given.target)
     if given.source is None or is_option:
         return text
-    value = value_at(parse(text), given.pointer)
-    moved = gesture.AddTransition(do="add_transition", source=given.source, target="", value=value)
     if given.pointer.startswith(f"{_pointer(given.source)}/transitions/"):
         return text
+    value = {"target_state": "", **value_at(parse(text), given.pointer)}
     text = patch.delete_values(text, [given.pointer])
-    return _add_transition(text, parse(text), moved)
+    return _add_transition(text, parse(text), given.source, value)
 
 
 def _insert_state(text: str, document: JsonDict, given: gesture.InsertState) -> str:
@@ -243,7 +235,7 @@ def _on_workflow(text: str, document: JsonDict, given: gesture.Gesture) -> str:
             way = object_at(document, "transitions").get(given.id)
             return text if way is None else patch.set_value(text, _way(given.to), way)
         case gesture.AddTransition():
-            return _add_branch(text, document, given)
+            return _add_branch(text, document, given.source, given.target, given.label)
         case gesture.DeleteTransition():
             return _delete_branches(text, document, [given.pointer])
         case gesture.Repoint():
@@ -261,50 +253,39 @@ def _way(state: str) -> str:
     return "/transitions" + step(state)
 
 
-def _branches(document: JsonDict) -> Iterator[tuple[str, str]]:
-    """Yield the pointer and the target of each branch."""
-    for source, way in object_at(document, "transitions").items():
-        match way:
-            case str():
-                yield _way(source), way
-            case dict():
-                for label, target in way.items():
-                    if isinstance(target, str) and not (label == "route" and len(way) == 1):
-                        yield _way(source) + step(label), target
-
-
 def _branch(document: JsonDict, pointer: str) -> str:
     """Return the target of a branch. Raises PatchError if there is none at the pointer."""
-    targets = dict(_branches(document))
-    if pointer not in targets:
-        raise PatchError(f"there is no transition at {pointer!r:.200}")
-    return targets[pointer]
+    for edge in branches(document):
+        if edge.pointer == pointer:
+            return edge.target
+    raise PatchError(f"there is no transition at {pointer!r:.200}")
+
+
+def _branches_to(document: JsonDict, state: str) -> list[str]:
+    return [edge.pointer for edge in branches(document) if edge.target == state]
+
+
+def _keys_of(document: JsonDict, state: str) -> list[str]:
+    """Return the pointers of all members that have the name of a state as their key."""
+    places = _places(document, state)
+    return [*places, _way(state)] if state in object_at(document, "transitions") else places
 
 
 def _rename_in_workflow(text: str, document: JsonDict, given: gesture.RenameState) -> str:
-    _known(document, given.id)
+    names = [(place, given.to) for place in _keys_of(document, given.id)]
     if given.id == given.to:
         return text
     _fresh(document, given.to)
-    named = [(pointer, given.to) for pointer, target in _branches(document) if target == given.id]
-    names = [(_pointer(given.id), given.to), *_positions(document, given.id, given.to)]
-    if given.id in object_at(document, "transitions"):
-        names.append((_way(given.id), given.to))
+    named = [(pointer, given.to) for pointer in _branches_to(document, given.id)]
     return patch.rename_keys(patch.replace_scalars(text, named), names)
 
 
 def _delete_in_workflow(text: str, document: JsonDict, given: gesture.DeleteState) -> str:
-    _known(document, given.id)
-    gone = [_pointer(given.id), *(pointer for pointer, _ in _positions(document, given.id, ""))]
-    if given.id in object_at(document, "transitions"):
-        gone.append(_way(given.id))
-    text = patch.delete_values(text, gone)
+    text = patch.delete_values(text, _keys_of(document, given.id))
     if given.keep_transitions:
         return text
     document = parse(text)
-    return _delete_branches(
-        text, document, [at for at, target in _branches(document) if target == given.id]
-    )
+    return _delete_branches(text, document, _branches_to(document, given.id))
 
 
 def _delete_branches(text: str, document: JsonDict, pointers: Sequence[str]) -> str:
@@ -324,18 +305,20 @@ def _delete_branches(text: str, document: JsonDict, pointers: Sequence[str]) -> 
     return text
 
 
-def _add_branch(text: str, document: JsonDict, given: gesture.AddTransition) -> str:
-    if given.source is None:
+def _add_branch(
+    text: str, document: JsonDict, source: str | None, target: str, label: str | None
+) -> str:
+    if source is None:
         raise PatchError("a workflow has no transitions from everywhere")
-    _known(document, given.source)
-    way = object_at(document, "transitions").get(given.source)
-    if way is None and given.label is None:
-        return patch.set_value(text, _way(given.source), given.target)
+    _known(document, source)
+    way = object_at(document, "transitions").get(source)
+    if way is None and label is None:
+        return patch.set_value(text, _way(source), target)
     if not isinstance(way, str | dict | None):
-        raise PatchError(f"the way on from {given.source!r} is neither a state nor branches")
-    branches = {"default": way} if isinstance(way, str) else dict(way or {})
-    label = unused(given.label or given.target, branches)
-    return patch.set_value(text, _way(given.source), {**branches, label: given.target})
+        raise PatchError(f"the way on from {source!r} is neither a state nor branches")
+    known = {"default": way} if isinstance(way, str) else way or {}
+    branch = unused(label or target, known)
+    return patch.set_value(text, _way(source), {**known, branch: target})
 
 
 def _repoint_branch(text: str, document: JsonDict, given: gesture.Repoint) -> str:
@@ -344,9 +327,5 @@ def _repoint_branch(text: str, document: JsonDict, given: gesture.Repoint) -> st
     if given.source is None:
         return patch.replace_scalars(text, [(given.pointer, target)])
     text = _delete_branches(text, document, [given.pointer])
-    parts = steps(given.pointer)
-    label = parts[2] if len(parts) > 2 else None
-    moved = gesture.AddTransition(
-        do="add_transition", source=given.source, target=target, label=label
-    )
-    return _add_branch(text, parse(text), moved)
+    label = next(iter(steps(given.pointer)[2:]), None)
+    return _add_branch(text, parse(text), given.source, target, label)
