@@ -10,13 +10,13 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
-from llm_fsm._json import JsonMap, places_of, step, steps
+from llm_fsm._json import JsonMap, places_of, step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import validation as form
 from llm_fsm.definition.codes import finding
@@ -46,10 +46,6 @@ class CheckOptions(NamedTuple):
     token_budget: int | None = None
     flow: FlowReader | None = None
     loading: bool = False
-
-
-_Orders = dict[int, tuple[JsonMap, dict[str, int]]]
-"""The id of an object to it, and to its keys with their places."""
 
 
 class Checked(NamedTuple):
@@ -165,8 +161,10 @@ def check_value(value: object, options: CheckOptions) -> Checked:
     """Check a value. Findings have pointers and no positions."""
     document, findings = _check(value, options)
     placed = [replace(found, file=options.file) for found in findings]
-    known: _Orders = {}
-    return Checked(document, sorted(placed, key=lambda found: _order(value, found.pointer, known)))
+    if len(placed) > 1:
+        text = source.scan(json.dumps(plain(value)))
+        placed.sort(key=lambda found: text.position(found.pointer))
+    return Checked(document, placed)
 
 
 def _check(value: object, options: CheckOptions) -> Checked:
@@ -285,26 +283,3 @@ def _read_flow(file: str, path: str, named_in: str | None) -> Called:
     if not isinstance(document, dict):
         return Called(place, None, "it is no JSON object")
     return Called(place, upgrade(document, partial(rewrite, stem=stem_of(place))).document)
-
-
-def _order(document: object, pointer: str, known: _Orders) -> tuple[int, ...]:
-    """Return the position of a pointer in the order of a document. `known` caches the objects that
-    were seen.
-    """
-    order = []
-    for part in steps(pointer):
-        match document:
-            case Mapping() if part in document:
-                if id(document) not in known:
-                    known[id(document)] = (
-                        document,
-                        {key: place for place, key in enumerate(document)},
-                    )
-                order.append(known[id(document)][1][part])
-                document = document[part]
-            case list() | tuple() if part.isdecimal() and int(part) < len(document):
-                order.append(int(part))
-                document = document[int(part)]
-            case _:
-                break
-    return tuple(order)

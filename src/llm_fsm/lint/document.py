@@ -86,6 +86,12 @@ class Placed(NamedTuple):
         """Return (pointer, text) for the texts in the list at `key`, which needs no escaping."""
         return [(place, item) for place, item in self._listed(key) if isinstance(item, str)]
 
+    def mapping(self, key: str) -> Iterator[tuple[str, str, str]]:
+        """Yield (pointer, key, text) for the texts in the object at `key`."""
+        for name, item in object_at(self.value, key).items():
+            if isinstance(item, str):
+                yield f"{self.pointer}/{key}{step(name)}", name, item
+
     def _listed(self, key: str) -> Iterator[tuple[str, Any]]:
         """Yield (pointer, value) for the items of the list at `key`."""
         for index, item in enumerate(list_at(self.value, key)):

@@ -72,6 +72,11 @@ class _MermaidReader:
     names: dict[str, str] = field(default_factory=dict)
     ours: bool = False
 
+    @property
+    def scope(self) -> str | None:
+        """The innermost composite state that is open."""
+        return self.scopes[-1] if self.scopes else None
+
     def head(self, lines: list[str]) -> int:
         """Skip the lines before the diagram, and return the number of the line after its name."""
         at = 0
@@ -139,9 +144,7 @@ class _MermaidReader:
 
     def mention(self, name: str, line: int) -> Vertex:
         """Return the state, and put it into the innermost composite state that mentions it."""
-        scope = None
-        if self.scopes:
-            scope = self.scopes[-1]
+        scope = self.scope
         vertex = self.chart.vertex(name, scope, line)
         inside = scope is not None and scope != name and name not in self.chart.above(scope)
         if inside and (vertex.parent is None or vertex.parent in self.chart.above(scope)):
@@ -239,9 +242,7 @@ class _MermaidReader:
         self.mention(name, line)
         if words:
             self.chart.lost("the label of the arrow to an initial state", line)
-        scope = None
-        if self.scopes:
-            scope = self.scopes[-1]
+        scope = self.scope
         if scope is None:
             if self.chart.initial is None:
                 self.chart.initial = name
@@ -256,9 +257,7 @@ class _MermaidReader:
         """Keep an arrow to `[*]` under a name that no diagram can have, until all arrows are
         known.
         """
-        scope = ""
-        if self.scopes:
-            scope = self.scopes[-1]
+        scope = self.scope or ""
         self.ends.setdefault(scope, line)
         self.chart.arrows.append(replace(arrow, target=_end_of(scope)))
 

@@ -82,13 +82,7 @@ def _wrapped(text: str) -> str:
 
 
 def _node(node: DrawnState, shaped: Callable[[str], str]) -> str:
-    parts = [SIGNS[node.level] + node.id]
-    if node.label:
-        parts.append(shaped(node.label))
-    if node.keys:
-        parts.append(shaped(f"needs {', '.join(node.keys)}"))
-    if node.tools:
-        parts.append(shaped(f"tools {', '.join(node.tools)}"))
+    parts = [SIGNS[node.level] + node.id, *map(shaped, node.lines(node.label))]
     attributes = [f"label={_shown(chr(10).join(parts))}"]
     if node.kind in _SHAPES:
         attributes.append(_SHAPES[node.kind])

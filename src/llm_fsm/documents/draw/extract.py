@@ -81,6 +81,15 @@ class DrawnState:
         called = f"calls {self.flow}"
         return f"{self.purpose} ({called})" if self.purpose else called
 
+    def lines(self, words: str) -> Iterator[str]:
+        """Yield the lines below its id: words, keys and tools."""
+        if words:
+            yield words
+        if self.keys:
+            yield f"needs {', '.join(self.keys)}"
+        if self.tools:
+            yield f"tools {', '.join(self.tools)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
@@ -117,10 +126,8 @@ class Edge:
     @property
     def text(self) -> str:
         """Label and guards in one line: `the name is known [name != null]`."""
-        guards = ""
-        if self.guards:
-            guards = f"[{self.words}]"
-        return " ".join(part for part in (self.label, guards) if part)
+        guards = f"[{self.words}]" if self.guards else ""
+        return " ".join(filter(None, (self.label, guards)))
 
     @property
     def everywhere(self) -> bool:

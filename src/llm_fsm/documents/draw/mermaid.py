@@ -112,13 +112,8 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
 
 def _node(node: DrawnState, name: str) -> Iterator[str]:
     """Yield a title, which is the id, and the lines below it."""
-    parts = [node.label] if node.label else []
-    if node.keys:
-        parts.append(f"needs {', '.join(node.keys)}")
-    if node.tools:
-        parts.append(f"tools {', '.join(node.tools)}")
     yield f"    {name} : {SIGNS[node.level]}{label(node.id)}"
-    yield from (f"    {name} : {label(part)}" for part in parts)
+    yield from (f"    {name} : {label(part)}" for part in node.lines(node.label))
 
 
 def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
@@ -126,10 +121,8 @@ def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
     lit = "▶ " if edge.lit else ""
     auto = "auto " if edge.how == "auto" else ""
     words = _said(edge)
-    guards = ""
-    if edge.guards:
-        guards = f"[{label(edge.words)}]"
-    text = " ".join(part for part in (words, guards) if part)
+    guards = f"[{label(edge.words)}]" if edge.guards else ""
+    text = " ".join(filter(None, (words, guards)))
     shown = f"{SIGNS[edge.level]}{lit}{auto}{text}".rstrip()
     return f"    {source} --> {ids[edge.target]}" + (f" : {shown}" if shown else "")
 

@@ -103,40 +103,27 @@ def _branch(
 
 
 def _kind(node: DrawnState) -> str:
-    parts = [] if node.kind == "converse" else [node.kind]
-    parts += ["highlighted"] if node.lit else []
-    parts += [node.level] if node.level else []
-    return ", ".join(parts)
+    kind = "" if node.kind == "converse" else node.kind
+    lit = "highlighted" if node.lit else ""
+    return ", ".join(filter(None, (kind, lit, node.level)))
 
 
 def _title(node: DrawnState, picture: Picture) -> str:
-    parts = ["initial"] if node.id == picture.initial else []
-    parts += [_kind(node)] if _kind(node) else []
-    return f"{node.id}" + (f" ({', '.join(parts)})" if parts else "")
+    initial = "initial" if node.id == picture.initial else ""
+    words = ", ".join(filter(None, (initial, _kind(node))))
+    return f"{node.id} ({words})" if words else node.id
 
 
 def _about(node: DrawnState) -> Iterator[str]:
-    if node.reply:
-        yield f'says "{_cut(node.reply)}"'
-    elif node.label:
-        yield f'"{_cut(node.label)}"'
-    if node.keys:
-        yield f"needs {', '.join(node.keys)}"
-    if node.tools:
-        yield f"tools {', '.join(node.tools)}"
+    words = f'"{_cut(node.label)}"' if node.label else ""
+    return node.lines(f'says "{_cut(node.reply)}"' if node.reply else words)
 
 
 def _move(edge: Edge, *, again: bool = False) -> str:
     lit = "*" if edge.lit else ""
-    how = ""
-    if edge.how == "auto":
-        how = f" ({edge.how})"
-    text = ""
-    if edge.text:
-        text = f": {_cut(edge.text, 160)}"
-    level = ""
-    if edge.level:
-        level = f" ({edge.level})"
+    how = " (auto)" if edge.how == "auto" else ""
+    text = f": {_cut(edge.text, 160)}" if edge.text else ""
+    level = f" ({edge.level})" if edge.level else ""
     return f"{lit}-> {edge.target}{' ^' if again else ''}{how}{text}{level}"
 
 

@@ -19,24 +19,8 @@ from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge
 _MIN_WIDTH = 24
 _MAX_WIDTH = 64
 _RAIL = 2
-_UP = 1
-_DOWN = 2
-_LEFT = 4
-_RIGHT = 8
-_LINES: Mapping[int, str] = {
-    _UP | _DOWN: "│",
-    _LEFT | _RIGHT: "─",
-    _UP: "│",
-    _DOWN: "│",
-    _LEFT: "─",
-    _RIGHT: "─",
-    _DOWN | _LEFT: "┐",
-    _UP | _LEFT: "┘",
-    _UP | _DOWN | _LEFT: "┤",
-    _UP | _DOWN | _LEFT | _RIGHT: "┼",
-    _DOWN | _LEFT | _RIGHT: "┬",
-    _UP | _LEFT | _RIGHT: "┴",
-}
+_JOINTS = "─┘┐┤"
+"""The ends of moves at a rail that goes on to nowhere, upwards, downwards, and both ways."""
 _NO_RAIL = " " * _RAIL
 _FLAT = "─"
 _MARKS: Mapping[str | None, str] = {
@@ -148,10 +132,7 @@ def _box(
     sheet.lines.append(left + flat * (sheet.width - 2) + right)
     sheet.entries[node.id] = len(sheet.lines)
     sheet.lines.append(f"{side} {fitted(title, inner)} {side}")
-    extra = [node.label] if node.label else []
-    extra += [f"needs {', '.join(node.keys)}"] if node.keys else []
-    extra += [f"tools {', '.join(node.tools)}"] if node.tools else []
-    sheet.lines += [f"{side} {fitted(text, inner)} {side}" for text in extra]
+    sheet.lines += [f"{side} {fitted(text, inner)} {side}" for text in node.lines(node.label)]
     for edge in moves:
         if edge is not down:
             sheet.exits.append(_Port(len(sheet.lines), edge.target))
@@ -199,7 +180,7 @@ def _with_rails(sheet: _Sheet) -> list[str]:
             drawn.append(line + "".join(alone))
             continue
         at, (low, high) = columns[target], spans[target]
-        sign = _LINES[_LEFT | (_UP if row > low else 0) | (_DOWN if row < high else 0)]
+        sign = _JOINTS[(row > low) + 2 * (row < high)]
         meeting = "".join((*crossed[:at], _FLAT * (_RAIL - 1), sign, *alone[at + 1 :]))
         drawn.append(line + ("◀" + meeting[1:] if row == sheet.entries[target] else meeting))
         alone[at] = " " * (_RAIL - 1) + "│" if row < high else _NO_RAIL

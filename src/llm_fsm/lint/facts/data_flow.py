@@ -430,9 +430,8 @@ def _bits(
 def inputs(document: Document) -> Iterator[Use]:
     """Yield the keys that are passed to called machines."""
     for name, state in document.states.items():
-        for key, value in state.at("input").value.items():
-            if isinstance(value, str):
-                yield Use(name, value, f"{state.pointer}/input{step(key)}")
+        for pointer, _, key in state.mapping("input"):
+            yield Use(name, key, pointer)
 
 
 def mapped(placed: Placed) -> Iterator[tuple[str, str]]:

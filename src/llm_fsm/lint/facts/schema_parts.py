@@ -76,12 +76,9 @@ def _parts(
 def answers(state: Placed) -> Mapping[str, ValueSet]:
     """Return key to the values that the schema of an answer allows for it."""
     schema = state.get("answer_schema")
-    mapping = state.at("output").value
     if not isinstance(schema, dict):
         return {}
-    members = {
-        key: _answered(schema, path) for key, path in mapping.items() if isinstance(path, str)
-    }
+    members = {key: _answered(schema, path) for _, key, path in state.mapping("output")}
     return {
         key: domain(found, object_at(schema, "$defs")) & SET
         for key, found in members.items()

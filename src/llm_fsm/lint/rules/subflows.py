@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._json import JsonMap, step
+from llm_fsm._json import JsonMap
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.names import declared_key
-from llm_fsm.lint.document import Document, FlowReader, Placed
+from llm_fsm.lint.document import Document, FlowReader
 from llm_fsm.lint.facts.endings import ends, graph_without_returns
 from llm_fsm.lint.facts.subflows import (
-    Side,
     called,
     flow_paths,
     is_absolute,
@@ -107,7 +106,7 @@ def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
     yield from ((name, [flow]) for name, flow in calls if flow == own and not is_path(flow))
     if not paths or read is None or document.file is None:
         return
-    home = read(_basename(document.file), None).file
+    home = read(document.file.replace("\\", "/").rpartition("/")[2], None).file
     for name, flow in paths:
         after, called, _ = read(flow, None)
         way = _way_back(read, home, after, called)
@@ -143,10 +142,6 @@ def subflow_recursion(document: Document) -> Faults:
         )
 
 
-def _basename(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]
-
-
 @lint_rule("R903", "error", blocks=False)
 def flow_mapping(document: Document) -> Faults:
     """The `input` or `output` of a subflow names an unknown key, or maps a secret to a public key.
@@ -170,25 +165,13 @@ def flow_mapping(document: Document) -> Faults:
         state = document.states[name]
         there = side(inner)
         for option, taker, giver in (("input", there, here), ("output", here, there)):
-            for key, source_key in _entries(state, option):
+            for pointer, key, source_key in state.mapping(option):
                 own = source_key if option == "input" else key
                 fault = None
-                if _is_known(here, own):
+                if here.keys is None or declared_key(own, here.keys) is not None:
                     fault = mapping_fault(key, source_key, taker, giver)
                 if fault is not None:
-                    yield Fault(
-                        fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1]
-                    )
-
-
-def _entries(state: Placed, option: str) -> Iterator[tuple[str, str]]:
-    for key, source_key in state.at(option).value.items():
-        if isinstance(source_key, str):
-            yield key, source_key
-
-
-def _is_known(side: Side, name: str) -> bool:
-    return side.keys is None or declared_key(name, side.keys) is not None
+                    yield Fault(fault[0], pointer, fault[1])
 
 
 _ALWAYS = ("default", "cancelled")

@@ -32,7 +32,9 @@ def hopeless_setting(document: Document) -> Faults:
     """
     yield from _limits(document)
     for owner in (document.root, *document.states.values()):
-        yield from _model(owner)
+        yield from _below(
+            owner.at("model"), "max_tokens", _REPLY_TOKENS, "a reply is cut off before it ends"
+        )
     history = document.root.at("history")
     yield from _below(history, "max_exchanges", 1, "the model sees nothing of what was said before")
     yield from _below(
@@ -61,11 +63,6 @@ def _limits(document: Document) -> Faults:
         )
     if speaking is not None or "task" in kinds.values():
         yield from _below(limits, "seconds", 1, "hardly a model answers in that time")
-
-
-def _model(owner: Placed) -> Faults:
-    settings = owner.at("model")
-    yield from _below(settings, "max_tokens", _REPLY_TOKENS, "a reply is cut off before it ends")
 
 
 def _below(placed: Placed, key: str, least: float, why: str) -> Faults:

@@ -75,9 +75,8 @@ def _answers(known: Reasoning, state: Placed) -> Faults:
 
 def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Faults:
     for option, taker, giver in (("input", there, here), ("output", here, there)):
-        for key, source_key in state.at(option).value.items():
-            if isinstance(source_key, str) and taker.keys.schema(key) is not None:
-                pointer = f"{state.pointer}/{option}{step(key)}"
+        for pointer, key, source_key in state.mapping(option):
+            if taker.keys.schema(key) is not None:
                 yield from _compared(
                     giver.keys.domain(source_key), taker.keys.domain(key), key, pointer
                 )
@@ -135,7 +134,8 @@ def bad_set(document: Document) -> Faults:
     for given in assignments_of(document):
         rule = compiled_rules(document).get(given.pointer)
         part = parts.get("/context_schema/properties" + step(given.key))
-        why = None if part is None or not _is_constant(given.logic) else refusal(part, given.logic)
+        is_constant = isinstance(given.logic, str | int | float)
+        why = refusal(part, given.logic) if part is not None and is_constant else None
         secrets = sorted(filter(flow.is_secret, rule.reads if rule is not None else ()))
         if re.fullmatch(KEY_PATTERN, given.key) is None:
             yield _finding(given, "it is no name of a context key")
@@ -151,10 +151,6 @@ _TESTS = COMPARISONS | {"!", "!!", "in", "has_context", "matches", "contains"}
 
 def _is_test(logic: Any) -> bool:
     return isinstance(logic, dict) and len(logic) == 1 and not _TESTS.isdisjoint(logic)
-
-
-def _is_constant(logic: Any) -> bool:
-    return isinstance(logic, str | int | float)
 
 
 def _finding(given: Assigned, why: str) -> Fault:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
-from llm_fsm._json import object_at, step, value_at
+from llm_fsm._json import object_at, value_at
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN, root_of
 from llm_fsm.definition.naming import Naming, named_in
@@ -225,13 +225,13 @@ def _paths(document: Document) -> Faults:
     """Find paths in other notations, which never find anything."""
     waits = (state for _, state in states_of_kind(document, "wait"))
     for placed in (*document.root.members("tools"), *waits):
-        for key, path in placed.at("output").value.items():
-            if isinstance(path, str) and _FOREIGN.search(path):
+        for pointer, _, path in placed.mapping("output"):
+            if _FOREIGN.search(path):
                 names = [name for name in re.split(r"[.\[\]/'\"$*]+", path) if name]
                 yield Fault(
                     f"nothing is found at {quoted(path)}: a path is names and positions divided"
                     " by points",
-                    pointer=f"{placed.pointer}/output{step(key)}",
+                    pointer=pointer,
                     hint=f"write {quoted('.'.join(['$', *names]))}" if "*" not in path else None,
                 )
 
@@ -240,10 +240,8 @@ def _answers(document: Document) -> Faults:
     """Find members of an answer that its schema does not have."""
     for state in document.states.values():
         members = object_at(state.at("answer_schema").value, "properties")
-        for key, path in state.at("output").value.items() if members else ():
-            plain = ""
-            if isinstance(path, str):
-                plain = path.removeprefix("$").removeprefix(".")
+        for pointer, _, path in state.mapping("output") if members else ():
+            plain = path.removeprefix("$").removeprefix(".")
             if (
                 plain
                 and not _FOREIGN.search(plain)
@@ -253,7 +251,7 @@ def _answers(document: Document) -> Faults:
                 yield Fault(
                     f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does"
                     " not name it",
-                    pointer=f"{state.pointer}/output{step(key)}",
+                    pointer=pointer,
                     hint=document.speller.hint(plain, members, "members"),
                 )
 

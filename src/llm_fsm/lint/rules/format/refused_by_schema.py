@@ -11,6 +11,7 @@ from llm_fsm._json import JsonMap, list_at
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
+from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Fault, Faults, lint_rule
 from llm_fsm.lint.solver.value_sets import domain
 
@@ -126,11 +127,7 @@ def _told(schema: JsonMap) -> str:
         words += bounds
     if not words:
         return "its words exclude each other"
-    return f"its {' and '.join(map(_quoted, words))} exclude each other"
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'
+    return f"its {' and '.join(map(quoted, words))} exclude each other"
 
 
 _MOST = 50
