@@ -114,7 +114,7 @@ class Door:
         for heard in self._messages(payload):
             parts = await self._play(heard)
             served = await self._service.find(self._caller, heard.thread)
-            stored, machine = served.chat.id, served.machine
+            stored, machine = served.stored, served.machine
             loaded = await machine.store.load(stored, heard.request_id)
             if loaded is None or loaded.recorded is None:  # no outbox has what is on no record
                 for part in parts:
@@ -171,7 +171,7 @@ class Door:
         """
         thread = self._caller.public(delivery.conversation_id)
         served = await self._service.find(self._caller, thread, fresh=True)
-        store = served.machine.store
+        store = served.store
         records = await store.records(delivery.conversation_id, delivery.record - 1, 2)
         said = parse(records[0]).events[delivery.index]
         if not isinstance(said, BotSaid):

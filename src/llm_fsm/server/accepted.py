@@ -13,7 +13,6 @@ from llm_fsm import Choice, ConversationNotFound, Turn
 from llm_fsm.durable import MessageCancelled, cancel, result, submit
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import check
 
 ASYNC = "respond-async"
 """The preference, as the header `Prefer` names it."""
@@ -95,14 +94,14 @@ async def accept(
         ValueError: The message is empty.
         StoreError: The store failed.
     """
-    check(served.caller, "talk", "send messages", served.chat.id)
-    store, name = served.machine.store, served.machine.definition.name
+    served.check("talk", "send messages")
+    store, name = served.store, served.machine.definition.name
     if served.chat.ended:
-        loaded = await store.load(served.chat.id, request_id)
+        loaded = await store.load(served.stored, request_id)
         if loaded is None or loaded.recorded is None:
             raise Problem("ended", "this conversation has ended; begin a new one")
     try:
-        kept = await submit(name, served.chat.id, said, request_id, not_before, store=store)
+        kept = await submit(name, served.stored, said, request_id, not_before, store=store)
     except MessageCancelled as error:
         raise _cancelled() from error
     return kept.state == "answered"
@@ -117,7 +116,7 @@ async def turn_of(served: Served, request_id: str) -> Turn | None:
         StoreError: The store failed.
     """
     try:
-        return await result(served.chat.id, request_id, 0, store=served.machine.store)
+        return await result(served.stored, request_id, 0, store=served.store)
     except TimeoutError:
         return None
     except MessageCancelled as error:
@@ -134,9 +133,9 @@ async def withdraw(served: Served, request_id: str) -> None:
             has begun or is over (409).
         StoreError: The store failed.
     """
-    check(served.caller, "talk", "cancel a message", served.chat.id)
+    served.check("talk", "cancel a message")
     try:
-        is_cancelled = await cancel(served.chat.id, request_id, store=served.machine.store)
+        is_cancelled = await cancel(served.stored, request_id, store=served.store)
     except ConversationNotFound as error:
         raise _unknown() from error
     if not is_cancelled:

@@ -27,7 +27,7 @@ from llm_fsm.server.http_rules import PathText
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
-from llm_fsm.server.rights import may, may_answer, spoken
+from llm_fsm.server.rights import spoken
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
@@ -249,7 +249,7 @@ class _Telling:
         yield ag.ToolCallEndEvent(tool_call_id=call)
         if event.error is not None:
             content = "failed"
-        elif self.shown.hides or not may(self._served.caller, "inspect", self._served.chat.id):
+        elif self.shown.hides or not self._served.may("inspect"):
             content = "done"
         else:
             content = json.dumps(event.result, ensure_ascii=False, default=str)
@@ -339,14 +339,14 @@ def _interrupts(served: Served, paused: Paused) -> bool:
     """Return true if a pause stops the user. While a person has taken over, the user goes on
     writing.
     """
-    return paused.messages == "refuse" or may_answer(served.caller, paused, served.chat.id)
+    return paused.messages == "refuse" or served.may_answer(paused)
 
 
 def _interrupt(served: Served, paused: Any, shown: Redactor) -> Interrupt:
     expires = (
         None if paused.expires is None else datetime.fromtimestamp(paused.expires, UTC).isoformat()
     )
-    if not may_answer(served.caller, paused, served.chat.id):
+    if not served.may_answer(paused):
         return Interrupt(
             id=paused.id, reason=paused.kind, message=views.COLLEAGUE, expires_at=expires
         )

@@ -112,7 +112,7 @@ class Feed:
 
     @asynccontextmanager
     async def _following(self, served: Served) -> AsyncGenerator[_Follower]:
-        follower = _Follower(served.chat.id, served.machine.store, asyncio.get_running_loop())
+        follower = _Follower(served.stored, served.store, asyncio.get_running_loop())
         same = self._followers.setdefault(follower.stored, set())
         same.add(follower)
         if self._task is None or self._task.done():
@@ -147,7 +147,7 @@ class Feed:
             ConversationNotFound: The conversation was deleted.
         """
         async with self._following(served) as follower:
-            session = Session(conversation_id=served.chat.id)
+            session = Session(conversation_id=served.stored)
             if after is None:
                 session = await self._read_to_now(served, follower, session)
                 shown = await self._secrecy.shown(served)

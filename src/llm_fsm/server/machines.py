@@ -14,8 +14,9 @@ from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.outbox.sinks import Sink
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import check, is_random, is_shared
+from llm_fsm.server.rights import Act, check, is_random, is_shared, may, may_answer
 from llm_fsm.server.tokens import Caller
+from llm_fsm.session.messages import Paused
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition, storable
 
 CACHED = 4096
@@ -37,9 +38,31 @@ class Served:
         return self.caller.public(self.chat.id)
 
     @property
+    def stored(self) -> str:
+        """The id under which the store keeps it."""
+        return self.chat.id
+
+    @property
+    def store(self) -> Store:
+        """The store that keeps it."""
+        return self.machine.store
+
+    @property
     def definition(self) -> str:
         """The name of its definition."""
         return self.machine.definition.name
+
+    def may(self, act: Act) -> bool:
+        """Return true if the caller may do something with it."""
+        return may(self.caller, act, self.stored)
+
+    def may_answer(self, paused: Paused) -> bool:
+        """Return true if the caller may answer its pause."""
+        return may_answer(self.caller, paused, self.stored)
+
+    def check(self, act: Act, doing: str) -> None:
+        """Raise Problem 403 if the caller may not do something with it."""
+        check(self.caller, act, doing, self.stored)
 
 
 class Machines:

@@ -37,7 +37,7 @@ from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
-from llm_fsm.server.rights import may, may_answer
+from llm_fsm.server.rights import may
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import PLACE, Responses, stream_of
 from llm_fsm.server.tokens import Caller
@@ -348,7 +348,7 @@ class OpenAI:
             await self.transcripts.answered(asked.address, [*asked.messages, answer], entry)
         elif is_new:
             with suppress(LLMFSMError):
-                loaded = await served.machine.store.load(served.chat.id, entry.request_id)
+                loaded = await served.store.load(served.stored, entry.request_id)
                 if loaded is not None and loaded.recorded is None:
                     await self.service.discard(served)
 
@@ -847,11 +847,7 @@ def _to_answer(served: Served, turn: Turn) -> Paused | None:
     user goes on writing.
     """
     paused = turn.paused
-    if (
-        paused is None
-        or paused.messages == "record"
-        or not may_answer(served.caller, paused, served.chat.id)
-    ):
+    if paused is None or paused.messages == "record" or not served.may_answer(paused):
         return None
     return paused
 

@@ -23,7 +23,6 @@ from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
-from llm_fsm.server.rights import check
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.stream_events import Responses, stream_of
 from llm_fsm.server.tokens import Caller
@@ -502,9 +501,9 @@ class RestRoutes:
             summary="Explain a turn",
         )
         async def read_why(served: Found, number: Annotated[int, Path(ge=0, le=2**53)]) -> Response:
-            check(served.caller, "inspect", "see why a turn went as it did", served.chat.id)
-            records = [parse(text) for text in await served.machine.store.records(served.chat.id)]
-            account = explain_turn(served.machine.program, served.chat.id, records, number)
+            served.check("inspect", "see why a turn went as it did")
+            records = [parse(text) for text in await served.store.records(served.stored)]
+            account = explain_turn(served.machine.program, served.stored, records, number)
             if account is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")
             return await self._json(served, views.explained(account))
@@ -575,7 +574,7 @@ class RestRoutes:
 
         @router.get("/runs/{run_id}", tags=tag, summary="Read a run", response_model=views.RunView)
         async def read_run(served: FoundRun) -> Response:
-            live = service.turns.find(served.chat.id, RUN)
+            live = service.turns.find(served.stored, RUN)
             return Json(await self._run_view(served.caller, served.machine, served.id, live))
 
         @router.get(

@@ -115,7 +115,7 @@ class Secrecy:
         self._known.pop(stored, None)
 
     async def _values(self, served: Served) -> frozenset[str]:
-        stored, store = served.chat.id, served.machine.store
+        stored, store = served.stored, served.store
         known = self._known.pop(stored, None)
         texts = []
         if known is not None:

@@ -20,15 +20,7 @@ from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import (
-    check,
-    check_answer,
-    check_list,
-    check_own_id,
-    check_start,
-    may,
-    may_answer,
-)
+from llm_fsm.server.rights import check, check_answer, check_list, check_own_id, check_start, may
 from llm_fsm.server.secrecy import Redactor, Secrecy
 from llm_fsm.server.stopping import Stopping
 from llm_fsm.server.tokens import NOBODY, Caller
@@ -148,7 +140,7 @@ class Service:
         try:
             await served.chat.refresh()
         except ConversationNotFound:  # another process deleted it, so its id is free
-            self.machines.forget(served.chat.id)
+            self.machines.forget(served.stored)
             raise
         return served
 
@@ -251,12 +243,12 @@ class Service:
         """Send a message; `picked`: it is the label of a choice. Raises the errors of
         `AsyncConversation.send`.
         """
-        check(served.caller, "talk", "send messages", served.chat.id)
+        served.check("talk", "send messages")
         try:
-            async with self.stopping.running(served.machine.store, served.chat.id):
+            async with self.stopping.running(served.store, served.stored):
                 return await served.chat.send(_said(text, picked=picked), request_id=request_id)
         except ConversationNotFound:  # another process deleted it, so its id is free
-            self.machines.forget(served.chat.id)
+            self.machines.forget(served.stored)
             raise
 
     async def answer(
@@ -264,7 +256,7 @@ class Service:
     ) -> Turn:
         """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
         meant = await self._pause(served, pause, request_id)
-        async with self.stopping.running(served.machine.store, served.chat.id):
+        async with self.stopping.running(served.store, served.stored):
             return await served.chat.answer(value, pause=meant, request_id=request_id)
 
     async def stream(
@@ -288,13 +280,13 @@ class Service:
         Raises:
             Problem: Too many streams are open (429). `Turns.begin` names the others.
         """
-        check(served.caller, "talk", "send messages", served.chat.id)
+        served.check("talk", "send messages")
         if not opened:
             self.gauge.check_streams(served.caller)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
         live = self.turns.begin(
-            served.chat.id,
+            served.stored,
             key,
             ("message", text.label if isinstance(text, Choice) else text),
             lambda: served.chat.stream(_said(text, picked=picked), request_id=key),
@@ -317,7 +309,7 @@ class Service:
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
         live = self.turns.begin(
-            served.chat.id,
+            served.stored,
             key,
             ("answer", value),
             lambda: served.chat.stream_answer(value, pause=meant, request_id=key),
@@ -327,8 +319,8 @@ class Service:
     def _stoppable(self, served: Served, live: LiveTurn) -> LiveTurn:
         """Let a turn be stopped while it runs."""
         if live.task is not None and not live.is_over:
-            stored = served.chat.id
-            self.stopping.add(live, served.machine.store, stored, live.stop)
+            stored = served.stored
+            self.stopping.add(live, served.store, stored, live.stop)
             live.task.add_done_callback(lambda _: self.stopping.remove(live, stored))
         return live
 
@@ -336,20 +328,20 @@ class Service:
         """Stop the turn that is under way, in any process. Raises the errors of `Stopping.stop`,
         and Problem 403.
         """
-        check(served.caller, "talk", "stop a turn", served.chat.id)
-        return await self.stopping.stop(served.machine.store, served.chat.id)
+        served.check("talk", "stop a turn")
+        return await self.stopping.stop(served.store, served.stored)
 
     async def _drop_unrecorded(self, served: Served, request_id: str) -> None:
         """Forget a finished turn unless the store holds it: only the store knows what was deleted
         or begun anew.
         """
-        live = self.turns.find(served.chat.id, request_id)
+        live = self.turns.find(served.stored, request_id)
         if live is None or not live.is_over:
             return
-        loaded = await served.machine.store.load(served.chat.id, request_id)
+        loaded = await served.store.load(served.stored, request_id)
         recorded = None if loaded is None else loaded.recorded
         if recorded is None or not live.is_among([parse(recorded)]):
-            self.turns.drop(served.chat.id, request_id)
+            self.turns.drop(served.stored, request_id)
 
     async def _pause(self, served: Served, pause: str | None, request_id: str | None) -> str:
         """Return the id of the pause that an answer is for. Raises Problem 403 if its caller may
@@ -364,11 +356,9 @@ class Service:
             return pause or _NO_PAUSE
         if pause is not None and pause != waits.id:
             return pause
-        if not may_answer(served.caller, waits, served.chat.id) and await self._is_known(
-            served, request_id
-        ):
+        if not served.may_answer(waits) and await self._is_known(served, request_id):
             return _NO_PAUSE
-        check_answer(served.caller, waits, served.chat.id)
+        check_answer(served.caller, waits, served.stored)
         return waits.id
 
     async def _is_known(self, served: Served, request_id: str | None) -> bool:
@@ -377,21 +367,21 @@ class Service:
         """
         if request_id is None:
             return False
-        if self.turns.find(served.chat.id, request_id) is not None:
+        if self.turns.find(served.stored, request_id) is not None:
             return True
-        loaded = await served.machine.store.load(served.chat.id, request_id)
+        loaded = await served.store.load(served.stored, request_id)
         return loaded is not None and loaded.recorded is not None
 
     async def end(self, served: Served) -> None:
         """Close a conversation. Raises Problem 403."""
-        check(served.caller, "talk", "close a conversation", served.chat.id)
+        served.check("talk", "close a conversation")
         await served.chat.end()
 
     async def undo(self, served: Served, turn: int | None) -> None:
         """Take the last turn back; `turn`: only if it has this number. Raises ConversationConflict,
         and Problem 403.
         """
-        check(served.caller, "manage", "take a turn back", served.chat.id)
+        served.check("manage", "take a turn back")
         if turn is not None:
             last = max((message.turn for message in await served.chat.history()), default=0)
             if last != turn:
@@ -399,7 +389,7 @@ class Service:
                     "conflict", f"the last turn is {last}, not {turn}; nothing was taken back"
                 )
         await served.chat.undo()
-        self.turns.drop_all(served.chat.id, running=False)
+        self.turns.drop_all(served.stored, running=False)
 
     async def copy(
         self,
@@ -417,12 +407,12 @@ class Service:
         transcript could hold the same conversation again.
         """
         if is_edit:
-            check(served.caller, "talk", "send messages", served.chat.id)
+            served.check("talk", "send messages")
         else:
-            check(served.caller, "manage", "copy a conversation", served.chat.id)
+            served.check("manage", "copy a conversation")
         name = conversation_id or new_id(served.caller, "fork", key)
         try:
-            await fork(served.machine.store, served.chat.id, served.caller.stored(name), turn)
+            await fork(served.store, served.stored, served.caller.stored(name), turn)
             is_new = True
         except ConversationConflict:
             if key is None or conversation_id is not None:
@@ -433,7 +423,7 @@ class Service:
 
     async def delete(self, served: Served) -> None:
         """Remove a conversation. Raises Problem 403."""
-        check(served.caller, "manage", "delete a conversation", served.chat.id)
+        served.check("manage", "delete a conversation")
         await self.discard(served)
 
     async def discard(self, served: Served) -> None:
@@ -442,10 +432,10 @@ class Service:
         """
         for forget in self.forgets:
             await forget(served)
-        self.machines.forget(served.chat.id)
-        await served.machine.delete(served.chat.id)
-        self.turns.drop_all(served.chat.id, running=True)
-        self.secrecy.forget(served.chat.id)
+        self.machines.forget(served.stored)
+        await served.machine.delete(served.stored)
+        self.turns.drop_all(served.stored, running=True)
+        self.secrecy.forget(served.stored)
 
     # -- many conversations
 
@@ -466,7 +456,7 @@ class Service:
                 continue
             with suppress(ConversationNotFound):  # it was deleted meanwhile
                 served = await self.machines.find(caller, caller.public(line.conversation_id))
-                pause = await open_pause(served.machine.store, line)
+                pause = await open_pause(served.store, line)
                 if pause is not None:
                     found.append((served, pause))
         return found
@@ -509,7 +499,7 @@ class Service:
 
         Raises the errors of `AsyncConversation.say`, and Problem 403.
         """
-        check(served.caller, "say", "speak for the program", served.chat.id)
+        served.check("say", "speak for the program")
         return await served.chat.say(text, by=by, request_id=request_id)
 
     async def update(
@@ -518,7 +508,7 @@ class Service:
         """Change keys or the state. Raises the errors of `AsyncConversation.update`, and Problem
         403.
         """
-        check(served.caller, "seed", "change keys or the state", served.chat.id)
+        served.check("seed", "change keys or the state")
         return await served.chat.update(context, state, request_id=request_id)
 
     # -- runs without a user
@@ -558,17 +548,17 @@ class Service:
         """Return the run of a conversation that runs, or that ended here a while ago and is still
         on record.
         """
-        live = self.turns.find(served.chat.id, RUN)
+        live = self.turns.find(served.stored, RUN)
         if live is None or not live.is_over or live.error is not None:
             return live
-        records = await served.machine.store.records(served.chat.id)
+        records = await served.store.records(served.stored)
         if live.is_among(map(parse, records)):
             return live
-        self.turns.drop(served.chat.id, RUN)
+        self.turns.drop(served.stored, RUN)
         return None
 
     async def cancel(self, served: Served) -> None:
         """Stop a run for good. Raises Problem 403."""
-        check(served.caller, "talk", "stop a run", served.chat.id)
-        self.turns.cancel(served.chat.id, RUN)
+        served.check("talk", "stop a run")
+        self.turns.cancel(served.stored, RUN)
         await served.chat.end()

@@ -28,7 +28,7 @@ from llm_fsm.errors import StoreError
 from llm_fsm.languages import certain_sentence
 from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
-from llm_fsm.server.rights import is_random, is_shared, may_answer
+from llm_fsm.server.rights import is_random, is_shared
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import MARK, Caller
@@ -137,7 +137,7 @@ def pause_words(served: Served, text: str, paused: Any) -> str:
     # a person answers, and the state's reply says so
     if paused is None or paused.messages == "record":
         return ""
-    if not may_answer(served.caller, paused, served.chat.id):
+    if not served.may_answer(paused):
         notice = certain_sentence(served.machine.definition.language, "somebody_answers")
         is_said = text.endswith(notice) or (paused.kind == "wait" and text != "")
         return "" if is_said else COLLEAGUE
@@ -260,11 +260,9 @@ class Transcripts:
     async def forget(self, served: Served) -> None:
         """Remove a conversation from the index, before it is deleted."""
         # the id as its owner knows it, whoever deletes it
-        name = served.chat.id.rpartition(MARK)[2]
+        name = served.stored.rpartition(MARK)[2]
         if name.startswith(_PREFIX):
-            await index.remove(
-                served.machine.store, _keys_of(name, await self._exchanges(served)), name
-            )
+            await index.remove(served.store, _keys_of(name, await self._exchanges(served)), name)
 
     async def retried(
         self, address: Address, messages: Sequence[Said], key: str | None
@@ -436,14 +434,14 @@ class Transcripts:
             return None
 
     async def _exchanges(self, served: Served) -> list[Exchange]:
-        texts = await served.machine.store.records(served.chat.id)
+        texts = await served.store.records(served.stored)
         shown = await self._service.shown(served)
         found = exchanges(served, map(parse, texts))
         return [one._replace(words=shown.text(one.words)) for one in found]
 
     async def _settled(self, served: Served, entry: Entry) -> None:
         """Wait for a turn that may be under way, here or in another process."""
-        live = self._service.turns.find(served.chat.id, entry.request_id)
+        live = self._service.turns.find(served.stored, entry.request_id)
         if live is not None:
             await live.settle(_WAIT_SECONDS)
         elif time.time() - entry.time < _UNDER_WAY_SECONDS:
@@ -452,7 +450,7 @@ class Transcripts:
 
     async def _idle(self, served: Served) -> None:
         """Wait until no turn of the conversation runs, by taking its lock."""
-        async with served.machine.store.lock(served.chat.id, _WAIT_SECONDS):
+        async with served.store.lock(served.stored, _WAIT_SECONDS):
             return
 
 

@@ -17,7 +17,6 @@ from llm_fsm.engine.pauses import OpenPause
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import may, may_answer
 from llm_fsm.server.service import Begun
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.redaction import shown_event, shown_values
@@ -268,7 +267,7 @@ def paused_of(served: Served, paused: Any) -> JsonDict | None:
     if paused is None:
         return None
     document = asdict(paused)
-    if may_answer(served.caller, paused, served.chat.id):
+    if served.may_answer(paused):
         return {**document, "may_answer": True}
     return {**document, **_of_colleagues(paused), "may_answer": False}
 
@@ -369,7 +368,7 @@ _FOR_ALL = (ev.UserSaid, ev.BotSaid, ev.StateEntered, ev.ContextSet, ev.Agreed, 
 
 def recorded_of(served: Served, turn: Turn) -> JsonDict:
     """Return a turn on record, with its events as far as its reader may see them."""
-    inspects = may(served.caller, "inspect", served.chat.id)
+    inspects = served.may("inspect")
     shown = [event for event in turn.events if inspects or isinstance(event, _FOR_ALL)]
     events = [event_of(served, event) for event in shown]
     return {**turn_of(served, turn), "events": events}
@@ -385,7 +384,7 @@ def event_of(served: Served, event: ev.Event) -> JsonDict:
         document["conversation_id"] = served.id
     if isinstance(event, ev.Paused):
         pause = _pause_in(event)
-        if not may_answer(served.caller, pause, served.chat.id):
+        if not served.may_answer(pause):
             document |= _of_colleagues(pause)
     return document
 
