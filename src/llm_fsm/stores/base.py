@@ -531,6 +531,8 @@ class OutboxQuery:
         return tuple(islice(wanted, max(self.limit, 0)))
 
 
+IsHeld = Callable[[str], bool]
+"""Returns true for a conversation whose lock is held."""
 PARKED = "parked"
 CLOSING_KINDS = ("failed", "stopped", PARKED)
 """Kinds of journal entries after which nobody takes the turn up by itself."""
@@ -572,14 +574,12 @@ class JournalQuery:
             return False
         return self.definitions is None or _definition_in(first) in self.definitions
 
-    def page(
-        self, journals: Iterable[tuple[str, str, str]], is_held: Callable[[str], bool]
-    ) -> Sequence[str]:
+    def page(self, journals: Iterable[tuple[str, str, str]], is_held: IsHeld) -> Sequence[str]:
         """Choose the conversations of journals that match, in order.
 
         Args:
             journals: Conversation ids, each with the first and the last entry of its journal.
-            is_held: Returns true for a conversation whose lock is held.
+            is_held: Tells the conversations to leave out.
 
         Returns:
             Conversation ids, at most `limit`.

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from heapq import nsmallest
 from itertools import islice
@@ -41,6 +41,7 @@ from llm_fsm.stores.base import (
     AcceptedQuery,
     Commit,
     DueRow,
+    IsHeld,
     JournalQuery,
     Listed,
     ListQuery,
@@ -56,6 +57,7 @@ from llm_fsm.stores.errors import (
     unknown_definition,
     wrong_version,
 )
+from llm_fsm.stores.forwarding import Calls
 from llm_fsm.stores.local import LocalStore, each
 from llm_fsm.stores.locks.file_locks import locks_beside
 
@@ -177,7 +179,7 @@ class _Folder:
         self._locks = locks_beside(root / "writing")
         self._prepared = False
 
-    def read(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+    def read(self, calls: Calls) -> Sequence[Any]:
         return each(calls, self)
 
     write = read
@@ -244,7 +246,7 @@ class _Folder:
         with self._alone(name):
             _remove(self._file(name, "journal"))
 
-    def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+    def unfinished(self, query: JournalQuery, is_held: IsHeld) -> Sequence[str]:
         # Order of ids, because a page goes on after the last one.
         journals = sorted(self._journals().items())
         ends = ((name, steps[0].text, steps[-1].text) for name, steps in journals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from llm_fsm.stores.base import (
     AcceptedMessage,
@@ -20,16 +20,19 @@ from llm_fsm.stores.base import (
 )
 
 T = TypeVar("T")
+Work: TypeAlias = Callable[[Any], T]
+"""A call of an object with the methods of `Store`."""
+Calls: TypeAlias = Sequence[Work[Any]]
 
 
 class ForwardingStore(ABC):
     """Each method of `Store` is called there, on an object with the same methods."""
 
     @abstractmethod
-    async def _read(self, work: Callable[[Any], T]) -> T:
+    async def _read(self, work: Work[T]) -> T:
         """Call `work` there with the object."""
 
-    async def _list(self, work: Callable[[Any], T]) -> T:
+    async def _list(self, work: Work[T]) -> T:
         """Call `work`, which reads of many conversations, there with the object.
 
         A store that can answer it beside its turns does so, because such work may take long.
@@ -37,7 +40,7 @@ class ForwardingStore(ABC):
         return await self._read(work)
 
     @abstractmethod
-    async def _write(self, work: Callable[[Any], T]) -> T:
+    async def _write(self, work: Work[T]) -> T:
         """Call `work` there with the object. A cancelled caller waits until it is finished."""
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:

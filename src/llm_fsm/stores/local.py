@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from llm_fsm.stores.errors import closed
-from llm_fsm.stores.forwarding import ForwardingStore
+from llm_fsm.stores.forwarding import Calls, ForwardingStore, Work
 from llm_fsm.stores.locks.conversation_lock import KeyedQueue, finished, local_lock
 from llm_fsm.stores.locks.file_locks import NoLocks, locks_beside
 
@@ -137,10 +137,10 @@ class Files(Protocol):
     `Store`.
     """
 
-    def read(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+    def read(self, calls: Calls) -> Sequence[Any]:
         """Serve calls that read."""
 
-    def write(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+    def write(self, calls: Calls) -> Sequence[Any]:
         """Serve calls that write."""
 
     def close(self) -> None:
@@ -204,15 +204,15 @@ class LocalStore(ForwardingStore, Generic[F]):
                 await worker.thread.ask(worker.close, None)
         parts.abandon()
 
-    async def _read(self, work: Callable[[Any], T]) -> T:
+    async def _read(self, work: Work[T]) -> T:
         turns = self._own().turns
         return await finished(turns.thread.ask(turns.files.read, work))
 
-    async def _list(self, work: Callable[[Any], T]) -> T:
+    async def _list(self, work: Work[T]) -> T:
         lists = self._own().lists
         return await finished(lists.thread.ask(lists.files.read, work))
 
-    async def _write(self, work: Callable[[Any], T]) -> T:
+    async def _write(self, work: Work[T]) -> T:
         turns = self._own().turns
         return await finished(turns.thread.ask(turns.files.write, work))
 
@@ -266,7 +266,7 @@ class _ProcessParts(Generic[F]):
             self.locks.close()
 
 
-def each(calls: Sequence[Callable[[Any], Any]], given: Any) -> Sequence[Any]:
+def each(calls: Calls, given: Any) -> Sequence[Any]:
     """Serve calls one by one, each with its result or its error."""
     outcomes = []
     for call in calls:

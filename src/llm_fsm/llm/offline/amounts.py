@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from llm_fsm.languages.reading import Piece, dates, is_signed, pieces
 from llm_fsm.turn.localized import locale_of
 
+Span = tuple[int, int]
+"""Start and end of a part of a text."""
 EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 _BEGINS = re.compile(r"(?:^\s*|[^\s+~≈<>=±×*/^#–—-]\s+|[(\"“„«:]\s*|[^\W\d_][,;])[$€£¥]?[-−]?$")
 """What stands before a whole number. A dash after a word may be a sign, or none."""
@@ -68,7 +70,7 @@ class Message(NamedTuple):
 
     text: str
     tag: str
-    titles: tuple[tuple[int, int], ...] = ()
+    titles: tuple[Span, ...] = ()
 
 
 class Found(NamedTuple):
@@ -107,7 +109,7 @@ def _between(text: str, one: Piece, other: Piece) -> str:
     return text[min(one.end, other.end) : max(one.start, other.start)]
 
 
-def _others(text: str, found: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+def _others(text: str, found: Sequence[Piece]) -> Iterator[Span]:
     """Yield the places of digits that are no amount."""
     for pattern in _OTHERS:
         for match in pattern.finditer(text):
@@ -118,7 +120,7 @@ def _others(text: str, found: Sequence[Piece]) -> Iterator[tuple[int, int]]:
             yield day.start, day.end
 
 
-def _is_within(piece: Piece, places: Sequence[tuple[int, int]]) -> bool:
+def _is_within(piece: Piece, places: Sequence[Span]) -> bool:
     return any(piece.start < end and start < piece.end for start, end in places)
 
 

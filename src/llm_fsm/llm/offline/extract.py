@@ -17,12 +17,14 @@ from llm_fsm._json import JsonDict, JsonMap, list_at, object_at, without
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
 from llm_fsm.languages.reading import dates, numbers, pieces, times
-from llm_fsm.llm.offline.amounts import EMAIL, Found, Message, amounts, is_doubtful
+from llm_fsm.llm.offline.amounts import EMAIL, Found, Message, Span, amounts, is_doubtful
 from llm_fsm.session.messages import PlainTurn
 from llm_fsm.session.normalize import as_schema
 from llm_fsm.turn.recognize import named_values
 
 Schema: TypeAlias = JsonMap
+Schemas: TypeAlias = Mapping[str, Schema]
+"""Keys with their schemas."""
 
 MAX_CHARS = 2000
 """The most characters of a message that are read."""
@@ -228,9 +230,7 @@ def _numbered(said: str, schema: Schema, shown: str) -> Any:
     return None
 
 
-def _in_sentence(
-    view: PlainTurn, asked: Mapping[str, Schema], said: Message
-) -> tuple[JsonDict, str]:
+def _in_sentence(view: PlainTurn, asked: Schemas, said: Message) -> tuple[JsonDict, str]:
     """Read typed words: first those of keys that the message names, then those that fit only one
     asked key.
 
@@ -261,7 +261,7 @@ def _in_sentence(
     return update, rest
 
 
-def _named_keys(schemas: Mapping[str, Schema], text: str) -> dict[str, list[tuple[int, int]]]:
+def _named_keys(schemas: Schemas, text: str) -> dict[str, list[Span]]:
     """Return the keys that a message names, with the places; a longer title hides one inside it."""
     places = {key: _titles(key, schema, text) for key, schema in schemas.items()}
     every = list(chain.from_iterable(places.values()))
@@ -273,13 +273,11 @@ def _named_keys(schemas: Mapping[str, Schema], text: str) -> dict[str, list[tupl
     return found
 
 
-def _is_within(span: tuple[int, int], other: tuple[int, int]) -> bool:
+def _is_within(span: Span, other: Span) -> bool:
     return span != other and other[0] <= span[0] and span[1] <= other[1]
 
 
-def _titled(
-    schemas: Mapping[str, Schema], named: Mapping[str, list[tuple[int, int]]], said: Message
-) -> dict[str, Found]:
+def _titled(schemas: Schemas, named: Mapping[str, list[Span]], said: Message) -> dict[str, Found]:
     """Return the values that belong to the titles of keys.
 
     A value belongs to the title before it, up to the next title. Counts may also stand directly
@@ -306,9 +304,7 @@ def _titled(
     return found
 
 
-def _counted_before(
-    schema: Schema, spans: Sequence[tuple[int, int]], said: Message
-) -> Found | None:
+def _counted_before(schema: Schema, spans: Sequence[Span], said: Message) -> Found | None:
     """Return the count directly before a title; None if there is none, or more than one."""
     if type_of(schema) not in ("integer", "number") or options_of(schema):
         return None
@@ -330,7 +326,7 @@ def _without(text: str, found: Found) -> str:
     return text[: found.start] + " " * (found.end - found.start) + text[found.end :]
 
 
-def _titles(key: str, schema: Schema, text: str) -> list[tuple[int, int]]:
+def _titles(key: str, schema: Schema, text: str) -> list[Span]:
     """Return the places where a message names a key."""
     found = []
     for name in (label(key, schema), label(key, {})):
@@ -427,7 +423,7 @@ def _is_chosen(name: str, text: str, start: int, end: int) -> bool:
 def _tokens(said: Message) -> Iterator[Found]:
     """Yield the typed words of a message with their possible values, the most certain kinds first."""
     text = said.text
-    moments: dict[tuple[int, int], set[str]] = {}
+    moments: dict[Span, set[str]] = {}
     found = pieces(text, said.tag)
     for one in (*dates(found, _NO_DAY), *times(found)):
         moments.setdefault((one.start, one.end), set()).add(one.value)

@@ -4,13 +4,12 @@ keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._json import JsonMap, object_at
 from llm_fsm.definition.names import label
 from llm_fsm.languages import ends_in_question, is_english
-from llm_fsm.llm.offline.extract import Schema, options_of, type_of
+from llm_fsm.llm.offline.extract import Schema, Schemas, options_of, type_of
 from llm_fsm.turn.fixed_replies import is_ended
 from llm_fsm.turn.localized import label_of
 
@@ -46,7 +45,7 @@ def _hint(schema: Schema, *, english: bool) -> str:
     return _HINTS.get(str(schema.get("format")), "") if english else ""
 
 
-def request(wanted: Mapping[str, Schema], language: str = "") -> str:
+def request(wanted: Schemas, language: str = "") -> str:
     """Ask for the first of the missing keys, with its choices or form; "" if there is none.
 
     In another language than English only the definition's own words are used: titles and labels.
@@ -64,12 +63,12 @@ def request(wanted: Mapping[str, Schema], language: str = "") -> str:
     return ""
 
 
-def opening(words: str, wanted: Mapping[str, Schema], language: str = "") -> str:
+def opening(words: str, wanted: Schemas, language: str = "") -> str:
     """Return a state's own text, and a request for missing keys if the text asks nothing."""
     return join(words, "" if ends_in_question(words) else request(wanted, language))
 
 
-def noted(update: JsonMap, schemas: Mapping[str, Schema], language: str = "") -> str:
+def noted(update: JsonMap, schemas: Schemas, language: str = "") -> str:
     """List the understood values in one line."""
     english = is_english(language)
     said = []
@@ -84,7 +83,7 @@ def noted(update: JsonMap, schemas: Mapping[str, Schema], language: str = "") ->
     return f"Noted – {'; '.join(said)}." if english else f"{'; '.join(said)}."
 
 
-def not_found(wanted: Mapping[str, Schema], language: str = "") -> str:
+def not_found(wanted: Schemas, language: str = "") -> str:
     """Say that the message did not have the requested value."""
     for key, schema in wanted.items():
         return f"I did not find {label(key, schema)} in that." if is_english(language) else ""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -36,6 +36,7 @@ from llm_fsm.stores.base import (
     AcceptedQuery,
     Commit,
     DueRow,
+    IsHeld,
     JournalQuery,
     Listed,
     ListQuery,
@@ -164,7 +165,7 @@ class Documents:
         self._check_lock(name)
         self._journal.delete_many({"conversation": name})
 
-    def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+    def unfinished(self, query: JournalQuery, is_held: IsHeld) -> Sequence[str]:
         asked: JsonDict = {"step": 0}
         if query.after is not None:
             asked["conversation"] = {"$gt": query.after}

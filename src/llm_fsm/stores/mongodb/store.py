@@ -25,7 +25,7 @@ from pymongo import errors as faults
 
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.errors import closed
-from llm_fsm.stores.forwarding import ForwardingStore
+from llm_fsm.stores.forwarding import ForwardingStore, Work
 from llm_fsm.stores.locks.conversation_lock import KeyedQueue, finished, remote_lock
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
@@ -113,10 +113,10 @@ class MongoDBStore(ForwardingStore):
         finally:
             parts.renewing = None
 
-    async def _write(self, work: Callable[[Any], T]) -> T:
+    async def _write(self, work: Work[T]) -> T:
         return await finished(asyncio.ensure_future(self._read(work)))
 
-    async def _read(self, work: Callable[[Any], T]) -> T:
+    async def _read(self, work: Work[T]) -> T:
         parts = self._own()
 
         def run() -> T:

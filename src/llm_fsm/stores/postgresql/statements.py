@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from psycopg import AsyncConnection, errors
 
 from llm_fsm._json import JsonDict
-from llm_fsm.stores.base import CLOSING, Commit, JournalQuery, Loaded, LoadedWithJournal
+from llm_fsm.stores.base import CLOSING, Commit, IsHeld, JournalQuery, Loaded, LoadedWithJournal
 from llm_fsm.stores.errors import lock_lost, refusal, step_exists, wrong_version
 from llm_fsm.stores.listing_sql import Dialect
 from llm_fsm.stores.sql_rows import SqlRows
@@ -393,9 +393,7 @@ class PostgresRows(SqlRows):
     def __init__(self, db: Connection) -> None:
         self._db = db
 
-    async def unfinished(
-        self, query: JournalQuery, is_held: Callable[[str], bool]
-    ) -> Sequence[str]:
+    async def unfinished(self, query: JournalQuery, is_held: IsHeld) -> Sequence[str]:
         found: list[str] = []
         page, after = max(query.limit, 1), query.after or ""
         while len(found) < query.limit:

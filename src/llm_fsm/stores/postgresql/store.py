@@ -30,7 +30,7 @@ from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, Loaded, Wake
 from llm_fsm.stores.batching import BatchQueue, rounds
 from llm_fsm.stores.errors import Unreachable
-from llm_fsm.stores.forwarding import ForwardingStore
+from llm_fsm.stores.forwarding import ForwardingStore, Work
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
@@ -116,11 +116,11 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
         seen: set[str] = set()
         return bool(await self._write(lambda kept: kept.delete(conversation_id, seen)))
 
-    async def _read(self, work: Callable[[Any], Any]) -> Any:
+    async def _read(self, work: Work[Any]) -> Any:
         parts = self._own()
         return await parts.reads.ask(parts.read, work)
 
-    async def _write(self, work: Callable[[Any], Any]) -> Any:
+    async def _write(self, work: Work[Any]) -> Any:
         parts = self._own()
         return await finished(parts.writes.ask(parts.write, work))
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Loaded
+from llm_fsm.stores.forwarding import Calls
 from llm_fsm.stores.locks.forks import around_forks
 from llm_fsm.stores.sqlite import statements
 from llm_fsm.stores.sqlite.errors import fault, is_busy, is_lasting, is_unsettled
@@ -46,10 +47,10 @@ class Database:
     def save(self, commits: Sequence[Commit]) -> Sequence[Exception | None]:
         return self.serve(statements.save, commits, writes=True)
 
-    def read(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+    def read(self, calls: Calls) -> Sequence[Any]:
         return self.serve(statements.each, calls, writes=False)
 
-    def write(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+    def write(self, calls: Calls) -> Sequence[Any]:
         return self.serve(statements.each, calls, writes=True)
 
     def serve(self, together: Together, values: Sequence[Any], *, writes: bool) -> Sequence[Any]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from llm_fsm.stores.base import Commit, JournalQuery, Loaded, LoadedWithJournal
+from llm_fsm.stores.base import Commit, IsHeld, JournalQuery, Loaded, LoadedWithJournal
 from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import refusal, step_exists
 from llm_fsm.stores.listing_sql import Dialect
@@ -284,7 +284,7 @@ class SqliteRows(SqlRows):
     def forget_journal(self, conversation_id: str) -> None:
         self.db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
-    def unfinished(self, query: JournalQuery, is_held: Callable[[str], bool]) -> Sequence[str]:
+    def unfinished(self, query: JournalQuery, is_held: IsHeld) -> Sequence[str]:
         with closing(self.db.execute(_JOURNALS, (query.after or "",))) as cursor:
             return query.page(cursor, is_held)
 
