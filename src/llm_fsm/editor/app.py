@@ -24,9 +24,8 @@ from llm_fsm.server.encoding import Json
 from llm_fsm.server.guard import RequestGuard
 from llm_fsm.server.http_rules import HttpRules
 from llm_fsm.server.limits import Limits
-from llm_fsm.server.openapi import describe, operation_id
+from llm_fsm.server.openapi import SETTINGS, describe
 from llm_fsm.server.problems import CHANNELS, Problem, answer_errors
-from llm_fsm.server.rest import PROBLEMS
 from llm_fsm.server.tokens import ALL_RIGHTS, Caller, Token, Tokens
 
 LIMITS = Limits(body_bytes=50_000_000, body_seconds=60.0, shutdown_seconds=5.0)
@@ -63,12 +62,7 @@ def create_studio(studio: Studio, *, token: str) -> FastAPI:
         default_response_class=Json,
         version=__version__,
         description=_ABOUT,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/openapi.json",
-        separate_input_output_schemas=False,
-        responses=PROBLEMS,
-        generate_unique_id_function=operation_id,
+        **SETTINGS,
     )
     app.include_router(files.router(studio))
     app.include_router(texts.router(studio))

@@ -35,9 +35,9 @@ from llm_fsm.server.machines import Machines
 from llm_fsm.server.mcp_door import McpDoor
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
-from llm_fsm.server.openapi import describe, operation_id
+from llm_fsm.server.openapi import SETTINGS, describe
 from llm_fsm.server.problems import CHANNELS, answer_errors
-from llm_fsm.server.rest import PROBLEMS, RestRoutes
+from llm_fsm.server.rest import RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
 from llm_fsm.server.upkeep import upkeep
@@ -145,16 +145,7 @@ def create_app(
             await service.drain()
 
     app = Application(
-        title="llm-fsm",
-        version=__version__,
-        description=_ABOUT,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/openapi.json",
-        separate_input_output_schemas=False,
-        responses=PROBLEMS,
-        generate_unique_id_function=operation_id,
+        title="llm-fsm", version=__version__, description=_ABOUT, lifespan=lifespan, **SETTINGS
     )
     app.service = service
     RestRoutes(service, app.router)

@@ -8,7 +8,8 @@ from fastapi.routing import APIRoute
 from llm_fsm._json import JsonDict
 from llm_fsm.server import stream_events
 from llm_fsm.server.guard import OPEN
-from llm_fsm.server.problems import CHANNELS, KINDS, type_of
+from llm_fsm.server.problems import CHANNELS, KINDS, MEDIA_TYPE, type_of
+from llm_fsm.server.stream_events import Responses
 
 _TOKEN = "token"
 _SCHEMES = {
@@ -28,6 +29,23 @@ def operation_id(route: APIRoute) -> str:
         return route.name
     channel = route.path_format.removeprefix(CHANNELS).partition("/")[0]
     return f"{channel}_{route.name}"
+
+
+PROBLEMS: Responses = {
+    "default": {
+        "description": "A problem document (RFC 9457)",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+SETTINGS: JsonDict = {
+    "docs_url": None,
+    "redoc_url": None,
+    "openapi_url": "/openapi.json",
+    "separate_input_output_schemas": False,
+    "responses": PROBLEMS,
+    "generate_unique_id_function": operation_id,
+}
+"""Settings of every application."""
 
 
 def describe(app: FastAPI, *, needs_token: bool) -> None:

@@ -22,7 +22,7 @@ from llm_fsm.server import accepted, views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.http_rules import MAX_NAME, PathText
 from llm_fsm.server.machines import Served
-from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
+from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.stream_events import Responses, stream_of
 from llm_fsm.server.tokens import Caller
@@ -175,12 +175,6 @@ async def _found_run(request: Request, run_id: ConversationId) -> Served:
 
 Found = Annotated[Served, Depends(_found)]
 FoundRun = Annotated[Served, Depends(_found_run)]
-PROBLEMS: Responses = {
-    "default": {
-        "description": "A problem document (RFC 9457)",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
 _STREAM = stream_of("TurnEvent")
 _TURN: Responses = {200: {"model": views.TurnView, "content": _STREAM}}
 

@@ -33,6 +33,7 @@ import hashlib
 import heapq
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
     Callable,
@@ -586,6 +587,26 @@ class JournalQuery:
         """
         names = (name for name, *ends in journals if not is_held(name) and self.admits(*ends))
         return tuple(islice(names, max(self.limit, 0)))
+
+
+class FindsJournals(ABC):
+    """A store that finds journals by a query."""
+
+    async def unfinished(
+        self,
+        limit: int = 100,
+        definitions: Collection[str] | None = None,
+        *,
+        after: str | None = None,
+        parked: bool = False,
+    ) -> Sequence[str]:
+        """Find conversations with an open journal; see `Store.unfinished`."""
+        return await self._unfinished(
+            JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
+        )
+
+    @abstractmethod
+    async def _unfinished(self, query: JournalQuery) -> Sequence[str]: ...
 
 
 def _definition_in(first: str) -> str | None:

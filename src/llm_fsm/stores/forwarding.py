@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ from llm_fsm.stores.base import (
     AcceptedQuery,
     Commit,
     DueRow,
+    FindsJournals,
     JournalQuery,
     Listed,
     ListQuery,
@@ -25,7 +26,7 @@ Work: TypeAlias = Callable[[Any], T]
 Calls: TypeAlias = Sequence[Work[Any]]
 
 
-class ForwardingStore(ABC):
+class ForwardingStore(FindsJournals):
     """Each method of `Store` is called there, on an object with the same methods."""
 
     @abstractmethod
@@ -63,15 +64,7 @@ class ForwardingStore(ABC):
     async def forget_journal(self, conversation_id: str) -> None:
         await self._write(lambda kept: kept.forget_journal(conversation_id))
 
-    async def unfinished(
-        self,
-        limit: int = 100,
-        definitions: Collection[str] | None = None,
-        *,
-        after: str | None = None,
-        parked: bool = False,
-    ) -> Sequence[str]:
-        query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
+    async def _unfinished(self, query: JournalQuery) -> Sequence[str]:
         return await self._list(lambda kept: kept.unfinished(query, self._is_held))
 
     def _is_held(self, _conversation_id: str) -> bool:

@@ -24,6 +24,7 @@ from llm_fsm.stores.base import (
     AcceptedQuery,
     Commit,
     DueRow,
+    FindsJournals,
     JournalQuery,
     Listed,
     ListQuery,
@@ -55,7 +56,7 @@ class _Conversation:
     outbox: list[Posted] = field(default_factory=list)
 
 
-class MemoryStore:
+class MemoryStore(FindsJournals):
     """A `Store` in memory. May be used from several event loops and threads."""
 
     def __init__(self) -> None:
@@ -182,19 +183,13 @@ class MemoryStore:
         with self._open():
             self._journals.pop(conversation_id, None)
 
-    async def unfinished(
-        self,
-        limit: int = 100,
-        definitions: Collection[str] | None = None,
-        *,
-        after: str | None = None,
-        parked: bool = False,
-    ) -> Sequence[str]:
-        query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
+    async def _unfinished(self, query: JournalQuery) -> Sequence[str]:
         with self._open():
             journals = sorted(self._journals.items())
             ends = ((name, steps[0], steps[max(steps)]) for name, steps in journals if 0 in steps)
-            return query.page((end for end in ends if end[0] > (after or "")), self._queue.holds)
+            return query.page(
+                (end for end in ends if end[0] > (query.after or "")), self._queue.holds
+            )
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         with self._open():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -23,7 +24,32 @@ from llm_fsm.llm.retry import parse_retry_after
 from llm_fsm.session.messages import ToolCall as AskedCall
 
 
-class OpenAIClient(BaseLLMClient):
+class SdkClient(BaseLLMClient):
+    """A client whose SDK takes messages and settings as chat completions do."""
+
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        tools: list[JsonDict] | None = None,
+        temperature: float | None = 0.7,
+        max_tokens: int | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
+        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
+
+        Raises:
+            ModelError: The model failed.
+        """
+        given = {"temperature": temperature, "max_tokens": max_tokens, "tools": tools or None}
+        plain = [to_openai(message) for message in messages]
+        return self._ask(plain, without_none(given), without_none(kwargs))
+
+    @abstractmethod
+    def _ask(self, plain: list[JsonDict], given: JsonDict, further: JsonDict) -> LLMResponse:
+        """Ask the model. `further`: the settings beside those of every client."""
+
+
+class OpenAIClient(SdkClient):
     """OpenAI's chat completions.
 
     Args:
@@ -53,25 +79,10 @@ class OpenAIClient(BaseLLMClient):
         except self._sdk.OpenAIError as error:
             raise ModelError(str(error), status=401) from error
 
-    def chat(
-        self,
-        messages: Sequence[AnyMessage],
-        tools: list[JsonDict] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = None,
-        **kwargs: Any,
-    ) -> LLMResponse:
-        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
-
-        Raises:
-            ModelError: The model failed.
-        """
-        given = _given(
-            temperature=temperature, max_tokens=max_tokens, tools=tools or None, **kwargs
-        )
+    def _ask(self, plain: list[JsonDict], given: JsonDict, further: JsonDict) -> LLMResponse:
         try:
             answer = self.client.chat.completions.create(
-                model=self.model, messages=[to_openai(message) for message in messages], **given
+                model=self.model, messages=plain, **given, **further
             )
         except self._sdk.OpenAIError as error:
             raise self._failure(error) from error
@@ -93,7 +104,7 @@ class OpenAIClient(BaseLLMClient):
         )
 
 
-class LiteLLMClient(BaseLLMClient):
+class LiteLLMClient(SdkClient):
     """A model as `provider/model`. `total_cost` is the cost of its replies so far, in US dollars.
 
     Args:
@@ -113,28 +124,13 @@ class LiteLLMClient(BaseLLMClient):
         self.model = model
         self.total_cost = 0.0
         self._key = api_key
-        self.options = {**_given(api_key=api_key, api_base=base_url), **options}
+        self.options = {**without_none({"api_key": api_key, "api_base": base_url}), **options}
 
-    def chat(
-        self,
-        messages: Sequence[AnyMessage],
-        tools: list[JsonDict] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = None,
-        **kwargs: Any,
-    ) -> LLMResponse:
-        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
-
-        Raises:
-            ModelError: The model failed.
-        """
+    def _ask(self, plain: list[JsonDict], given: JsonDict, further: JsonDict) -> LLMResponse:
         litellm = import_litellm()
-        given = _given(temperature=temperature, max_tokens=max_tokens, tools=tools or None)
         try:
             answer = litellm.completion(
-                model=self.model,
-                messages=[to_openai(message) for message in messages],
-                **{**given, **self.options, **kwargs},
+                model=self.model, messages=plain, **{**given, **self.options, **further}
             )
         except Exception as error:
             status = getattr(error, "status_code", None)
@@ -149,7 +145,7 @@ class LiteLLMClient(BaseLLMClient):
         return response
 
 
-class SmolAgentsClient(BaseLLMClient):
+class SmolAgentsClient(SdkClient):
     """A model of smolagents: InferenceClientModel (`HfApiModel` in old versions), LiteLLMModel,
     OpenAIModel and so on.
 
@@ -175,25 +171,9 @@ class SmolAgentsClient(BaseLLMClient):
         self.agent = None if model is agent_or_model else agent_or_model
         self.model = model
 
-    def chat(
-        self,
-        messages: Sequence[AnyMessage],
-        tools: list[JsonDict] | None = None,
-        temperature: float | None = 0.7,
-        max_tokens: int | None = None,
-        **kwargs: Any,
-    ) -> LLMResponse:
-        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
-
-        Raises:
-            ModelError: The model failed.
-        """
-        given = _given(
-            temperature=temperature, max_tokens=max_tokens, tools=tools or None, **kwargs
-        )
-        said = [to_openai(message) for message in messages]
+    def _ask(self, plain: list[JsonDict], given: JsonDict, further: JsonDict) -> LLMResponse:
         try:
-            answer = self.model.generate([self._message(one) for one in said], **given)
+            answer = self.model.generate([self._message(one) for one in plain], **given, **further)
         except Exception as error:
             raise ModelError(f"smolagents: {told(error)}", retryable=True) from error
         calls = [self._call(one) for one in answer.tool_calls or ()]
@@ -246,8 +226,3 @@ def read_response(document: JsonDict) -> LLMResponse:
         key: value for key, value in (document.get("usage") or {}).items() if isinstance(value, int)
     }
     return LLMResponse(message.get("content") or "", calls, choices[0].get("finish_reason"), usage)
-
-
-def _given(**settings: Any) -> JsonDict:
-    """Return the settings that are not None."""
-    return without_none(settings)

@@ -25,6 +25,7 @@ from llm_fsm.stores.base import (
     AcceptedQuery,
     Commit,
     DueRow,
+    FindsJournals,
     JournalQuery,
     Listed,
     ListQuery,
@@ -64,7 +65,7 @@ _LISTED = (
 )
 
 
-class RedisStore(PerLoop[RedisLink]):
+class RedisStore(FindsJournals, PerLoop[RedisLink]):
     """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes
     it.
 
@@ -154,19 +155,11 @@ class RedisStore(PerLoop[RedisLink]):
         if answer.value == "lost":
             raise lock_lost(conversation_id)
 
-    async def unfinished(
-        self,
-        limit: int = 100,
-        definitions: Collection[str] | None = None,
-        *,
-        after: str | None = None,
-        parked: bool = False,
-    ) -> Sequence[str]:
-        query = JournalQuery(limit=limit, definitions=definitions, after=after, parked=parked)
+    async def _unfinished(self, query: JournalQuery) -> Sequence[str]:
         found: list[str] = []
-        start = "-" if after is None else f"({after}"
+        start = "-" if query.after is None else f"({query.after}"
         # A whole page may match nothing, so the loop ends only when no names are left.
-        while len(found) < limit:
+        while len(found) < query.limit:
             names = await self._ask(
                 "ZRANGEBYLEX", f"{self.prefix}journals", start, "+", "LIMIT", 0, _PAGE
             )
@@ -175,7 +168,7 @@ class RedisStore(PerLoop[RedisLink]):
             answer = await self._do(scripts.JOURNALS, *names)
             found += [name for name, first, last in answer.value if query.admits(first, last)]
             start = f"({names[-1]}"
-        return tuple(found[: max(limit, 0)])
+        return tuple(found[: max(query.limit, 0)])
 
     async def accept(self, message: AcceptedMessage) -> AcceptedMessage:
         name, request_id = message.conversation_id, message.request_id
