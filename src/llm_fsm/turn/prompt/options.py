@@ -8,6 +8,7 @@ without being asked have no line.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from llm_fsm._json import JsonMap
 from llm_fsm._text import clean, escaped, estimate
@@ -21,6 +22,8 @@ _PURPOSE_CHARS = 200
 """A purpose that is longer is cut at a word: the state's own prompt has all of it."""
 _ANSWER_TOKENS = 800
 """Instructions of a digression that are longer are left out."""
+_TEXTS = 1024
+"""Texts of definitions that are kept in their form for a line: they are the same in every turn."""
 _ELSE = "stay: all else"
 _LEFT_OPEN = "back to what was left open"
 
@@ -56,6 +59,7 @@ def _line(option: Option, data: JsonMap) -> str:
     return _line_of(option.target.id, when, words)
 
 
+@lru_cache(maxsize=_TEXTS)
 def _line_of(name: str, when: str, words: str) -> str:
     told = f"{ended(when) if when else ''} {words}".strip()
     return f"{name}: {told}" if told else name
@@ -113,5 +117,6 @@ def _own_text(state: CompiledState) -> str:
     return "It reads the values back." if state.definition.confirms else ""
 
 
+@lru_cache(maxsize=_TEXTS)
 def _plain(text: str) -> str:
     return " ".join(clean(text).split())
